@@ -1,0 +1,136 @@
+"""The library's front door: `from engine import Project`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine import environment
+from engine.events import Event
+from engine.project import ProjectFolder, locate
+from engine.settings import Settings
+from engine.stage import ORDER, View
+
+if TYPE_CHECKING:
+    from engine.pipeline import StageStatus
+    from engine.search import Found, SearchFilter, Searcher
+
+environment.prepare()
+
+
+class Project:
+    """A project: documents, an adapted encoder and the indexes to search them with.
+
+    Every method may raise a subclass of `engine.errors.EngineError`, whose text says what happened, why, and what to do.
+    """
+
+    def __init__(self, folder: ProjectFolder) -> None:
+        self.folder = folder
+        self._searcher: Searcher | None = None
+
+    @classmethod
+    def create(
+        cls, name_or_path: str | os.PathLike[str], documents: Iterable[str | os.PathLike[str]], **settings: dict[str, Any]
+    ) -> Project:
+        """Make a project over `documents` (folders or files); `settings` are sections of project.toml.
+
+        `Project.create("handbook", ["~/handbook"], training={"preset": "quick"})`. A name without a separator lies in
+        the user's data folder.
+        """
+        paths = [str(Path(path).expanduser().absolute()) for path in documents]
+        chosen = {**settings, "corpus": {**settings.get("corpus", {}), "paths": paths}}
+        return cls(ProjectFolder.create(locate(name_or_path), chosen))
+
+    @classmethod
+    def open(cls, name_or_path: str | os.PathLike[str]) -> Project:
+        """An existing project, by name or path."""
+        return cls(ProjectFolder.open(name_or_path))
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    def settings(self) -> Settings:
+        """project.toml as it is now."""
+        return self.folder.settings()
+
+    def run(
+        self,
+        stages: Sequence[str] = ORDER,
+        *,
+        force: Iterable[str] = (),
+        on_event: Callable[[Event], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> str:
+        """Bring `stages` up to date, each in a child process; returns the run's id.
+
+        `on_event` is called with every event; `should_stop` is asked many times a second.
+        """
+        from engine import pipeline
+
+        return pipeline.run(self.folder, stages=stages, force=force, on_event=on_event, should_stop=should_stop)
+
+    def search(
+        self, query: str, *, mode: Any = None, top: int | None = None, where: SearchFilter | None = None
+    ) -> Found:
+        """The best chunks for `query`: mode `hybrid`, `semantic` or `bm25`; models stay loaded between calls."""
+        from engine.search import Searcher
+
+        if self._searcher is None:
+            self._searcher = Searcher(self.folder)
+        return self._searcher.search(query, mode=mode, top=top, where=where)
+
+    def import_queries(self, path: str | os.PathLike[str]) -> int:
+        """Add training queries from a JSONL file; returns how many."""
+        from engine.corpus.imports import import_queries
+
+        return import_queries(self.folder, Path(path))
+
+    def import_judgments(self, path: str | os.PathLike[str], split: str = "test") -> int:
+        """Add judged queries from a JSONL file or a BEIR folder; returns how many."""
+        from engine.corpus.imports import import_judgments
+
+        return import_judgments(self.folder, Path(path), split)
+
+    def status(self) -> list[StageStatus]:
+        """Every stage: done, stale or to do, and why."""
+        from engine.pipeline import all_status
+
+        store = self.folder.store()
+        try:
+            return all_status(View(self.folder, self.settings(), store))
+        finally:
+            store.close()
+
+    def counts(self) -> dict[str, int]:
+        """Files, documents, chunks, queries and judged queries in the project."""
+        store = self.folder.store()
+        try:
+            return store.counts()
+        finally:
+            store.close()
+
+    def skipped(self) -> dict[str, str]:
+        """Files that could not be read, with the reason."""
+        store = self.folder.store()
+        try:
+            return {record.path: record.reason for record in store.files().values() if record.state == "skipped"}
+        finally:
+            store.close()
+
+    def report(self) -> dict[str, Any]:
+        """What the last evaluation found: `served`, `reason`, `tables` (kind of queries → figures in percent), `folder`."""
+        store = self.folder.store()
+        try:
+            artifact = View(self.folder, self.settings(), store).need("evaluation", "evaluate")
+        finally:
+            store.close()
+        return {**artifact.info, "folder": str(self.folder.folder_of(artifact))}
+
+    def close(self) -> None:
+        """Let go of loaded models and open files."""
+        if self._searcher is not None:
+            self._searcher.close()
+            self._searcher = None

@@ -1,0 +1,160 @@
+"""What the terminal shows: a run's progress on standard error, tables and hits on standard output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from engine.errors import EngineError
+from engine.events import (
+    Choice, Event, HeldOut, RunFinished, StageFailed, StageFinished, StageSkipped, StageStarted, TrainStep, Warned,
+)  # fmt: skip
+from engine.events import Progress as ProgressEvent
+
+if TYPE_CHECKING:
+    from engine.search import Found, Hit
+
+METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
+LABELS = {
+    "bm25": "BM25", "base": "base", "adapted": "adapted", "served": "served", "rrf_base": "RRF base", "rrf_adapted": "RRF adapted",
+}  # fmt: skip
+SHOWN = ("bm25", "base", "adapted", "rrf_base", "rrf_adapted")
+
+
+def narration() -> Console:
+    """The console of everything that is not data."""
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+class RunView:
+    """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or narration()
+        self._bars = Progress(
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
+            console=self._console, transient=True, disable=not self._console.is_terminal,
+        )  # fmt: skip
+        self._tasks: dict[str, TaskID] = {}
+        self._stage = ""
+
+    def __enter__(self) -> RunView:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case StageStarted():
+                self._stage = event.stage
+                self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
+            case StageSkipped():
+                self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
+            case Choice():
+                self._say("  · ", f"{event.setting}: {event.value} — {event.reason}", style="cyan")
+            case Warned():
+                self._say("  ! ", event.text, style="yellow")
+            case ProgressEvent():
+                self._advance(event.unit, event.done, event.total, "")
+            case TrainStep():
+                note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {_duration(event.seconds_left)} left"
+                self._advance("steps", event.step, event.steps, note)
+            case HeldOut():
+                star = " (best so far)" if event.best else ""
+                text = f"step {event.step}: held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
+                self._say("  · ", text, style="cyan")
+            case StageFinished() | StageFailed() | RunFinished():
+                self._finish(event)
+
+    def _finish(self, event: StageFinished | StageFailed | RunFinished) -> None:
+        for task in self._tasks.values():
+            self._bars.remove_task(task)
+        self._tasks.clear()
+        if isinstance(event, StageFinished):
+            text = f" {summary_line(event.summary)} [{_duration(event.seconds)}, {event.peak_memory_mb:,.0f} MB]"
+            self._say(f"✓ {event.stage}", text, style="green")
+        elif isinstance(event, StageFailed):
+            self._say(f"✗ {event.stage}", f" {event.error['what']}", style="red")
+
+    def _advance(self, unit: str, done: int, total: int, note: str) -> None:
+        if unit not in self._tasks:
+            self._tasks[unit] = self._bars.add_task(f"  {unit}", total=total, note="")
+        self._bars.update(self._tasks[unit], completed=done, total=total, note=note)
+
+    def _say(self, head: str, rest: str, style: str) -> None:
+        self._console.print(Text.assemble((head, style), rest))
+
+
+def summary_line(summary: Mapping[str, Any]) -> str:
+    """A stage's summary in words; empty and zero entries are left out."""
+    parts = []
+    for key, value in summary.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{name} {count}" for name, count in value.items())
+        if value not in (None, "", 0, False) and key not in ("reason", "report"):
+            parts.append(f"{key.replace('_', ' ')}: {value}" if value is not True else key.replace("_", " "))
+    return " · ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, systems: tuple[str, ...] = SHOWN) -> None:
+    """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent."""
+    titles = {
+        "judged": "judged queries",
+        "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
+    }
+    for kind, table in tables.items():
+        view = Table(title=f"{table['queries']} {titles.get(kind, kind)} · percent, 95 % interval", title_justify="left")
+        view.add_column("system")
+        for metric in METRICS:
+            view.add_column(metric.replace("hit", "Hit").replace("mrr", "MRR").replace("ndcg", "nDCG"), justify="right")
+        for name in systems:
+            if figures := table["systems"].get(name):
+                view.add_row(LABELS[name], *(_cell(figures[metric]) for metric in METRICS))
+        console.print(view)
+
+
+def _cell(figure: Mapping[str, float]) -> str:
+    return f"{figure['value']:.1f} ({figure['low']:.0f}–{figure['high']:.0f})"
+
+
+def show_found(found: Found, console: Console) -> None:
+    """Hits with snippets; matched terms are marked, and each hit says which ranker found it where."""
+    for note in found.notes:
+        narration().print(Text(note, style="yellow"))
+    for hit in found.hits:
+        console.print(_heading(hit))
+        body = Text("   " + hit.snippet)
+        for start, end in hit.marks:
+            body.stylize("bold yellow", start + 3, end + 3)
+        console.print(body)
+
+
+def _heading(hit: Hit) -> Text:
+    place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
+    found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
+    return Text.assemble((f"{hit.rank}. {hit.path}", "bold"), f"  {place}  ", (f"[{found}]", "dim"))
+
+
+def show_error(error: EngineError) -> None:
+    """An error as a user meets it: what happened, why, what to do."""
+    console = narration()
+    console.print(Text(f"Error: {error.what}", style="bold red"))
+    for line in (error.why, error.to_do):
+        if line:
+            console.print(Text(line))

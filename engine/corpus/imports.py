@@ -1,0 +1,77 @@
+"""Judgments and queries that the user brings: checked, copied into the project's `imports` folder, read back by stages.
+
+The copies are what a database that was lost is built again from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from engine.corpus.beir import ImportedQuery, read_beir_judgments, read_evidence_questions, read_queries_jsonl
+from engine.errors import DatasetError
+from engine.project import ProjectFolder, write_text
+from engine.records import JudgedQuery
+
+
+def import_judgments(project: ProjectFolder, path: Path, split: str = "test") -> int:
+    """Add judged queries from a BEIR folder or a JSONL file of {query, evidence, path?}; returns how many were read.
+
+    Raises DatasetError that names file and line.
+    """
+    judged = read_beir_judgments(path, split) if path.is_dir() else read_evidence_questions(path)
+    if not judged:
+        raise DatasetError(f"{path} holds no judgments.", "No query in it has an answer.", "Give each query evidence or a document id.")
+    lines = [
+        {"key": q.key, "text": q.text, "evidence": q.evidence, "grades": q.grades, "path": q.path} for q in judged
+    ]
+    _keep(project, "judgments", lines)
+    store = project.store()
+    try:
+        store.put_judged(judged)
+    finally:
+        store.close()
+    return len(judged)
+
+
+def import_queries(project: ProjectFolder, path: Path) -> int:
+    """Add training queries from JSONL ({query, evidence?, document?}) or a JSON array; returns how many were read.
+
+    They are used when `queries.backend` is `imported` or `both`. Raises DatasetError that names file and line.
+    """
+    queries = read_queries_jsonl(path)
+    if not queries:
+        raise DatasetError(f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' a line.")
+    _keep(project, "queries", [{"query": q.text, "evidence": q.evidence, "document": q.document} for q in queries])
+    return len(queries)
+
+
+def read_judgments(path: Path) -> list[JudgedQuery]:
+    """Judged queries of a file that `import_judgments` wrote."""
+    return [
+        JudgedQuery(row["key"], row["text"], tuple(row["evidence"]), tuple((d, g) for d, g in row["grades"]), row["path"])
+        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    ]
+
+
+def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
+    """All training queries imported so far, without repeats, in order of import file and line."""
+    found: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
+    for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
+        for query in read_queries_jsonl(path):
+            found.setdefault((query.text, query.evidence), query)
+    return list(found.values())
+
+
+def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:
+    """Names (which hold content hashes) of the imports of a kind: they change when the content does."""
+    return sorted(path.name for path in (project.path / "imports").glob(f"{kind}-*.jsonl"))
+
+
+def _keep(project: ProjectFolder, kind: str, rows: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
+    write_text(project.path / "imports" / f"{kind}-{digest}.jsonl", text)

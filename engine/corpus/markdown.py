@@ -1,0 +1,95 @@
+"""Markdown: text as it stands, without its front matter, with its headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.corpus.plain import decode
+from engine.corpus.readers import Heading, ReadDocument, UnreadableFileError, read_bytes, title_from_name
+
+_FRONT_MATTER = re.compile(
+    r"\A\s*?(?:---[ \t]*\n(.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
+)
+_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
+_NOT_A_PARAGRAPH = re.compile(r"[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]|\||<)|(?: {4}|\t)")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
+
+
+class MarkdownReader:
+    """Reads .md files. The title is the front matter's, else the first level-1 heading, else the file's name."""
+
+    formats = frozenset({"md"})
+
+    def read(self, path: Path) -> Iterator[ReadDocument]:
+        """See `Reader.read`."""
+        text, front_title = split_front_matter(decode(read_bytes(path), path))
+        if not text.strip():
+            raise UnreadableFileError(path, "empty")
+        headings = tuple(find_headings(text))
+        first = next((heading.title for heading in headings if heading.level == 1), "")
+        yield ReadDocument(front_title or first or title_from_name(path), text, headings, format="md")
+
+
+READER = MarkdownReader()
+
+
+def split_front_matter(text: str) -> tuple[str, str]:
+    """(text without YAML or TOML front matter, its title or "")."""
+    found = _FRONT_MATTER.match(text)
+    if not found:
+        return text, ""
+    fields = found.group(1) or found.group(2) or ""
+    if fields.strip() and not re.search(r"^[\w-]+[ \t]*[:=]", fields, re.MULTILINE):
+        return text, ""  # two thematic breaks around prose
+    title = _FRONT_TITLE.search(fields)
+    return text[found.end() :], title.group(1).strip("\"' ") if title else ""
+
+
+def find_headings(text: str) -> Iterator[Heading]:
+    """ATX and setext headings outside fenced code, by offset."""
+    fence = ""
+    start, paragraph = 0, -1
+    for line in text.split("\n"):
+        if fence:
+            fence = "" if _closes(line, fence) else fence
+        elif opening := _opening(line):
+            fence, paragraph = opening, -1
+        elif atx := _ATX.fullmatch(line):
+            yield from _heading(start, len(atx.group(1)), atx.group(2) or "")
+            paragraph = -1
+        elif paragraph >= 0 and (underline := _UNDERLINE.fullmatch(line)):
+            yield from _heading(paragraph, 1 if underline.group(1)[0] == "=" else 2, text[paragraph:start])
+            paragraph = -1
+        elif not line.strip() or (paragraph < 0 and _NOT_A_PARAGRAPH.match(line)):
+            paragraph = -1
+        elif paragraph < 0 and not _inside_list(text, start):
+            paragraph = start
+        start += len(line) + 1
+
+
+def _inside_list(text: str, start: int) -> bool:
+    """Whether the line before is a list item, quotation or table row that this line lazily continues."""
+    before = text[text.rfind("\n", 0, max(start - 1, 0)) + 1 : max(start - 1, 0)]
+    return bool(before.strip()) and _NOT_A_PARAGRAPH.match(before) is not None
+
+
+def _heading(start: int, level: int, raw: str) -> Iterator[Heading]:
+    title = _EMPHASIS.sub(r"\2", _LINK.sub(r"\1", " ".join(raw.split())))
+    if title:
+        yield Heading(start, level, title)
+
+
+def _opening(line: str) -> str:
+    found = _FENCE.fullmatch(line)
+    return found.group(1) if found and not (found.group(1)[0] == "`" and "`" in found.group(2)) else ""
+
+
+def _closes(line: str, fence: str) -> bool:
+    found = _FENCE.fullmatch(line)
+    return bool(found and found.group(1).startswith(fence) and not found.group(2).strip())

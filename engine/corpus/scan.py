@@ -1,0 +1,209 @@
+"""Which files of the named folders are documents."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from pathspec import PathSpec
+    from pathspec.pattern import Pattern
+
+FORMATS = {
+    ".txt": "txt",
+    ".text": "txt",
+    ".md": "md",
+    ".markdown": "md",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+}
+BEIR_CORPUS = "corpus.jsonl"
+_BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedFile:
+    """A file to read. `source` is the folder it was found under, `path` its place there with forward slashes."""
+
+    source: str
+    path: str
+    absolute: Path
+    size: int
+    mtime_ns: int
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that is left out, and why. `path` is relative to its source folder."""
+
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Scan:
+    """The result of a scan, both lists sorted by path."""
+
+    files: list[ScannedFile] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def scan(sources: Sequence[Path], include: Sequence[str] = ("**/*",), exclude: Sequence[str] = ()) -> Scan:
+    """The documents under `sources` (folders or files), by path.
+
+    `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
+    a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
+    their source only, and a file reached in two ways counts once. A folder with a corpus.jsonl is a BEIR data set: that
+    file is its only document. Raises InputError for a missing source, UsageError for a pattern that cannot be
+    understood.
+    """
+    wanted, unwanted = _patterns(include), _patterns(exclude)
+    result = Scan()
+    taken: set[str] = set()
+    for source in sources:
+        absolute = Path(os.path.normpath(Path(source).absolute()))
+        if not absolute.exists():
+            raise InputError(f"{source} does not exist.", "", "Check corpus.paths in project.toml.")
+        _Walk(str(absolute), wanted, unwanted, result, taken).run()
+    result.files.sort(key=lambda file: (file.path, file.source))
+    result.skipped.sort(key=lambda item: item.path)
+    return result
+
+
+def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
+    from pathspec import PathSpec
+
+    try:
+        return PathSpec.from_lines("gitignore", lines)
+    except (ValueError, TypeError) as error:
+        raise UsageError("A pattern in corpus.include or corpus.exclude is not valid.", str(error)) from error
+
+
+class _Walk:
+    """One source. Real folders first, links afterwards, so that a linked file is known by its real path."""
+
+    def __init__(
+        self, source: str, wanted: PathSpec[Pattern], unwanted: PathSpec[Pattern], result: Scan, taken: set[str]
+    ) -> None:
+        self._source, self._wanted, self._unwanted, self._result, self._taken = source, wanted, unwanted, result, taken
+        self._real = os.path.realpath(source)
+        self._folders: list[str] = []
+        self._links: list[str] = []
+        self._walked: set[str] = set()
+
+    def run(self) -> None:
+        """Fills the result."""
+        if not Path(self._real).is_dir():
+            named = Path(self._source)
+            self._source = str(named.parent)
+            self._take(named.name, named.stat(), self._real)
+            return
+        self._folders.append("")
+        while self._folders or self._links:
+            if self._folders:
+                self._walk_folder(self._folders.pop())
+            else:
+                self._follow(self._links.pop(0))
+
+    def _walk_folder(self, relative: str) -> None:
+        absolute = f"{self._source}/{relative}"
+        real = os.path.realpath(absolute)
+        if real in self._walked:
+            return
+        self._walked.add(real)
+        try:
+            with os.scandir(absolute) as entries:
+                found = {entry.name: entry for entry in entries if not entry.name.startswith(".")}
+        except OSError as error:
+            self._skip(relative, _reason(error))
+            return
+        prefix = f"{relative}/" if relative else ""
+        if self._is_beir(prefix, found):
+            found = self._beir_only(prefix, found)
+        for name, entry in sorted(found.items()):
+            self._look_at(prefix + name, entry, real)
+
+    def _look_at(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
+        try:
+            if not _is_text(path):
+                self._skip(path, "the name is not valid UTF-8")
+            elif entry.is_symlink():
+                self._links.append(path)
+            elif entry.is_dir():
+                if not self._unwanted.match_file(f"{path}/"):
+                    self._folders.append(path)
+            elif self._matches(path):
+                self._take(path, entry.stat(), f"{real_folder}/{entry.name}")
+        except OSError as error:
+            self._skip(path, _reason(error))
+
+    def _follow(self, path: str) -> None:
+        absolute = Path(self._source, path)
+        real = os.path.realpath(absolute)
+        try:
+            status = absolute.stat()
+        except OSError as error:
+            self._skip(path, f"broken link: {_reason(error)}")
+            return
+        if os.path.commonpath([real, self._real]) != self._real:
+            if self._matches(path):
+                self._skip(path, "a link that leads out of the folder")
+        elif stat.S_ISDIR(status.st_mode):
+            self._folders.append(path)
+        elif self._matches(path):
+            self._take(path, status, real)
+
+    def _is_beir(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> bool:
+        return BEIR_CORPUS in found and found[BEIR_CORPUS].is_file() and self._matches(prefix + BEIR_CORPUS)
+
+    def _beir_only(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> dict[str, os.DirEntry[str]]:
+        for name, entry in found.items():
+            if name != BEIR_CORPUS and name not in _BEIR_COMPANIONS and self._matches(prefix + name):
+                is_document = _ending(name) in FORMATS
+                if is_document or entry.is_dir():
+                    self._skip(prefix + name, f"beside a BEIR data set's {BEIR_CORPUS}")
+        return {BEIR_CORPUS: found[BEIR_CORPUS]}
+
+    def _matches(self, path: str) -> bool:
+        return self._wanted.match_file(path) and not self._unwanted.match_file(path)
+
+    def _take(self, path: str, status: os.stat_result, real: str) -> None:
+        if real in self._taken:
+            return
+        ending = _ending(path)
+        format = "beir" if path.rpartition("/")[2] == BEIR_CORPUS else FORMATS.get(ending)
+        if not stat.S_ISREG(status.st_mode):
+            self._skip(path, "not a regular file")
+        elif format is None:
+            self._skip(path, f"format not supported yet: {ending or 'no ending'}")
+        else:
+            self._taken.add(real)
+            absolute = Path(self._source, path)
+            self._result.files.append(
+                ScannedFile(self._source, path, absolute, status.st_size, status.st_mtime_ns, format)
+            )
+
+    def _skip(self, path: str, reason: str) -> None:
+        shown = path.encode("utf-8", "backslashreplace").decode() or "."
+        self._result.skipped.append(Skipped(shown, reason))
+
+
+def _ending(path: str) -> str:
+    name, dot, ending = path.rpartition("/")[2].rpartition(".")
+    return f".{ending.lower()}" if dot and name else ""
+
+
+def _is_text(path: str) -> bool:
+    return path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,226 @@
+"""Stage `ingest`: files → documents → chunks in project.db. Reads only what changed since the last run."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.corpus.beir import read_beir_judgments
+from engine.corpus.imports import read_judgments
+from engine.corpus.readers import ReadDocument, UnreadableFileError, reader_for
+from engine.corpus.scan import ScannedFile, Skipped, scan
+from engine.errors import NoDocumentsError, UsageError
+from engine.records import Chunk, Document
+from engine.stage import StageContext, View, fingerprint
+from engine.store import Artifact, FileRecord
+
+VERSION = 1
+ARTIFACT = "corpus"
+ALWAYS = True  # only a look at the folder tells whether anything changed
+FILES_PER_TRANSACTION = 50
+
+
+def inputs(view: View) -> dict[str, Any]:
+    """Everything but the files themselves, which the stage compares one by one."""
+    return {"corpus": view.settings.corpus.model_dump(exclude={"drift"}), "model": view.settings.encoder.model}
+
+
+@dataclass
+class Tally:
+    """What one ingest did."""
+
+    read: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    skipped: int = 0
+    new_chunks: int = 0
+
+
+def run(context: StageContext) -> dict[str, Any]:
+    """Scan the sources and bring documents and chunks in line with them.
+
+    Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError when nothing is
+    readable: then the project keeps what it had.
+    """
+    from engine.encoders import resolve_model
+
+    sources = context.project.sources(context.settings)
+    if not sources:
+        raise UsageError("The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it.")
+    found = scan(sources, context.settings.corpus.include, context.settings.corpus.exclude)
+    _refuse_empty(found.files, found.skipped, sources)
+    model = resolve_model(context.settings.encoder.model)
+    chunking = fingerprint(
+        version=VERSION, model=model.fingerprint, **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})
+    )
+    tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(found.files, found.skipped)
+    if not context.store.counts()["chunks"]:
+        raise NoDocumentsError(
+            "None of the files could be read.", _reasons(found.skipped), "Look at 'engine status', and name other files."
+        )
+    judged = _import_judgments(context, found.files)
+    artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, {"chunks": context.store.corpus_fingerprint()})
+    context.store.put_artifact(artifact)
+    counts = context.store.counts()
+    return {
+        "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
+        "files_skipped": tally.skipped, "new_chunks": tally.new_chunks, "documents": counts["documents"],
+        "chunks": counts["chunks"], "judged_queries": judged,
+    }  # fmt: skip
+
+
+def _refuse_empty(files: list[ScannedFile], skipped: list[Skipped], sources: list[Path]) -> None:
+    if not files:
+        places = ", ".join(str(source) for source in sources)
+        raise NoDocumentsError(
+            f"No readable documents in {places}.",
+            _reasons(skipped) if skipped else "The folder is empty, or no file matches corpus.include.",
+            "Put documents there (.txt, .md, .html, or a BEIR folder), or name another folder in project.toml. "
+            "What was searchable before stays so.",
+        )
+
+
+def _reasons(skipped: list[Skipped]) -> str:
+    shown = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
+    more = f"; and {len(skipped) - 5} more" if len(skipped) > 5 else ""
+    return f"Skipped: {shown}{more}."
+
+
+class Ingest:
+    """Compares scanned files with what the database knows, and reads the difference."""
+
+    def __init__(self, context: StageContext, tokenizer: Path, chunking: str) -> None:
+        from engine.corpus.chunking import Chunker
+
+        corpus = context.settings.corpus
+        self._context, self._store, self._chunking = context, context.store, chunking
+        self._chunker = Chunker(
+            tokenizer, chunk_tokens=corpus.chunk_tokens, overlap_sentences=corpus.overlap_sentences, context=corpus.context
+        )
+        self._tally = Tally()
+        self._known: dict[tuple[str, str], FileRecord] = {}
+
+    def bring_in_line(self, files: list[ScannedFile], skipped: list[Skipped]) -> Tally:
+        """Forget what is gone, read what is new or changed, a batch of files per transaction."""
+        known = self._store.files()
+        present = {(file.source, file.path) for file in files}
+        with self._store.transaction():
+            for key, record in known.items():
+                if key not in present and record.state != "gone":
+                    self._store.forget_file(record.id)
+                    self._tally.removed += record.state == "read"
+        self._tally.skipped = len(skipped)
+        changed = [file for file in files if self._is_changed(file, known.get((file.source, file.path)))]
+        self._known = known
+        for start in range(0, len(changed), FILES_PER_TRANSACTION):
+            self._context.check_stop()
+            with self._store.transaction():
+                for file in changed[start : start + FILES_PER_TRANSACTION]:
+                    self._read(file)
+            self._context.progress(min(start + FILES_PER_TRANSACTION, len(changed)), len(changed), "files")
+        self._tally.unchanged = len(files) - self._tally.read
+        return self._tally
+
+    def _is_changed(self, file: ScannedFile, record: FileRecord | None) -> bool:
+        return (
+            record is None
+            or record.state == "gone"
+            or record.chunking != self._chunking
+            or (record.size, record.mtime_ns) != (file.size, file.mtime_ns)
+        )
+
+    def _read(self, file: ScannedFile) -> None:
+        record = self._known.get((file.source, file.path))
+        try:
+            content_hash = _hash_file(file.absolute)
+            if record and record.state == "read" and (record.content_hash, record.chunking) == (content_hash, self._chunking):
+                self._store.touch_file(record.id, file.size, file.mtime_ns)
+                return
+            documents = reader_for(file.format).read(file.absolute)
+            self._keep(file, content_hash, documents, record)
+        except (UnreadableFileError, OSError) as error:
+            reason = error.why or error.what if isinstance(error, UnreadableFileError) else str(error.strerror or error)
+            self._note_unreadable(file, reason)
+
+    def _keep(self, file: ScannedFile, content_hash: str, documents: Iterator[ReadDocument], record: FileRecord | None) -> None:
+        file_id = self._store.put_file(_record(file, content_hash, "read", "", self._chunking))
+        former = self._store.documents_of(file_id)
+        same_chunking = record is not None and record.chunking == self._chunking
+        for block in _blocks(documents, 512):
+            self._keep_block(file, file_id, content_hash, block, former, same_chunking)
+        for document_id, _ in former.values():
+            self._store.drop_document(document_id)
+        self._tally.read += 1
+
+    def _keep_block(
+        self, file: ScannedFile, file_id: int, content_hash: str, block: list[ReadDocument],
+        former: dict[str, tuple[int, str]], same_chunking: bool,
+    ) -> None:  # fmt: skip
+        todo: list[tuple[Document, ReadDocument]] = []
+        for read in block:
+            document = _document(file, content_hash, read)
+            row, old_hash = former.pop(document.path, (0, ""))
+            if row and same_chunking and old_hash == document.content_hash:
+                continue
+            todo.append((replace(document, id=row), read))
+        for (document, _), chunks in zip(todo, self._chunker.chunk_many([read for _, read in todo]), strict=True):
+            self._store_chunks(file_id, document, chunks)
+
+    def _store_chunks(self, file_id: int, document: Document, chunks: list[Chunk]) -> None:
+        document_id = self._store.put_document(file_id, document)
+        self._tally.new_chunks += self._store.replace_chunks(document_id, chunks)
+
+    def _note_unreadable(self, file: ScannedFile, reason: str) -> None:
+        """Record why; what an earlier version of the file said leaves search, since it is no longer there to open."""
+        file_id = self._store.put_file(_record(file, "", "skipped", reason, self._chunking))
+        for document_id, _ in self._store.documents_of(file_id).values():
+            self._store.drop_document(document_id)
+        self._tally.skipped += 1
+        self._context.warn(f"{file.path} was skipped: {reason}")
+
+
+def _record(file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str) -> FileRecord:
+    return FileRecord(file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking)
+
+
+def _document(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
+    if read.external_id is None:
+        path = file.path
+    else:
+        path = f"{file.path}#{read.external_id}"
+        content_hash = hashlib.sha256(f"{read.title}\0{read.text}".encode()).hexdigest()
+    return Document(
+        path=path, source=file.source, format=read.format, title=read.title, text=read.text, content_hash=content_hash,
+        size=file.size, modified=file.mtime_ns / 1e9, external_id=read.external_id,
+    )  # fmt: skip
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _blocks(items: Iterable[ReadDocument], size: int) -> Iterator[list[ReadDocument]]:
+    iterator = iter(items)
+    while block := list(itertools.islice(iterator, size)):
+        yield block
+
+
+def _import_judgments(context: StageContext, files: list[ScannedFile]) -> int:
+    """Judgments that lie beside a BEIR corpus, and those of the imports folder when the database is new."""
+    known = {query.key for query in context.store.judged()}
+    for path in sorted((context.project.path / "imports").glob("judgments-*.jsonl")):
+        fresh = [query for query in read_judgments(path) if query.key not in known]
+        if fresh:
+            context.store.put_judged(fresh)
+    for file in files:
+        folder = file.absolute.parent
+        if file.format == "beir" and (folder / "queries.jsonl").is_file() and (folder / "qrels" / "test.tsv").is_file():
+            judged = read_beir_judgments(folder)
+            context.store.put_judged(judged)
+            context.choose("judgments", len(judged), f"queries.jsonl and qrels/test.tsv lie beside {file.path}")
+    return context.store.counts()["judged_queries"]

@@ -1,0 +1,65 @@
+"""Counting and cutting text by a Hugging Face tokenizer, without truncation, padding or special tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import ModelError
+
+if TYPE_CHECKING:
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+_BATCH_FROM = 16
+
+
+class TokenCounter:
+    """Wraps a tokenizer.json. Raises ModelError when the file is missing or not a tokenizer."""
+
+    def __init__(self, tokenizer_file: Path) -> None:
+        from tokenizers import Tokenizer
+
+        try:
+            self._tokenizer = Tokenizer.from_str(tokenizer_file.read_text(encoding="utf-8"))
+        except Exception as error:  # tokenizers raises bare Exception
+            raise ModelError(
+                f"The tokenizer {tokenizer_file} cannot be used.",
+                str(error),
+                "Name a complete model folder in encoder.model.",
+            ) from error
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._splitter = lru_cache(maxsize=64)(self._new_splitter)
+        self._counted = lru_cache(maxsize=4096)(self._count)
+
+    def count(self, text: str) -> int:
+        """Tokens of a text. Short texts are remembered: context lines come again and again."""
+        return self._counted(text) if len(text) < 512 else self._count(text)
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """`count` for many texts, in one call where that pays."""
+        if len(texts) < _BATCH_FROM:
+            return [self.count(text) for text in texts]
+        return [len(found) for found in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def split(self, text: str, capacity: int, markdown: bool) -> list[tuple[int, int]]:
+        """Spans of pieces of at most `capacity` tokens, without outer white space, that hold all of the text."""
+        pieces = self._splitter(max(capacity, 1), markdown).chunk_indices(text)
+        return [(start, start + len(piece)) for start, piece in pieces]
+
+    def shortened(self, text: str, most_tokens: int, most_chars: int) -> str:
+        """The longest beginning of a text within both bounds."""
+        text = text[:most_chars]
+        offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        return text if len(offsets) <= most_tokens else text[: offsets[most_tokens - 1][1]]
+
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _new_splitter(self, capacity: int, markdown: bool) -> TextSplitter | MarkdownSplitter:
+        from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+        kind = MarkdownSplitter if markdown else TextSplitter
+        return kind.from_huggingface_tokenizer(self._tokenizer, capacity)

@@ -1,0 +1,136 @@
+"""What this machine and installation can do, and what follows from it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import EngineError
+from engine.project import known_projects, projects_root
+
+PACKAGES = (
+    "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",
+    "semantic-text-splitter", "platformdirs",
+)  # fmt: skip
+LEAST_FREE_GB, LEAST_MEMORY_GB = 2.0, 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `state`: good, note or problem. `follows`: what it means for the user."""
+
+    topic: str
+    state: str
+    found: str
+    follows: str
+
+    def as_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return asdict(self)
+
+
+def examine(device: str = "auto", dtype: str = "auto", model: str | None = None) -> list[Finding]:
+    """Look at device, precision, memory, disk, model files, permissions and versions. Raises nothing."""
+    checks: tuple[Callable[[], list[Finding]], ...] = (
+        _python, lambda: _hardware(device, dtype), _memory, _disk, lambda: _model(model), _permissions, _offline, _versions,
+    )  # fmt: skip
+    return [finding for check in checks for finding in check()]
+
+
+def _python() -> list[Finding]:
+    text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    good = sys.version_info >= (3, 11)
+    return [Finding("python", "good" if good else "problem", text, "supported" if good else "Python 3.11 or later is needed")]
+
+
+def _hardware(device: str, dtype: str) -> list[Finding]:
+    from engine.encoders import choose_hardware
+
+    try:
+        hardware = choose_hardware(device, dtype, purpose="train")
+    except EngineError as error:
+        return [Finding("device", "problem", error.what, f"{error.why} {error.to_do}")]
+    return [Finding(choice.setting, "good", choice.value, choice.reason) for choice in hardware.choices]
+
+
+def _memory() -> list[Finding]:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    free = memory.available / 1e9
+    follows = "enough for every stage with the bundled model" if free >= LEAST_MEMORY_GB else "lower queries_per_step, or close programs"
+    state = "good" if free >= LEAST_MEMORY_GB else "problem"
+    return [Finding("memory", state, f"{free:.1f} GB of {memory.total / 1e9:.1f} GB free", follows)]
+
+
+def _disk() -> list[Finding]:
+    root = projects_root()
+    place = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(place).free / 1e9
+    state = "good" if free >= LEAST_FREE_GB else "problem"
+    follows = "room for about 1 million chunks per GB" if state == "good" else f"less than {LEAST_FREE_GB:.0f} GB: free some space before a run"
+    return [Finding("disk", state, f"{free:.1f} GB free at {place}", follows if state == "problem" else "enough for a run")]
+
+
+def _model(model: str | None) -> list[Finding]:
+    from engine.encoders import DEFAULT_MODEL, resolve_model
+
+    try:
+        folder = resolve_model(model or DEFAULT_MODEL)
+    except EngineError as error:
+        return [Finding("model", "problem", error.what, f"{error.why} {error.to_do}")]
+    found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
+    return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
+
+
+def _permissions() -> list[Finding]:
+    if os.name == "nt":
+        return []
+    open_ones = [path for path in known_projects() if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    if not open_ones:
+        return [Finding("permissions", "good", f"{len(known_projects())} projects in {projects_root()}", "only you can read them")]
+    names = ", ".join(str(path) for path in open_ones)
+    return [Finding("permissions", "problem", f"others can read {names}", "run chmod 700 on them")]
+
+
+def _offline() -> list[Finding]:
+    on = os.environ.get("HF_HUB_OFFLINE") == "1"
+    return [Finding("network", "good" if on else "problem", "offline switches are set" if on else "offline switches are missing",
+                    "no library looks anything up" if on else "start the program by its own command")]  # fmt: skip
+
+
+def _versions() -> list[Finding]:
+    findings = []
+    for name in PACKAGES:
+        try:
+            findings.append(Finding("version", "good", f"{name} {importlib.metadata.version(name)}", "installed"))
+        except importlib.metadata.PackageNotFoundError:
+            findings.append(Finding("version", "problem", f"{name} is missing", "install bmembed-tui again"))
+    return findings
+
+
+def project_findings(folder: Path) -> list[Finding]:
+    """What can be said of one project: its damage, its size, its permissions."""
+    from engine.project import ProjectFolder
+
+    project = ProjectFolder(folder)
+    findings = []
+    try:
+        project.settings()
+        store = project.store(check=True)
+        counts: dict[str, Any] = store.counts()
+        store.close()
+        findings.append(Finding("project", "good", f"{counts['chunks']} chunks, {counts['queries']} queries", "the database is sound"))
+    except EngineError as error:
+        findings.append(Finding("project", "problem", error.what, f"{error.why} {error.to_do}"))
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    findings.append(Finding("project", "good", f"{size:,.0f} MB on disk in {folder}", "all of it may be deleted to remove the project"))
+    return findings

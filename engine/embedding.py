@@ -1,0 +1,80 @@
+"""Encoders as the stages use them: loaded with the project's settings, their choices told, their vectors cached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.encoders import choose_hardware, encoder_fingerprint, resolve_model
+from engine.records import Chunk
+from engine.stage import StageContext, View
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.encoders import EmbeddingCache, Encoder, Hardware
+
+
+def told_hardware(context: StageContext, purpose: str) -> Hardware:
+    """The device, precision and threads for a stage, each told with its reason."""
+    settings = context.settings.encoder
+    hardware = choose_hardware(settings.device, settings.dtype, purpose="train" if purpose == "train" else "encode")
+    for choice in hardware.choices:
+        context.choose(choice.setting, choice.value, choice.reason)
+    return hardware
+
+
+def load_encoder(context: StageContext, hardware: Hardware, adapter: Path | None = None, scale: float = 1.0) -> Encoder:
+    """The project's encoder, with an adapter merged in at `scale` (λ)."""
+    from engine.encoders import Encoder
+
+    settings = context.settings.encoder
+    return Encoder.load(
+        resolve_model(settings.model), adapter=adapter, adapter_scale=scale, hardware=hardware, max_tokens=settings.max_tokens
+    )
+
+
+def served_fingerprint(view: View, adapter: Path | None, scale: float) -> str:
+    """Fingerprint of the encoder that `load_encoder` would give, without loading it."""
+    settings = view.settings.encoder
+    return encoder_fingerprint(resolve_model(settings.model), adapter, scale, settings.max_tokens)
+
+
+def open_cache(view: View) -> EmbeddingCache:
+    """The project's vectors on disk, by encoder fingerprint and content hash."""
+    from engine.encoders import EmbeddingCache
+
+    return EmbeddingCache(view.project.path / "cache")
+
+
+def chunk_vectors(context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], what: str = "chunks") -> NDArray[np.float32]:
+    """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable, cancellable."""
+    from engine.encoders import encode_cached
+
+    cache = open_cache(context)
+    vectors = encode_cached(
+        encoder,
+        [chunk.content_hash for chunk in chunks],
+        [chunk.embedded_text for chunk in chunks],
+        cache,
+        progress=Thinned(context, len(chunks), what),
+        should_stop=context.should_stop,
+    )
+    if cache.damaged:
+        context.warn(f"{cache.damaged} damaged files of cached vectors were removed and made again.")
+    return vectors
+
+
+class Thinned:
+    """Progress reports, at most about a hundred per task."""
+
+    def __init__(self, context: StageContext, total: int, unit: str) -> None:
+        self._context, self._total, self._unit, self._last = context, total, unit, -1
+
+    def __call__(self, done: int) -> None:
+        share = 100 * done // max(1, self._total)
+        if share != self._last:
+            self._last = share
+            self._context.progress(done, self._total, self._unit)

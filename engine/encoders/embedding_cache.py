@@ -1,0 +1,201 @@
+"""Vectors on disk, by encoder fingerprint and content hash, so that no text is encoded twice."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
+from engine.errors import CancelledError
+
+_WINDOW_SHARDS = 16
+
+
+class ChunkEncoder(Protocol):
+    """What the cache needs of an encoder."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the vectors."""
+
+    @property
+    def dimension(self) -> int:
+        """Width d of the vectors."""
+
+    def encode_chunks(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> np.ndarray:
+        """Vectors (n, d), float32, unit norm."""
+
+
+class EncoderShelf:
+    """The cached vectors of one encoder: append-only shards in `folder`, hashes in memory (about 40 bytes each).
+
+    Opening checks every shard; torn and corrupt ones are removed and counted in `damaged`.
+    """
+
+    def __init__(self, folder: Path, dimension: int) -> None:
+        self.folder = folder
+        self.dimension = dimension
+        self.damaged = 0
+        self._shards: list[np.ndarray] = []
+        self._fresh: list[np.ndarray] = []  # hashes of the latest shards, not yet in the sorted table
+        self._hashes = np.empty(0, dtype="S32")  # sorted
+        self._places = np.empty(0, dtype=np.int64)
+        self._last = 0
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for leftover in folder.glob(".shard-*.part"):
+            leftover.unlink(missing_ok=True)
+        for path in sorted(folder.glob("shard-[0-9]*.vec")):
+            self._open(path)
+
+    def _open(self, path: Path) -> None:
+        found = read_hashes(path)
+        if found is None or found[1] != self.dimension:
+            path.unlink(missing_ok=True)
+            self.damaged += 1
+            return
+        self._last = max(self._last, int(path.stem.removeprefix("shard-")))
+        self._shards.append(map_vectors(path, len(found[0]), self.dimension))
+        self._fresh.append(found[0])
+
+    def __len__(self) -> int:
+        return len(self._hashes) + sum(len(part) for part in self._fresh)
+
+    def find(self, hashes: np.ndarray) -> np.ndarray:
+        """Where each hash of (n,) S32 is kept: positions (n,) int64 for `read`, −1 for the unknown ones."""
+        self._sort()
+        if not len(self._hashes):
+            return np.full(len(hashes), -1, dtype=np.int64)
+        near = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        return np.where(self._hashes[near] == hashes, self._places[near], -1)
+
+    def read(self, places: np.ndarray) -> np.ndarray:
+        """Vectors (n, d) float16 at positions that `find` gave."""
+        vectors = np.empty((len(places), self.dimension), dtype=np.float16)
+        starts = np.cumsum([0, *(len(shard) for shard in self._shards)])
+        shards = np.searchsorted(starts, places, side="right") - 1
+        order = np.argsort(shards, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(shards[order])) + 1):
+            if len(rows):
+                shard = shards[rows[0]]
+                vectors[rows] = self._shards[shard][places[rows] - starts[shard]]
+        return vectors
+
+    def append(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
+        """Add hashes (n,) S32 with vectors (n, d) as one shard; on disk when this returns."""
+        self._last += 1
+        path = self.folder / f"shard-{self._last:06d}.vec"
+        write_shard(path, hashes, vectors.astype(np.float16))
+        self._shards.append(map_vectors(path, *vectors.shape))
+        self._fresh.append(hashes)
+
+    def _sort(self) -> None:
+        if self._fresh:
+            joined = np.concatenate([self._hashes[np.argsort(self._places)], *self._fresh])
+            self._places = np.argsort(joined, kind="stable")
+            self._hashes = joined[self._places]
+            self._fresh = []
+
+
+class EmbeddingCache:
+    """A folder with one sub-folder of vectors per encoder fingerprint."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._open: dict[str, EncoderShelf] = {}
+
+    @property
+    def damaged(self) -> int:
+        """Shards that were torn or corrupt, and so removed, since this cache was opened."""
+        return sum(shelf.damaged for shelf in self._open.values())
+
+    def shelf(self, fingerprint: str, dimension: int) -> EncoderShelf:
+        """The vectors of one encoder, opened at first use."""
+        if fingerprint not in self._open:
+            self._open[fingerprint] = EncoderShelf(self.folder / fingerprint, dimension)
+        return self._open[fingerprint]
+
+    def drop_others(self, keep: Collection[str]) -> int:
+        """Delete the vectors of all encoders but `keep`; the number of encoders dropped."""
+        others = (
+            [path for path in self.folder.iterdir() if path.is_dir() and path.name not in keep]
+            if self.folder.is_dir()
+            else []
+        )
+        for path in others:
+            self._open.pop(path.name, None)
+            shutil.rmtree(path, ignore_errors=True)
+        return len(others)
+
+
+def encode_cached(
+    encoder: ChunkEncoder,
+    hashes: Sequence[str],
+    texts: Sequence[str],
+    cache: EmbeddingCache,
+    *,
+    shard_size: int = 1024,
+    progress: Callable[[int], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> np.ndarray:
+    """Vectors float32 (n, d), unit norm, of `texts`, encoding only those whose content hash (hex sha256) is not cached.
+
+    New vectors are stored `shard_size` at a time, so an interruption loses at most one shard. All come back through
+    float16, so that a fresh vector equals a cached one. `progress` gets the number of texts done so far. Raises
+    CancelledError when `should_stop()` is true between shards.
+    """
+    keys = _keys(hashes, texts)
+    shelf = cache.shelf(encoder.fingerprint, encoder.dimension)
+    _, first = np.unique(keys, return_index=True)
+    missing = np.sort(first[shelf.find(keys[first]) < 0])
+    done = len(first) - len(missing)
+    extra = len(keys) - len(first)
+    for rows in _shard_rows(missing, texts, shard_size):
+        if should_stop is not None and should_stop():
+            raise CancelledError(
+                "Encoding was stopped.", f"{done} of {len(first)} texts are done and kept.", "Run again to go on."
+            )
+        report = None if progress is None else _Offset(progress, done)
+        vectors = encoder.encode_chunks([texts[row] for row in rows], report)
+        shelf.append(keys[rows], vectors)
+        done += len(rows)
+    found = shelf.read(shelf.find(keys)).astype(np.float32)  # (n, d)
+    if progress is not None:
+        progress(done + extra)
+    norms = np.linalg.norm(found, axis=1, keepdims=True)
+    normed: np.ndarray = found / norms
+    return normed
+
+
+class _Offset:
+    """Progress within a shard, reported as progress of the whole."""
+
+    def __init__(self, progress: Callable[[int], None], before: int) -> None:
+        self._progress, self._before = progress, before
+
+    def __call__(self, done: int) -> None:
+        self._progress(self._before + done)
+
+
+def _keys(hashes: Sequence[str], texts: Sequence[str]) -> np.ndarray:
+    if len(hashes) != len(texts):
+        raise ValueError(f"{len(hashes)} hashes for {len(texts)} texts")
+    raw = b"".join(bytes.fromhex(value) for value in hashes)
+    if len(raw) != 32 * len(hashes):
+        raise ValueError("a content hash is not a hex sha256")
+    return np.frombuffer(raw, dtype="S32")
+
+
+def _shard_rows(missing: np.ndarray, texts: Sequence[str], shard_size: int) -> list[np.ndarray]:
+    """The missing rows in shards, sorted by length within windows of several shards: batches hold like lengths."""
+    shards: list[np.ndarray] = []
+    window = shard_size * _WINDOW_SHARDS
+    for start in range(0, len(missing), window):
+        rows = missing[start : start + window]
+        lengths = np.array([len(texts[row]) for row in rows])
+        rows = rows[np.argsort(-lengths, kind="stable")]
+        shards.extend(rows[begin : begin + shard_size] for begin in range(0, len(rows), shard_size))
+    return shards

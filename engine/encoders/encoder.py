@@ -1,0 +1,224 @@
+"""Texts → unit vectors with a transformer, and an adapter merged into it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.encoders.batching import length_batches
+from engine.encoders.fingerprint import effective_max_tokens, encoder_fingerprint, read_prompts
+from engine.encoders.hardware import Hardware, choose_hardware
+from engine.encoders.loading import load_sentence_transformer, merge_adapter
+from engine.encoders.model_folder import ModelFolder
+from engine.errors import EngineError, ResourceError, UsageError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Progress = Callable[[int], None]
+_TOKENISE_BLOCK = 1024
+_CPU_BUDGET = (2048, 64)
+_CUDA_BUDGET = (65536, 1024)
+_log = logging.getLogger(__name__)
+
+
+class Encoder:
+    """A loaded model. Made by `Encoder.load`; use it from one thread at a time.
+
+    `dimension` is the width d of its vectors; `fingerprint` names them (model, adapter, scale, length limit, prompts;
+    not the device or the precision); `max_tokens` is where longer texts are cut; `notices` collects what a user should
+    know, such as a batch that was halved for want of memory.
+    """
+
+    def __init__(
+        self, loaded: SentenceTransformer, model: ModelFolder, hardware: Hardware, max_tokens: int, fingerprint: str
+    ) -> None:
+        self._modules: list[Any] = list(loaded)
+        self._tokenizer: Any = loaded.tokenizer
+        self._truncate_dim = loaded.truncate_dim
+        self._prompts = read_prompts(model)
+        self._budget, self._max_sequences = _CPU_BUDGET if hardware.device == "cpu" else _CUDA_BUDGET
+        self.hardware = hardware
+        self.max_tokens = max_tokens
+        self.fingerprint = fingerprint
+        self.tokenizer_file = model.tokenizer_file
+        self.notices: list[str] = []
+        self.dimension = int(self._forward([np.asarray(self._ids("a"), dtype=np.int32)], 0).shape[1])
+
+    @classmethod
+    def load(
+        cls,
+        model: ModelFolder,
+        *,
+        adapter: Path | None = None,
+        adapter_scale: float = 1.0,
+        hardware: Hardware | None = None,
+        max_tokens: int = 256,
+        float32: bool = False,
+    ) -> Encoder:
+        """Load `model`, the peft LoRA folder `adapter` merged in as W + adapter_scale · ΔW (in float32, then cast).
+
+        `hardware` defaults to `choose_hardware()`; `float32` overrides its precision. Raises ModelError for an unusable
+        model or adapter, UsageError for a device that is missing.
+        """
+        import torch
+
+        if max_tokens < 3:
+            raise UsageError(
+                "max_tokens is too small.", f"{max_tokens} leaves no room for a word.", "Set it to 16 or more."
+            )
+        hardware = hardware or choose_hardware()
+        dtype = torch.float32 if float32 else getattr(torch, hardware.dtype)
+        limit = effective_max_tokens(model, max_tokens)
+        fingerprint = encoder_fingerprint(model, adapter, adapter_scale, max_tokens)
+        torch.set_num_threads(hardware.threads)
+        if hardware.device != "cpu":
+            os.environ["TOKENIZERS_PARALLELISM"] = "true"  # one thread cannot feed a GPU
+        if adapter is None or adapter_scale == 0.0:
+            loaded = load_sentence_transformer(model, hardware.device, dtype)
+        else:
+            loaded = load_sentence_transformer(model, hardware.device, torch.float32)
+            merge_adapter(loaded, adapter, adapter_scale)
+            loaded[0].to(dtype)
+        return cls(loaded, model, hardware, limit, fingerprint)
+
+    def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
+        """Vectors of texts to be found: float32 (n, d), unit norm, in the order given.
+
+        `progress` is called with the number of texts done so far. Raises EngineError when the model yields numbers that
+        are not finite, ResourceError when memory runs out.
+        """
+        return self._encode(texts, self._prompts.document, progress)
+
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
+        """Vectors of questions: as `encode_chunks`, with the model's query prompt."""
+        return self._encode(texts, self._prompts.query, progress)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens per text, special tokens included, before any cut and without a prompt."""
+        counts: list[int] = []
+        for start in range(0, len(texts), _TOKENISE_BLOCK):
+            counts.extend(len(ids) for ids in self._tokenise(texts[start : start + _TOKENISE_BLOCK], cut=False))
+        return counts
+
+    def _encode(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> np.ndarray:
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)  # (n, d)
+        ids = self._token_ids(texts, prompt)
+        prompt_length = self._prompt_length(prompt)
+        pending = length_batches([len(row) for row in ids], self._budget, self._max_sequences)[::-1]
+        done = 0
+        while pending:
+            batch = pending.pop()
+            try:
+                vectors[batch] = self._forward([ids[index] for index in batch], prompt_length)
+            except (RuntimeError, MemoryError) as error:
+                if not _is_out_of_memory(error):
+                    raise
+                pending.extend(self._halved(batch, error))
+                continue
+            done += len(batch)
+            if progress is not None:
+                progress(done)
+        _check_vectors(vectors)
+        return vectors
+
+    def _halved(self, batch: np.ndarray, error: BaseException) -> list[np.ndarray]:
+        import torch
+
+        if len(batch) == 1:
+            raise ResourceError(
+                "Memory ran out while encoding a single text.",
+                str(error).splitlines()[0] if str(error) else "",
+                "Close other programs that use this device, lower encoder.max_tokens, or set encoder.device to cpu.",
+            ) from error
+        self._max_sequences = min(self._max_sequences, max(1, len(batch) // 2))
+        notice = f"Memory ran out with {len(batch)} texts at once; going on with at most {self._max_sequences}."
+        self.notices.append(notice)
+        _log.warning(notice)
+        if self.hardware.device != "cpu":
+            torch.cuda.empty_cache()
+        middle = len(batch) // 2
+        return [batch[middle:], batch[:middle]]
+
+    def _forward(self, rows: list[np.ndarray], prompt_length: int) -> np.ndarray:
+        """Vectors (b, d) of b token rows: the model's own modules, float32 from the token vectors on."""
+        import torch
+
+        with torch.inference_mode():
+            features = self._padded(rows)
+            features["modality"] = "text"
+            if prompt_length:
+                features["prompt_length"] = prompt_length
+            features = self._modules[0](features)
+            for name in ("token_embeddings", "sentence_embedding"):
+                if name in features:
+                    features[name] = features[name].float()
+            for module in self._modules[1:]:
+                features = module(features)
+            vectors = features["sentence_embedding"].float()
+            if self._truncate_dim is not None:
+                vectors = vectors[:, : self._truncate_dim]
+            normed: np.ndarray = torch.nn.functional.normalize(vectors, dim=1).cpu().numpy()
+        return normed
+
+    def _padded(self, rows: list[np.ndarray]) -> dict[str, Any]:
+        import torch
+
+        longest = max(len(row) for row in rows)
+        ids = np.full((len(rows), longest), self._tokenizer.pad_token_id or 0, dtype=np.int64)  # (b, longest)
+        mask = np.zeros_like(ids)
+        for line, row in enumerate(rows):
+            place = slice(longest - len(row), None) if self._tokenizer.padding_side == "left" else slice(0, len(row))
+            ids[line, place], mask[line, place] = row, 1
+        device = self.hardware.device
+        return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
+
+    def _token_ids(self, texts: Sequence[str], prompt: str) -> list[np.ndarray]:
+        """Token ids of every text, cut at `max_tokens`; int32, because lists of ints take nine times the room."""
+        rows: list[np.ndarray] = []
+        for start in range(0, len(texts), _TOKENISE_BLOCK):
+            block = [prompt + text for text in texts[start : start + _TOKENISE_BLOCK]]
+            rows.extend(np.asarray(ids, dtype=np.int32) for ids in self._tokenise(block))
+        return rows
+
+    def _ids(self, text: str) -> list[int]:
+        return self._tokenise([text])[0]
+
+    def _tokenise(self, texts: Sequence[str], cut: bool = True) -> list[list[int]]:
+        options = {"truncation": True, "max_length": self.max_tokens} if cut else {"truncation": False}
+        # Lone surrogates cannot be encoded as UTF-8 and would stop the tokenizer.
+        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        found = self._tokenizer(
+            clean, padding=False, return_attention_mask=False, return_token_type_ids=False, verbose=False, **options
+        )["input_ids"]
+        filler = next((i for i in (self._tokenizer.eos_token_id, self._tokenizer.unk_token_id) if i is not None), 0)
+        return [ids or [filler] for ids in found]
+
+    def _prompt_length(self, prompt: str) -> int:
+        """Tokens of the prompt with the leading special tokens: what pooling leaves out where a model asks for that."""
+        if not prompt:
+            return 0
+        ids = self._ids(prompt)
+        return len(ids) - (ids[-1] in self._tokenizer.all_special_ids)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _check_vectors(vectors: np.ndarray) -> None:
+    norms = np.linalg.norm(vectors, axis=1)
+    bad = int(np.count_nonzero(~(np.abs(norms - 1.0) < 1e-3)))
+    if bad:
+        raise EngineError(
+            f"The model gave unusable vectors for {bad} of {len(vectors)} texts.",
+            "They hold numbers that are not finite, or only zeros.",
+            "Set encoder.dtype to float32; if it still happens, the model or the adapter is damaged.",
+        )

@@ -1,0 +1,87 @@
+"""What an encoder is named by, and its prompts: read from files alone, so that no model need be loaded to ask."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.encoders.model_folder import ModelFolder, read_object
+from engine.encoders.safetensors_header import file_sha256, tensor_names
+from engine.errors import ModelError
+
+ENCODING_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What the model was trained to see before a query and before a document; empty where it has none."""
+
+    query: str
+    document: str
+
+
+def read_prompts(model: ModelFolder) -> Prompts:
+    """The prompts of the model's own `config_sentence_transformers.json`."""
+    path = model.path / "config_sentence_transformers.json"
+    config: dict[str, Any] = read_object(path) if path.is_file() else {}
+    prompts = config.get("prompts") or {}
+    default = prompts.get(config.get("default_prompt_name") or "", "")
+
+    def first(*names: str) -> str:
+        return str(next((prompts[name] for name in names if prompts.get(name) is not None), default))
+
+    return Prompts(query=first("query"), document=first("document", "passage", "corpus"))
+
+
+def adapter_digest(folder: Path) -> str:
+    """Hex sha256 of a LoRA adapter's weights and settings. Raises ModelError when the folder is not a sound adapter."""
+    config = check_adapter(folder)
+    config.pop("base_model_name_or_path", None)
+    parts = [file_sha256(folder / "adapter_model.safetensors"), config]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def check_adapter(folder: Path) -> dict[str, Any]:
+    """The adapter's settings, after its files were checked. Raises ModelError."""
+    again = "Train the adapter again, or copy its folder again, completely."
+    if not (folder / "adapter_config.json").is_file():
+        raise ModelError(f"{folder} is not an adapter folder.", "It has no adapter_config.json.", again)
+    if not (folder / "adapter_model.safetensors").is_file():
+        raise ModelError(
+            f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded.", again
+        )
+    config = read_object(folder / "adapter_config.json")
+    if config.get("peft_type") != "LORA":
+        raise ModelError(
+            f"The adapter {folder} is not a LoRA adapter.", "Only LoRA adapters can be merged and scaled.", again
+        )
+    tensor_names(folder / "adapter_model.safetensors")
+    return config
+
+
+def effective_max_tokens(model: ModelFolder, max_tokens: int) -> int:
+    """The wanted length, or the model's own limit where that is shorter."""
+    return min(max_tokens, model.max_tokens)
+
+
+def encoder_fingerprint(
+    model: ModelFolder, adapter: Path | None = None, adapter_scale: float = 1.0, max_tokens: int = 256
+) -> str:
+    """Names the vectors that an encoder makes, whatever device and precision it runs on.
+
+    An adapter scaled by 0 is the base model and has its fingerprint. Raises ModelError for an unsound adapter.
+    """
+    prompts = read_prompts(model)
+    merged = adapter is not None and adapter_scale != 0.0
+    parts = {
+        "version": ENCODING_VERSION,
+        "model": model.fingerprint,
+        "adapter": adapter_digest(adapter) if adapter is not None and merged else None,
+        "scale": float(adapter_scale) if merged else None,
+        "max_tokens": effective_max_tokens(model, max_tokens),
+        "prompts": [prompts.query, prompts.document],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,223 @@
+"""Where a model runs, how precisely and on how many threads, each choice with its reason."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.errors import UsageError
+
+Purpose = Literal["encode", "train"]
+AMX, AVX512 = "AMX-BF16", "AVX512-BF16"
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareChoice:
+    """One automatic or wished setting: `setting` is device, dtype or threads."""
+
+    setting: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """`device` and `dtype` as torch names them; `threads` for operators on the CPU."""
+
+    device: str
+    dtype: str
+    threads: int
+    choices: tuple[HardwareChoice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What was found on this machine. `cpu_bf16` is its bfloat16 instruction set, `cuda` the GPU's name."""
+
+    cores: int
+    cores_reason: str
+    cpu_bf16: str | None = None
+    cuda: str | None = None
+    cuda_bf16: bool = False
+    cuda_count: int = 0
+
+
+def choose_hardware(device: str = "auto", dtype: str = "auto", purpose: Purpose = "encode") -> Hardware:
+    """Device, precision and threads for this machine.
+
+    `device`: auto, cpu, cuda or cuda:N. `dtype`: auto, float32, bfloat16 or float16. Raises UsageError when a wish
+    cannot be followed.
+    """
+    return decide(detect_machine(look_for_cuda=device != "cpu"), device, dtype, purpose)
+
+
+def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardware:
+    """The choice for a given machine (pure)."""
+    chosen_device = _decide_device(machine, device)
+    chosen_dtype = _decide_dtype(machine, chosen_device.value, dtype, purpose)
+    threads = HardwareChoice("threads", str(machine.cores), machine.cores_reason)
+    return Hardware(chosen_device.value, chosen_dtype.value, machine.cores, (chosen_device, chosen_dtype, threads))
+
+
+def _decide_device(machine: Machine, device: str) -> HardwareChoice:
+    wanted = re.fullmatch(r"cuda(?::(\d{1,3}))?", device)
+    if device not in ("auto", "cpu") and wanted is None:
+        raise UsageError(
+            f"There is no device {device!r}.", "Devices are auto, cpu, cuda and cuda:N.", "Set encoder.device to auto."
+        )
+    if wanted and machine.cuda is None:
+        raise UsageError(
+            "The device cuda was asked for, but there is none.",
+            "torch finds no CUDA GPU here: no card, no driver, or a CPU build of torch.",
+            "Set encoder.device to auto or cpu, or install a CUDA build of torch.",
+        )
+    if wanted and int(wanted[1] or 0) >= machine.cuda_count:
+        raise UsageError(
+            f"There is no device {device}.",
+            f"This machine has {machine.cuda_count} GPU(s).",
+            "Set encoder.device to cuda.",
+        )
+    if device != "auto":
+        return HardwareChoice("device", device, "as set")
+    if machine.cuda is not None:
+        return HardwareChoice("device", "cuda", f"a CUDA GPU is present: {machine.cuda}")
+    return HardwareChoice("device", "cpu", "no CUDA GPU was found")
+
+
+def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -> HardwareChoice:
+    if dtype not in ("auto", *DTYPES):
+        raise UsageError(
+            f"There is no precision {dtype!r}.", f"They are auto, {', '.join(DTYPES)}.", "Set encoder.dtype to auto."
+        )
+    if device == "cpu":
+        return _decide_cpu_dtype(machine, dtype)
+    if dtype == "float16" and purpose == "train":
+        raise UsageError(
+            "Training in float16 is not possible.",
+            "Its small gradients vanish.",
+            "Set encoder.dtype to auto, bfloat16 or float32.",
+        )
+    if dtype == "bfloat16" and not machine.cuda_bf16:
+        raise UsageError(
+            "bfloat16 was asked for, but this GPU lacks it.",
+            f"{machine.cuda} has no bfloat16 units.",
+            "Set encoder.dtype to auto.",
+        )
+    if dtype != "auto":
+        return HardwareChoice("dtype", dtype, "as set")
+    if machine.cuda_bf16:
+        return HardwareChoice("dtype", "bfloat16", "the GPU has bfloat16 units")
+    if purpose == "encode":
+        return HardwareChoice("dtype", "float16", "the GPU has no bfloat16 units; float16 is enough for encoding")
+    return HardwareChoice("dtype", "float32", "the GPU has no bfloat16 units, and training needs more than float16")
+
+
+def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
+    if dtype == "float16":
+        raise UsageError(
+            "float16 needs a CUDA GPU.", "CPUs are slow at it.", "Set encoder.dtype to auto, or encoder.device to cuda."
+        )
+    if dtype == "bfloat16" and machine.cpu_bf16 != AMX:
+        return HardwareChoice("dtype", dtype, f"as set, though it is slow on a CPU without {AMX}")
+    if dtype != "auto":
+        return HardwareChoice("dtype", dtype, "as set")
+    if machine.cpu_bf16 == AMX:
+        return HardwareChoice("dtype", "bfloat16", f"the CPU has {AMX}, three to four times as fast as float32")
+    if machine.cpu_bf16 is not None:
+        # Measured: with AVX512-BF16 alone a linear layer takes 1.5 times as long in bfloat16 as in float32.
+        return HardwareChoice(
+            "dtype", "float32", f"the CPU has {machine.cpu_bf16} but not {AMX}, without which float32 is faster"
+        )
+    return HardwareChoice("dtype", "float32", f"the CPU has no {AMX}, and bfloat16 is slow without")
+
+
+def detect_machine(look_for_cuda: bool = True) -> Machine:
+    """Look at the CPU, the limits set on this process, and (which imports torch) the GPU."""
+    cpuinfo = _read(Path("/proc/cpuinfo"))
+    cores, reason = usable_cores(cpuinfo, _allowed_cpus(), cgroup_cpus(), os.environ.get("OMP_NUM_THREADS"))
+    bf16 = bf16_flag(cpuinfo) if cpuinfo else _bf16_by_torch()
+    if look_for_cuda:
+        import torch
+
+        if torch.cuda.is_available():
+            name, fast = (torch.cuda.get_device_name(), torch.cuda.is_bf16_supported(including_emulation=False))
+            return Machine(cores, reason, bf16, name, fast, torch.cuda.device_count())
+    return Machine(cores, reason, bf16)
+
+
+def bf16_flag(cpuinfo: str) -> str | None:
+    """The best bfloat16 instruction set in `/proc/cpuinfo`, if any."""
+    for line in cpuinfo.splitlines():
+        if line.startswith("flags"):
+            flags = line.split(":", 1)[-1].split()
+            return next(
+                (shown for flag, shown in (("amx_bf16", AMX), ("avx512_bf16", AVX512)) if flag in flags),
+                None,
+            )
+    return None
+
+
+def usable_cores(cpuinfo: str, allowed: frozenset[int], quota: float | None, wished: str | None) -> tuple[int, str]:
+    """Physical cores that this process may use, and the reason.
+
+    Hyperthreads of one core (same physical id and core id) count once; a cgroup's CPU quota and OMP_NUM_THREADS lower
+    the number.
+    """
+    cores = set()
+    for block in cpuinfo.split("\n\n"):
+        fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
+        if fields.get("processor", "").isdigit() and int(fields["processor"]) in allowed:
+            cores.add((fields.get("physical id"), fields.get("core id", fields["processor"])))
+    count, reason = (max(1, len(cores) or len(allowed)), "physical cores that this process may use")
+    if quota is not None and quota < count:
+        count, reason = (max(1, int(quota)), f"the container's CPU limit is {quota:g} cores")
+    if wished is not None and wished.isdigit() and 0 < int(wished) < count:
+        count, reason = int(wished), "OMP_NUM_THREADS is set"
+    return count, reason
+
+
+def cgroup_cpus(membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """The least CPU quota, in cores, of this process's control groups (version 1 and 2); None without a limit."""
+    limits = []
+    for line in _read(membership).splitlines():
+        _, controllers, group = [*line.split(":", 2), "", ""][:3]
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        base = (
+            root
+            if not controllers
+            else next((root / name for name in (controllers, "cpu") if (root / name).is_dir()), root)
+        )
+        folder = base / group.strip("/")
+        for level in [folder, *(parent for parent in folder.parents if parent.is_relative_to(base))]:
+            if controllers:
+                quota, period = (_read(level / "cpu.cfs_quota_us"), _read(level / "cpu.cfs_period_us"))
+            else:
+                quota, _, period = _read(level / "cpu.max").partition(" ")
+            if quota.strip().isdigit() and period.strip().isdigit() and int(period) > 0:
+                limits.append(int(quota) / int(period))
+    return min(limits, default=None)
+
+
+def _allowed_cpus() -> frozenset[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
+
+
+def _bf16_by_torch() -> str | None:
+    import torch
+
+    found = torch.cpu.get_capabilities()
+    return AMX if found.get("amx_bf16") else AVX512 if found.get("avx512_bf16") else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""

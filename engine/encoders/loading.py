@@ -1,0 +1,144 @@
+"""A model folder as a SentenceTransformer in memory, offline, with an adapter merged in where one is wanted."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.encoders.fingerprint import check_adapter
+from engine.encoders.model_folder import ModelFolder
+from engine.encoders.safetensors_header import tensor_names
+from engine.environment import OFFLINE
+from engine.errors import ModelError, ResourceError
+
+if TYPE_CHECKING:
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+
+def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torch.dtype | str) -> SentenceTransformer:
+    """The model on `device` ("cpu", "cuda", "cuda:N"), its transformer in `torch_dtype`, later modules in float32.
+
+    No connection is made and no code from the folder is run. Raises ModelError when the weights do not fit the
+    configuration, ResourceError when memory runs out.
+    """
+    _go_offline()
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    dtype = getattr(torch, torch_dtype) if isinstance(torch_dtype, str) else torch_dtype
+    try:
+        loaded = SentenceTransformer(
+            str(model.path),
+            device=device,
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"dtype": dtype, "use_safetensors": True},
+        )
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise ResourceError(
+            f"There is not enough memory to load the model {model.name}.",
+            _first_line(error),
+            "Close other programs, or use a smaller model.",
+        ) from error
+    except Exception as error:
+        raise ModelError(
+            f"The model {model.name} cannot be loaded.",
+            f"The libraries say: {_first_line(error)}",
+            "Copy the model folder again, or use another model.",
+        ) from error
+    _check_reads_text(loaded, model)
+    _check_weights_fit(loaded, model)
+    for module in list(loaded)[1:]:
+        module.float()
+    loaded.eval()
+    return loaded
+
+
+def merge_adapter(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
+    """Merge a peft LoRA adapter into the transformer's weights in place: W + scale · ΔW, in the dtype they are in.
+
+    Load the model in float32 for this. Raises ModelError when the adapter does not belong to the model.
+    """
+    check_adapter(folder)
+    from peft import PeftModel, get_peft_model_state_dict
+
+    transformer: Any = loaded[0]
+    base = (
+        {name: value.detach().clone() for name, value in transformer.auto_model.named_parameters()}
+        if scale != 1.0
+        else {}
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what peft warns of is an error below
+            wrapped = PeftModel.from_pretrained(transformer.auto_model, str(folder), is_trainable=False)
+        expected = frozenset(get_peft_model_state_dict(wrapped))
+    except Exception as error:
+        raise _foreign_adapter(folder, _first_line(error)) from error
+    found = tensor_names(folder / "adapter_model.safetensors")
+    if expected != found:
+        odd = min(expected ^ found)
+        raise _foreign_adapter(folder, f"{len(expected ^ found)} of its tensors have no counterpart, such as {odd}.")
+    merged = wrapped.merge_and_unload()
+    for name, value in merged.named_parameters():
+        if name in base:
+            value.data = base[name].lerp(value.data, scale)
+    transformer.model = merged
+
+
+def _foreign_adapter(folder: Path, why: str) -> ModelError:
+    return ModelError(
+        f"The adapter {folder} does not fit this model.",
+        why,
+        "Use the adapter with the model it was trained on, or train again.",
+    )
+
+
+def _check_reads_text(loaded: SentenceTransformer, model: ModelFolder) -> None:
+    """Models that wrap every text in a chat would get other tokens here than they were trained with."""
+    kinds = [str(kind) for kind in getattr(loaded[0], "modality_config", {"text": None})]
+    if "text" not in kinds or "message" in kinds:
+        raise ModelError(
+            f"The model {model.name} does not read plain text.",
+            f"It reads: {', '.join(kinds)}.",
+            "Use a text embedding model.",
+        )
+
+
+def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
+    """Weights under foreign names are silently replaced by random ones: refuse when most of them are."""
+    transformer: Any = loaded[0]
+    stored: set[str] = set()
+    for file in model.transformer_path.glob("*.safetensors"):
+        for name in tensor_names(file):
+            parts = name.split(".")
+            stored.update(".".join(parts[cut:]) for cut in range(min(3, len(parts))))
+    names = [name for name, _ in transformer.auto_model.named_parameters()]
+    found = sum(name in stored for name in names)
+    if found * 2 < len(names):
+        raise ModelError(
+            f"The weights of the model {model.name} do not fit its configuration.",
+            f"Only {found} of {len(names)} parameters are in its weights files.",
+            "Copy config.json and the weights from the same model.",
+        )
+
+
+def _go_offline() -> None:
+    os.environ.update(OFFLINE)
+    hub: Any = sys.modules.get("huggingface_hub.constants")
+    if hub is not None:
+        hub.HF_HUB_OFFLINE = True
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    transformers_logging: Any = import_module("transformers.utils.logging")
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,84 @@
+"""One file of cached vectors: written whole or not at all, and checked when it is opened.
+
+Layout: 8 bytes magic, rows and width as little-endian uint32, the hashes (n × 32 bytes), the vectors (n × d float16,
+little-endian), and the sha256 of all that.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import struct
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from engine.errors import ResourceError
+
+_MAGIC = b"BMVEC\x00\x01\n"
+_HEAD = struct.Struct("<8sII")
+HASH_BYTES = 32
+
+
+def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
+    """Write hashes (n,) S32 and vectors (n, d) float16 to `path` by way of a temporary file, fsync and rename.
+
+    Raises ResourceError when the disk is full.
+    """
+    head = _HEAD.pack(_MAGIC, *vectors.shape)
+    parts = [head, hashes.tobytes(), vectors.astype("<f2", copy=False).tobytes()]
+    digest = hashlib.sha256()
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=".shard-", suffix=".part", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ResourceError(
+                "The disk is full.", f"{path} could not be written.", "Free some space and run again."
+            ) from error
+        raise
+
+
+def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:
+    """The hashes (n,) S32 and the width d of a shard; None when it is torn or corrupt."""
+    try:
+        content = path.read_bytes()
+        magic, rows, width = _HEAD.unpack_from(content)
+    except (OSError, struct.error):
+        return None
+    size = _HEAD.size + rows * (HASH_BYTES + 2 * width) + HASH_BYTES
+    if (
+        magic != _MAGIC
+        or len(content) != size
+        or hashlib.sha256(memoryview(content)[:-HASH_BYTES]).digest() != content[-HASH_BYTES:]
+    ):
+        return None
+    return np.frombuffer(content, dtype="S32", count=rows, offset=_HEAD.size).copy(), width
+
+
+def map_vectors(path: Path, rows: int, width: int) -> np.ndarray:
+    """The vectors (n, d) float16 of a checked shard, mapped rather than read."""
+    return np.memmap(path, dtype="<f2", mode="r", offset=_HEAD.size + rows * HASH_BYTES, shape=(rows, width))
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,33 @@
+"""Process-wide switches that must be set before any heavy library is imported."""
+
+from __future__ import annotations
+
+import os
+
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "DO_NOT_TRACK": "1",
+}
+QUIET = {
+    "OMP_WAIT_POLICY": "PASSIVE",  # spinning OpenMP threads slow a busy machine tenfold
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "GGML_NO_BACKTRACE": "1",
+}
+
+
+def prepare() -> None:
+    """Set the offline and threading variables. Call it before torch, transformers or llama_cpp is imported."""
+    os.environ.update(OFFLINE)
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def prepare_process() -> None:
+    """`prepare`, for a process of our own: what it writes is private to the user."""
+    prepare()
+    os.umask(0o077)

@@ -1,0 +1,135 @@
+"""Small SVG charts as text: they need no script, no font file and no network, and take their colours from the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+Point = tuple[float, float]
+
+WIDTH = 640
+MOST_POINTS = 400
+COLOURS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A labelled value with its interval; `colour` is the number of a CSS class `c0` … `c7`."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A named series of (x, y); `whiskers`: (low, high) of each point, or none."""
+
+    name: str
+    points: Sequence[Point]
+    colour: int
+    whiskers: Sequence[Point] = ()
+
+
+def bar_chart(title: str, bars: Sequence[Bar]) -> str:
+    """Horizontal bars from 0 with interval whiskers, values in percent."""
+    left, right, row = 170, 130, 24
+    height = row * len(bars) + 8
+    ticks = _ticks(0, max((bar.high for bar in bars), default=1))
+    scale = (WIDTH - left - right) / ticks[-1]
+    parts = []
+    for tick in ticks:
+        x = left + tick * scale
+        parts += [_line(x, 2, x, height - 4, "grid"), _text(x, height + 12, f"{tick:g}", "middle", "tick")]
+    for index, bar in enumerate(bars):
+        y = row * index + 4
+        middle = y + 8
+        low, high = left + bar.low * scale, left + bar.high * scale
+        parts += [
+            _text(left - 8, middle + 4, _short(bar.label), "end"),
+            _rect(left, y, max(bar.value, 0) * scale, f"bar c{bar.colour % COLOURS}"),
+            _line(low, middle, high, middle, "whisker"),
+            _line(low, middle - 4, low, middle + 4, "whisker"),
+            _line(high, middle - 4, high, middle + 4, "whisker"),
+            _text(WIDTH - right + 10, middle + 4, f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})", "start"),
+        ]
+    return _svg(title, height + 18, parts)
+
+
+def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str) -> str:
+    """Lines over a shared x axis; an empty text when there is no point to draw."""
+    drawn = [(line, _thinned(line.points)) for line in lines if line.points]
+    if not drawn:
+        return ""
+    left, top, right, bottom, height = 56, 22, 16, 40, 240
+    xs = [x for _, points in drawn for x, _ in points]
+    ys = [
+        y for line, points in drawn for y in [*(y for _, y in points), *(end for pair in line.whiskers for end in pair)]
+    ]
+    x_ticks, y_ticks = _ticks(min(xs), max(xs)), _ticks(min(ys), max(ys))
+    x_scale = (WIDTH - left - right) / (x_ticks[-1] - x_ticks[0])
+    y_scale = (height - top - bottom) / (y_ticks[-1] - y_ticks[0])
+
+    def place(x: float, y: float) -> Point:
+        return left + (x - x_ticks[0]) * x_scale, height - bottom - (y - y_ticks[0]) * y_scale
+
+    parts = []
+    for tick in y_ticks:
+        y = place(x_ticks[0], tick)[1]
+        parts += [_line(left, y, WIDTH - right, y, "grid"), _text(left - 6, y + 4, f"{tick:g}", "end", "tick")]
+    for tick in x_ticks:
+        parts.append(_text(place(tick, y_ticks[0])[0], height - bottom + 16, f"{tick:g}", "middle", "tick"))
+    parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, 12, y_name, "start")]
+    for number, (line, points) in enumerate(drawn):
+        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
+        parts.append(f'<polyline class="line s{line.colour % COLOURS}" points="{corners}"/>')
+        for (x, _), (low, high) in zip(line.points, line.whiskers, strict=False):
+            parts.append(_line(place(x, low)[0], place(x, low)[1], place(x, high)[0], place(x, high)[1], "whisker"))
+        if len(points) <= 60:
+            dots = (place(*point) for point in points)
+            parts += [f'<circle class="c{line.colour % COLOURS}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in dots]
+        if len(drawn) > 1:
+            parts.append(_text(WIDTH - right, top + 14 * number, line.name, "end", f"c{line.colour % COLOURS}"))
+    return _svg(title, height, parts)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """About five round numbers that enclose [low, high]."""
+    span = high - low or abs(high) or 1.0
+    unit = 10.0 ** math.floor(math.log10(span / 4))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor * 5 >= span)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(step * count, 12) for count in range(first, max(last, first + 1) + 1)]
+
+
+def _thinned(points: Sequence[Point]) -> list[Point]:
+    """At most about `MOST_POINTS` points, evenly chosen, the last one kept."""
+    step = math.ceil(len(points) / MOST_POINTS)
+    chosen = list(points[::step])
+    return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
+
+
+def _short(label: str, most: int = 24) -> str:
+    return label if len(label) <= most else label[: most - 1] + "…"
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _rect(x: float, y: float, width: float, kind: str) -> str:
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="16"/>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _svg(title: str, height: float, parts: Sequence[str]) -> str:
+    label = escape(title)
+    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{label}"><title>{label}</title>'
+    return "\n".join([head, *parts, "</svg>"])

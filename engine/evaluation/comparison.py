@@ -1,0 +1,140 @@
+"""Systems × judgments → a table of figures with intervals, and paired differences against one of the systems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.errors import TooLittleTextError
+from engine.evaluation.judgments import Judgment
+from engine.metrics import NAMES, Difference, Interval, Relevance, bootstrap_means, evaluate_run
+from engine.metrics.bootstrap import SAMPLES, difference, interval
+from engine.metrics.multihop import first_found, multihop_ap_at_k
+
+Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
+DocumentOf = Callable[[Ids], Ids]
+
+MULTIHOP = "map@10 (multihop)"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Figures of systems on the same queries.
+
+    `values`: system → metric → (q,) per-query values in [0, 1], in the order of `keys`. `figures` and `differences`
+    (against `base`) are in percent. `left_out`: queries with no relevant item in the corpus.
+    """
+
+    base: str
+    keys: tuple[str, ...]
+    texts: tuple[str, ...]
+    left_out: int
+    values: Mapping[str, Mapping[str, Floats]]
+    figures: Mapping[str, Mapping[str, Interval]]
+    differences: Mapping[str, Mapping[str, Difference]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form, percent: `systems` → metric → {value, low, high}, `differences` → metric → {…, verdict}."""
+        return {
+            "base": self.base,
+            "queries": len(self.keys),
+            "left_out": self.left_out,
+            "systems": _nested(self.figures),
+            "differences": _nested(self.differences),
+        }
+
+
+def compare(
+    systems: Mapping[str, ArrayLike],
+    judgments: Sequence[Judgment],
+    document_of: DocumentOf,
+    base: str = "base",
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> Comparison:
+    """Measure each system's rankings: name → (q, depth) chunk ids, best first, -1 where padded, in judgment order.
+
+    `document_of` maps an array of chunk ids to document ids of the same shape. Metrics: `engine.metrics.NAMES`, and
+    MAP@10 (multihop) where every query has evidence. All systems share the same bootstrap resamples.
+    TooLittleTextError when no query is usable; ValueError when `base` is missing or a ranking has another length.
+    """
+    if base not in systems:
+        raise ValueError(f"the system to compare with, {base!r}, is not among {sorted(systems)}")
+    kept = [row for row, judgment in enumerate(judgments) if judgment.usable]
+    if not kept:
+        raise TooLittleTextError(
+            "No query can be measured.",
+            f"None of the {len(judgments)} queries has its answer in the corpus.",
+            "Check that the judged queries belong to these documents.",
+        )
+    usable = [judgments[row] for row in kept]
+    values = {name: measure(_rows(ids, kept, len(judgments)), usable, document_of) for name, ids in systems.items()}
+    figures, differences = _bootstrapped(values, base, samples, seed)
+    return Comparison(
+        base=base,
+        keys=tuple(judgment.key for judgment in usable),
+        texts=tuple(judgment.text for judgment in usable),
+        left_out=len(judgments) - len(usable),
+        values=values,
+        figures=figures,
+        differences=differences,
+    )
+
+
+def measure(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf) -> dict[str, Floats]:
+    """Metric → (q,) per-query values of one system's rankings (q, depth), one for each judgment."""
+    by_document = np.array([judgment.level == "document" for judgment in judgments], dtype=bool)
+    ranked = ids.copy()
+    if by_document.any():
+        ranked[by_document] = collapse(ids[by_document], document_of)
+    values = evaluate_run(Relevance.from_rankings(ranked, [judgment.grades for judgment in judgments]), NAMES)
+    if all(judgment.held for judgment in judgments):
+        first = first_found(ids, [judgment.held for judgment in judgments])
+        values[MULTIHOP] = multihop_ap_at_k(first, [judgment.evidence for judgment in judgments])
+    return values
+
+
+def collapse(ids: Ids, document_of: DocumentOf) -> Ids:
+    """(q, depth) document ids in the order of each document's best chunk, padded with -1, from chunk ids."""
+    present = ids >= 0
+    documents = np.full(ids.shape, -1, dtype=np.int64)
+    documents[present] = document_of(ids[present])
+    collapsed = np.full(ids.shape, -1, dtype=np.int64)
+    for row, line in enumerate(documents):
+        items, first = np.unique(line, return_index=True)
+        ordered = items[np.argsort(first)]
+        ordered = ordered[ordered >= 0]
+        collapsed[row, : len(ordered)] = ordered
+    return collapsed
+
+
+def _rows(ids: ArrayLike, kept: Sequence[int], total: int) -> Ids:
+    rankings = np.asarray(ids, dtype=np.int64)
+    if rankings.ndim != 2 or len(rankings) != total:
+        raise ValueError(f"rankings of shape {rankings.shape} for {total} judgments")
+    return rankings[kept]
+
+
+def _bootstrapped(
+    values: Mapping[str, Mapping[str, Floats]], base: str, samples: int, seed: int
+) -> tuple[dict[str, dict[str, Interval]], dict[str, dict[str, Difference]]]:
+    columns = [(system, metric) for system, metrics in values.items() for metric in metrics]
+    means = bootstrap_means(np.stack([values[system][metric] for system, metric in columns], axis=1), samples, seed)
+    mean_of = {column: means[:, index] for index, column in enumerate(columns)}
+    figures: dict[str, dict[str, Interval]] = {system: {} for system in values}
+    differences: dict[str, dict[str, Difference]] = {system: {} for system in values if system != base}
+    for system, metric in columns:
+        figures[system][metric] = interval(values[system][metric], mean_of[system, metric]).percent()
+        if system != base:
+            gap = values[system][metric] - values[base][metric]
+            differences[system][metric] = difference(gap, mean_of[system, metric] - mean_of[base, metric]).percent()
+    return figures, differences
+
+
+def _nested(table: Mapping[str, Mapping[str, Interval]] | Mapping[str, Mapping[str, Difference]]) -> dict[str, Any]:
+    return {system: {metric: asdict(cell) for metric, cell in row.items()} for system, row in table.items()}

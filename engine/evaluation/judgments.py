@@ -1,0 +1,136 @@
+"""Known answers → the chunks or documents that count as relevant (METHODS.md §1 Metrics)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.evaluation.evidence_index import CompactTexts
+from engine.records import Chunk, Document, JudgedQuery, Query
+
+Level = Literal["chunk", "document"]
+Occurrence = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """What counts as relevant for one query.
+
+    `grades`: id → grade above 0; chunk ids at level `chunk`, document ids at level `document`, where a ranking is first
+    collapsed to documents by their best chunk. `held`: chunk id → indices of the evidence strings it holds; `evidence`:
+    number of distinct evidence strings, found or not. `unmatched`: evidence strings, document ids and paths that the
+    corpus does not have: they count for no system, so they are to be reported.
+    """
+
+    key: str
+    text: str
+    level: Level
+    grades: Mapping[int, int]
+    held: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    evidence: int = 0
+    unmatched: tuple[str, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        """Whether anything in the corpus is relevant, so that a ranking can be measured."""
+        return bool(self.grades)
+
+
+def relevant_chunks(
+    judged: Sequence[JudgedQuery], chunks: Sequence[Chunk], documents: Sequence[Document]
+) -> list[Judgment]:
+    """One judgment for each of `judged`, in order.
+
+    Evidence first: a chunk is relevant (grade 1) when its text contains an evidence string, white space removed; a
+    string that stands in a document but in none of its chunks as a whole counts for the chunk that holds the largest
+    part of it (the earlier one of equals). A `path` narrows the search to that document. Without matching evidence,
+    graded document ids (a document's external id, else its path) make whole documents relevant; with neither evidence
+    nor grades, the document that `path` names is the answer. `chunks` may be in any order; their offsets must be
+    those of the `documents`' texts.
+    """
+    return _Corpus(chunks, documents).judge(judged)
+
+
+def from_queries(queries: Iterable[Query]) -> list[Judgment]:
+    """Judgments of generated queries: the source chunk is the one relevant chunk."""
+    return [
+        Judgment(str(query.id), query.text, "chunk", {query.chunk_id: 1}, {query.chunk_id: (0,)}, 1)
+        for query in queries
+    ]
+
+
+class _Corpus:
+    def __init__(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> None:
+        self._documents = documents
+        self._texts = CompactTexts([document.text for document in documents])
+        self._number = {document.id: number for number, document in enumerate(documents)}
+        self._spans: dict[int, list[tuple[int, int, int]]] = defaultdict(list)  # text → (start, end, chunk id)
+        for chunk in sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal)):
+            number = self._number.get(chunk.document_id)
+            if number is not None:
+                span = self._texts.compact_span(number, chunk.start, chunk.end)
+                self._spans[number].append((*span, chunk.id))
+        self._named: dict[str, set[int]] = defaultdict(set)
+        self._at_path: dict[str, set[int]] = defaultdict(set)
+        for document in documents:
+            self._named[document.external_id or document.path].add(document.id)
+            for name in _path_names(document):
+                self._at_path[name].add(document.id)
+
+    def judge(self, judged: Sequence[JudgedQuery]) -> list[Judgment]:
+        found = self._texts.find(string for query in judged for string in query.evidence)
+        return [self._judge(query, found) for query in judged]
+
+    def _judge(self, query: JudgedQuery, found: Mapping[str, list[Occurrence]]) -> Judgment:
+        allowed = None if query.path is None else self._at_path.get(query.path.replace("\\", "/"), set())
+        lost = [query.path] if query.path is not None and not allowed else []
+        strings = list({"".join(string.split()): string for string in query.evidence if string.strip()}.values())
+        held: dict[int, tuple[int, ...]] = {}
+        for index, string in enumerate(strings):
+            holders = self._holders(found[string], allowed)
+            for chunk_id in holders:
+                held[chunk_id] = (*held.get(chunk_id, ()), index)
+            if not holders:
+                lost.append(string)
+        if held:
+            return Judgment(query.key, query.text, "chunk", dict.fromkeys(held, 1), held, len(strings), tuple(lost))
+        grades, absent = self._graded(query)
+        if not strings and not query.grades and allowed:
+            grades = dict.fromkeys(sorted(allowed), 1)
+        return Judgment(query.key, query.text, "document", grades, {}, len(strings), (*lost, *absent))
+
+    def _holders(self, occurrences: Iterable[Occurrence], allowed: set[int] | None) -> list[int]:
+        """The chunks that hold one of the occurrences whole, else the one that holds the largest part of one."""
+        whole: dict[int, None] = {}
+        best, largest = None, 0
+        for number, start, end in occurrences:
+            if allowed is not None and self._documents[number].id not in allowed:
+                continue
+            for low, high, chunk_id in self._spans.get(number, ()):
+                part = min(end, high) - max(start, low)
+                if part == end - start:
+                    whole[chunk_id] = None
+                elif part > largest:
+                    best, largest = chunk_id, part
+        return list(whole) if whole or best is None else [best]
+
+    def _graded(self, query: JudgedQuery) -> tuple[dict[int, int], list[str]]:
+        grades: dict[int, int] = {}
+        absent = []
+        for name, grade in query.grades:
+            if grade <= 0:
+                continue
+            for document in self._named.get(name, ()):
+                grades[document] = max(grade, grades.get(document, 0))
+            if name not in self._named:
+                absent.append(name)
+        return grades, absent
+
+
+def _path_names(document: Document) -> set[str]:
+    """What a query's path hint may say: the whole path, any tail of it from a folder border on, or the external id."""
+    parts = document.path.split("/")
+    tails = {"/".join(parts[index:]) for index in range(len(parts))}
+    return tails | ({document.external_id} if document.external_id else set())

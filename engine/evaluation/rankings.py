@@ -1,0 +1,48 @@
+"""Rankings of many queries as arrays: ids (q, depth) int64, best first, −1 where padded, with their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+Scores = NDArray[np.float32]
+BLOCK = 256
+
+
+def padded(lists: Sequence[tuple[Ids, Scores]], depth: int) -> tuple[Ids, Scores]:
+    """Ragged (ids, scores) pairs as two arrays (q, depth); scores are −inf where padded."""
+    ids = np.full((len(lists), depth), -1, dtype=np.int64)
+    scores = np.full((len(lists), depth), -np.inf, dtype=np.float32)
+    for row, (found, values) in enumerate(lists):
+        ids[row, : len(found)], scores[row, : len(found)] = found[:depth], values[:depth]
+    return ids, scores
+
+
+def rank_by_cosine(queries: Scores, chunks: Scores, keys: Ids, depth: int) -> tuple[Ids, Scores]:
+    """Exact ranking of unit vectors `chunks` (N, d), named by `keys` (N,), for unit vectors `queries` (q, d).
+
+    Returns ids and cosines (q, min(depth, N)); equal cosines in order of key.
+    """
+    depth = min(depth, len(keys))
+    ids = np.empty((len(queries), depth), dtype=np.int64)
+    scores = np.empty((len(queries), depth), dtype=np.float32)
+    for start in range(0, len(queries), BLOCK):
+        cosine = queries[start : start + BLOCK] @ chunks.T  # (b, N)
+        best = np.argpartition(-cosine, depth - 1, axis=1)[:, :depth]
+        value = np.take_along_axis(cosine, best, axis=1)
+        order = np.lexsort((keys[best], -value), axis=1)
+        rows = slice(start, start + len(cosine))
+        ids[rows] = keys[np.take_along_axis(best, order, axis=1)]
+        scores[rows] = np.take_along_axis(value, order, axis=1)
+    return ids, scores
+
+
+def pool_of(rankings: Iterable[Ids], depth: int, always: Iterable[int]) -> set[int]:
+    """Every chunk within the first `depth` of some ranking, and those in `always`."""
+    pool = set(always)
+    for ids in rankings:
+        pool.update(np.unique(ids[:, :depth]).tolist())
+    return pool - {-1}

@@ -1,0 +1,163 @@
+"""The report of an evaluation: report.json holds everything, report.html shows it in one self-contained page."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.assets import asset_path
+from engine.errors import DamagedError
+from engine.evaluation.changes import Changes
+from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
+from engine.evaluation.selection import Selection
+
+SCHEMA = 1
+CHARTED = ("ndcg@10", "hit@1", "hit@10")
+_TEMPLATE = "report/report.html.j2"
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySetReport:
+    """One set of queries: `comparison` is `Comparison.as_dict()`, in percent; `changes` are those of the served system
+    (`changed_system`) against the comparison's base; `unmatched` names judged answers that the corpus does not have."""
+
+    name: str
+    kind: Literal["judged", "synthetic"]
+    comparison: Mapping[str, Any]
+    changes: Changes | None = None
+    changed_system: str = ""
+    unmatched: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCurve:
+    """`losses`: (step, loss); `held_out`: (step, nDCG@10 in percent)."""
+
+    losses: Sequence[tuple[int, float]] = ()
+    held_out: Sequence[tuple[int, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceMade:
+    """An automatic choice and its reason, as the `Choice` event tells it."""
+
+    stage: str
+    setting: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """Everything the report says. `created`: ISO 8601 time, UTC. `settings`: section → name → value. `sizes`: what →
+    how many. `diagnostics`: system → figure name → value (geometry and other figures that decide nothing)."""
+
+    project: str
+    created: str
+    version: str
+    selection: Selection | None
+    query_sets: Sequence[QuerySetReport]
+    training: TrainingCurve = field(default_factory=TrainingCurve)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    choices: Sequence[ChoiceMade] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    diagnostics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+
+def write_report(folder: Path, data: ReportData, template: Path | None = None) -> Path:
+    """Write report.json and report.html into `folder` (made if missing) and return the page's path.
+
+    The page is rendered from what report.json says, all text escaped. `template` None takes the one that ships with the
+    product. Numbers that are not finite become null. OSError when the disk refuses.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    text = json.dumps({"schema": SCHEMA, **_plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False)
+    (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
+    page = render(read_report(folder), template)
+    (folder / "report.html").write_bytes(page.encode("utf-8"))
+    return folder / "report.html"
+
+
+def read_report(folder: Path) -> dict[str, Any]:
+    """What report.json in `folder` says. DamagedError when it is missing, broken or of another schema."""
+    try:
+        report = json.loads((folder / "report.json").read_bytes())
+        if report["schema"] != SCHEMA:
+            raise ValueError(f"schema {report['schema']}, this program reads {SCHEMA}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(
+            f"The report in {folder} cannot be read.",
+            f"{type(error).__name__}: {error}",
+            "Run the stage 'evaluate' again.",
+        ) from error
+    return dict(report)
+
+
+def render(report: Mapping[str, Any], template: Path | None = None) -> str:
+    """The HTML page of a report as `read_report` gives it."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["figure"] = _figure
+    charts = {name: Markup(svg) for name, svg in _curves(report).items()}  # charts.py escapes every label
+    bars = [[Markup(svg) for svg in _bars(query_set)] for query_set in report["query_sets"]]
+    return environment.from_string(source).render(report=report, charts=charts, bars=bars)
+
+
+def _bars(query_set: Mapping[str, Any]) -> list[str]:
+    systems = query_set["comparison"]["systems"]
+    charts = []
+    for metric in CHARTED:
+        cells = [(name, figures[metric]) for name, figures in systems.items() if metric in figures]
+        bars = [
+            Bar(name, cell["value"], cell["low"], cell["high"], number) for number, (name, cell) in enumerate(cells)
+        ]
+        charts.append(bar_chart(f"{metric} on {query_set['name']}, percent", bars))
+    return charts
+
+
+def _curves(report: Mapping[str, Any]) -> dict[str, str]:
+    training, selection = report["training"], report["selection"]
+    rows = [row for row in (selection["table"] if selection else ()) if row["figure"]]
+    merged = Line(
+        "nDCG@10",
+        [(row["strength"], row["figure"]["value"]) for row in rows],
+        1,
+        [(row["figure"]["low"], row["figure"]["high"]) for row in rows],
+    )
+    losses = Line("loss", _drawable(training["losses"]), 0)
+    held_out = Line("nDCG@10", _drawable(training["held_out"]), 1)
+    return {
+        "loss": line_chart("Training loss by step", [losses], "step", "loss"),
+        "held_out": line_chart("Held-out nDCG@10 by step", [held_out], "step", "nDCG@10, percent"),
+        "merge": line_chart(
+            "Held-out nDCG@10 by merge strength", [merged], "λ (0 = base, 1 = adapted)", "nDCG@10, percent"
+        ),
+    }
+
+
+def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:
+    return [(x, y) for x, y in points if x is not None and y is not None]
+
+
+def _figure(value: Any, digits: int = 1) -> str:
+    """A number for reading; a dash for null."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _plain(value: Any) -> Any:
+    """JSON types only: tuples become lists, mappings' keys texts, NaN and infinity null, anything else its text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (str, bool, int)) else str(value)

@@ -1,0 +1,231 @@
+"""Which encoder to serve: the base, the adapted one, or a merge of the two (METHODS.md §5, "never worse than base").
+
+The rule. A candidate must beat base: the paired-bootstrap 95 % interval of its nDCG@10 minus base's, on held-out
+queries, lies above 0. A candidate that is shown to be worse than base on judged real queries is out. Of those left,
+take the one with the best mean, then step down to the gentlest merge within one standard error of it: held-out queries
+come from the generator that also made the training queries, so they flatter the adapted end, and all candidates cost
+the same to serve. This is the one-standard-error rule of Breiman et al. 1984, "simplest" read as "nearest to base".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.metrics import Difference, Interval, bootstrap_means
+from engine.metrics.bootstrap import SAMPLES, difference, interval
+
+Floats = NDArray[np.float64]
+Standing = Literal["base", "served", "ahead", "not ahead", "vetoed"]
+
+BASE, ADAPTED = "base", "adapted"
+LEAST_QUERIES = 20
+"""With fewer queries neither a gain nor a loss is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One candidate, in percent: its mean nDCG@10 and its difference to base on held-out and on judged queries."""
+
+    name: str
+    strength: float
+    figure: Interval | None
+    against_base: Difference | None
+    judged_against_base: Difference | None
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`served`: the candidate's name; `strength`: its λ; `reason`: plain sentences with the figures."""
+
+    served: str
+    strength: float
+    reason: str
+    queries: int
+    table: tuple[Row, ...]
+
+
+def candidate_name(strength: float) -> str:
+    """λ → name: 0 is `base`, 1 is `adapted`, between them `merge-0.25` and so on. ValueError outside [0, 1]."""
+    if not 0 <= strength <= 1:
+        raise ValueError(f"a merge's strength must lie in [0, 1], not {strength}")
+    return BASE if strength == 0 else ADAPTED if strength == 1 else f"merge-{strength:g}"
+
+
+def strength_of(name: str) -> float:
+    """Name → λ. ValueError for a name that `candidate_name` does not give."""
+    if name in (BASE, ADAPTED):
+        return 1.0 if name == ADAPTED else 0.0
+    kind, _, strength = name.partition("-")
+    if kind != "merge" or not 0 < float(strength) < 1:
+        raise ValueError(f"{name!r} is no candidate: base, adapted or merge-λ with λ between 0 and 1")
+    return float(strength)
+
+
+def choose_served(
+    values: Mapping[str, ArrayLike],
+    judged: Mapping[str, ArrayLike] | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> Selection:
+    """Choose by per-query nDCG@10 (in [0, 1]) on held-out queries: `values`, candidate → (q,), `base` among them.
+
+    `judged`: the same on judged real queries, for the veto; a merge missing there falls with `adapted`. Fewer than
+    `LEAST_QUERIES` held-out queries: base is served; fewer judged ones: no veto. ValueError when `base` is missing, a
+    name is unknown, or arrays differ in length or hold NaN.
+    """
+    names = sorted(values, key=strength_of)
+    if not names or names[0] != BASE:
+        raise ValueError(f"{BASE!r} must be among the candidates {names}")
+    held_out = _Paired(values, samples, seed)
+    real = _Paired(judged, samples, seed) if judged and BASE in judged else None
+    if held_out.queries < LEAST_QUERIES:
+        return _too_few(names, held_out, real)
+    vetoed = [name for name in names[1:] if real is not None and real.excludes(name)]
+    ahead = [name for name in names[1:] if name not in vetoed and held_out.against_base(name).low > 0]
+    served = _gentlest(ahead, held_out) if ahead else BASE
+    rows = []
+    for name in names:
+        standing: Standing = "ahead" if name in ahead else "vetoed" if name in vetoed else "not ahead"
+        if name in (served, BASE):
+            standing = "served" if name == served else "base"
+        rows.append(_row(name, held_out, real, standing))
+    reason = _reason(served, ahead, vetoed, names, held_out, real)
+    return Selection(served, strength_of(served), reason, held_out.queries, tuple(rows))
+
+
+class _Paired:
+    """Per-query values of candidates on one set of queries, all resampled together."""
+
+    def __init__(self, values: Mapping[str, ArrayLike], samples: int, seed: int) -> None:
+        arrays = {name: np.asarray(array, dtype=np.float64) for name, array in values.items()}
+        if len({array.shape for array in arrays.values()}) != 1 or arrays[BASE].ndim != 1:
+            raise ValueError("candidates need one value for each of the same queries")
+        self.values = arrays
+        self.queries = len(arrays[BASE])
+        self._means: dict[str, Floats] = {}
+        if self.queries:
+            means = bootstrap_means(np.stack(list(arrays.values()), axis=1), samples, seed)
+            self._means = {name: means[:, column] for column, name in enumerate(arrays)}
+
+    def figure(self, name: str) -> Interval | None:
+        return interval(self.values[name], self._means[name]).percent() if self._means else None
+
+    def against(self, name: str, other: str) -> Difference:
+        gap = self.values[name] - self.values[other]
+        return difference(gap, self._means[name] - self._means[other]).percent()
+
+    def against_base(self, name: str) -> Difference:
+        return self.against(name, BASE)
+
+    def shown_worse(self, name: str) -> bool:
+        return name in self.values and self.queries >= LEAST_QUERIES and self.against_base(name).high < 0
+
+    def excludes(self, name: str) -> bool:
+        """Shown worse than base; a merge that was not measured here shares the adapted encoder's fate."""
+        return self.shown_worse(name if name in self.values else ADAPTED)
+
+    def standard_error(self, name: str, other: str) -> float:
+        """Of the mean difference, in percent."""
+        return 100 * float(np.std(self._means[name] - self._means[other]))
+
+
+def _gentlest(ahead: list[str], held_out: _Paired) -> str:
+    best = _best(ahead, held_out)
+    return next(
+        name
+        for name in ahead  # by rising strength
+        if held_out.against(best, name).value <= held_out.standard_error(best, name)
+    )
+
+
+def _best(ahead: list[str], held_out: _Paired) -> str:
+    return max(ahead, key=lambda name: (float(held_out.values[name].mean()), -strength_of(name)))
+
+
+def _row(name: str, held_out: _Paired, real: _Paired | None, standing: Standing) -> Row:
+    compared = name != BASE and held_out.queries > 0
+    on_real = real is not None and name != BASE and name in real.values and real.queries > 0
+    return Row(
+        name=name,
+        strength=strength_of(name),
+        figure=held_out.figure(name),
+        against_base=held_out.against_base(name) if compared else None,
+        judged_against_base=real.against_base(name) if real is not None and on_real else None,
+        standing=standing,
+    )
+
+
+def _too_few(names: list[str], held_out: _Paired, real: _Paired | None) -> Selection:
+    rows = [_row(name, held_out, real, "served" if name == BASE else "not ahead") for name in names]
+    reason = (
+        f"The base encoder is served, because only {held_out.queries} held-out queries could be measured and a "
+        f"comparison needs at least {LEAST_QUERIES}."
+    )
+    return Selection(BASE, 0.0, reason, held_out.queries, tuple(rows))
+
+
+def _reason(
+    served: str, ahead: list[str], vetoed: list[str], names: list[str], held_out: _Paired, real: _Paired | None
+) -> str:
+    if served == BASE:
+        sentences = [_base_reason(names, vetoed, held_out)]
+    else:
+        sentences = [_gain_reason(served, held_out)]
+        best = _best(ahead, held_out)
+        if best != served:
+            lead = held_out.against(best, served).value
+            sentences.append(
+                f"{_called(best).capitalize()} is {lead:.2f} points higher, which is within one standard error "
+                f"({held_out.standard_error(best, served):.2f}), so the candidate nearer to base is preferred."
+            )
+    if real is not None:
+        sentences += [_veto_reason(name, real) for name in reversed(vetoed)]
+        if real.queries < LEAST_QUERIES:
+            sentences.append(f"The {real.queries} judged queries are too few to exclude a candidate.")
+    return " ".join(sentences)
+
+
+def _gain_reason(served: str, held_out: _Paired) -> str:
+    gain = held_out.against_base(served)
+    own, base = 100 * held_out.values[served].mean(), 100 * held_out.values[BASE].mean()
+    return (
+        f"{_called(served).capitalize()} is served: on {held_out.queries} held-out queries its nDCG@10 is {own:.1f} "
+        f"against {base:.1f} for base, a gain of {gain.value:.1f} points (95 % interval {gain.low:.1f} to "
+        f"{gain.high:.1f})."
+    )
+
+
+def _base_reason(names: list[str], vetoed: list[str], held_out: _Paired) -> str:
+    left = [name for name in names[1:] if name not in vetoed]
+    if not left:
+        cause = "every candidate is excluded" if vetoed else "there is no other candidate"
+        return f"The base encoder is served, because {cause}."
+    best = _best(left, held_out)
+    gain = held_out.against_base(best)
+    return (
+        f"The base encoder is served, because no candidate is shown to be better on {held_out.queries} held-out "
+        f"queries: the best, {_called(best)}, differs from base by {gain.value:+.1f} points of nDCG@10 (95 % interval "
+        f"{gain.low:+.1f} to {gain.high:+.1f})."
+    )
+
+
+def _veto_reason(name: str, real: _Paired) -> str:
+    if name not in real.values:
+        return f"{_called(name).capitalize()} is excluded with it, not having been measured on these queries."
+    loss = real.against_base(name)
+    return (
+        f"{_called(name).capitalize()} is excluded, because on {real.queries} judged queries it is {-loss.value:.1f} "
+        f"points worse than base (95 % interval {loss.low:.1f} to {loss.high:.1f})."
+    )
+
+
+def _called(name: str) -> str:
+    if name == ADAPTED:
+        return "the adapted encoder"
+    return f"the merge of base and adapted encoder at λ = {strength_of(name):g}"

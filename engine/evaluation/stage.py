@@ -1,0 +1,263 @@
+"""Stage `evaluate`: base, adapted and their merges meet on held-out queries; the report says what search will serve."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.events import Choice, read
+from engine.queries.heldout import cap_queries
+from engine.stage import StageContext, View
+from engine.store import Artifact
+from engine.version import __version__
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from engine.encoders import Encoder
+    from engine.evaluation.comparison import Comparison
+    from engine.evaluation.judgments import Judgment
+    from engine.evaluation.selection import Selection
+    from engine.records import Chunk
+
+    Rankings = NDArray[np.int64]
+
+VERSION = 1
+ARTIFACT = "evaluation"
+POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
+POOL_DEPTH = 30
+CHANGED = 20
+
+
+def inputs(view: View) -> dict[str, Any]:
+    """The adapter, the judgments, and how to compare."""
+    from engine.stage import fingerprint
+
+    judged = [[q.key, q.text, q.evidence, q.grades, q.path] for q in view.store.judged()]
+    return {
+        "adapter": view.need("adapter", "train").fingerprint,
+        "judged": fingerprint(judged=judged),
+        "evaluation": view.settings.evaluation.model_dump(),
+        "search": view.settings.search.model_dump(include={"rrf_u"}),
+    }
+
+
+@dataclass
+class QuerySet:
+    """Queries with known answers, and every system's rankings of them (q, depth), −1 where padded."""
+
+    name: str
+    kind: str
+    judgments: list[Judgment]
+    rankings: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> list[str]:
+        """The queries' texts, in order of the judgments."""
+        return [judgment.text for judgment in self.judgments]
+
+
+def run(context: StageContext) -> dict[str, Any]:
+    """Compare, choose what to serve, write the report."""
+    work = Evaluation(context)
+    work.rank_bm25()
+    work.rank_encoder("base", 0.0)
+    if work.adapter:
+        work.rank_encoder("adapted", 1.0)
+    selection = work.select()
+    if selection.strength not in (0.0, 1.0):
+        work.rank_encoder("served", selection.strength)
+    else:
+        work.alias("served", selection.served)
+    work.fuse()
+    return work.conclude(selection)
+
+
+class Evaluation:
+    """One evaluation: the query sets, the adapter, and the rankings gathered so far."""
+
+    def __init__(self, context: StageContext) -> None:
+        from engine.embedding import told_hardware
+
+        self._context = context
+        self._chunks: list[Chunk] = context.store.chunks()
+        self._hardware = told_hardware(context, "encode")
+        artifact = context.need("adapter", "train")
+        self._artifact = artifact
+        self.adapter = context.project.path / artifact.info["adapter"] if artifact.info.get("adapter") else None
+        self._ids = np.array([chunk.id for chunk in self._chunks], dtype=np.int64)  # ascending
+        self._owners = np.array([chunk.document_id for chunk in self._chunks], dtype=np.int64)
+        self.sets = self._query_sets()
+
+    def _query_sets(self) -> list[QuerySet]:
+        from engine.evaluation.judgments import from_queries, relevant_chunks
+
+        context = self._context
+        sets = []
+        if judged := context.store.judged():
+            documents = context.store.documents(with_text=True)
+            sets.append(QuerySet("judged queries", "judged", relevant_chunks(judged, self._chunks, documents)))
+        present = {chunk.id for chunk in self._chunks}
+        heldout = [query for query in context.store.queries() if query.split == "heldout" and query.chunk_id in present]
+        kept = cap_queries([query.text for query in heldout], context.settings.evaluation.max_heldout, context.settings.training.seed)
+        if kept:
+            sets.append(QuerySet("held-out queries", "synthetic", from_queries(heldout[row] for row in kept)))
+        return sets
+
+    def _set(self, kind: str) -> QuerySet | None:
+        return next((one for one in self.sets if one.kind == kind), None)
+
+    def rank_bm25(self) -> None:
+        """BM25's best `depth` chunks of every query."""
+        from engine.evaluation.rankings import padded
+        from engine.lexical import LexicalIndex
+
+        context, depth = self._context, self._context.settings.evaluation.depth
+        index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
+        for one in self.sets:
+            one.rankings["bm25"], one.scores["bm25"] = padded(list(index.search_many(one.texts, depth)), depth)
+            context.check_stop()
+
+    def _encoder(self, strength: float) -> Encoder:
+        from engine.embedding import load_encoder
+
+        return load_encoder(self._context, self._hardware, self.adapter if strength else None, strength or 1.0)
+
+    def rank_encoder(self, name: str, strength: float) -> None:
+        """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
+        from engine.embedding import chunk_vectors
+        from engine.evaluation.rankings import rank_by_cosine
+
+        encoder = self._encoder(strength)
+        vectors = chunk_vectors(self._context, encoder, self._chunks, f"chunks ({name})")
+        for one in self.sets:
+            depth = self._context.settings.evaluation.depth
+            one.rankings[name], one.scores[name] = rank_by_cosine(encoder.encode_queries(one.texts), vectors, self._ids, depth)
+
+    def alias(self, name: str, system: str) -> None:
+        """Let `name` stand for a system that has been ranked already."""
+        for one in self.sets:
+            one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
+
+    def select(self) -> Selection:
+        """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
+        from engine.evaluation.selection import Selection, choose_served
+
+        settings = self._context.settings.evaluation
+        heldout = self._set("synthetic")
+        if self.adapter is None or heldout is None:
+            reason = self._artifact.info.get("reason") or "there are no held-out queries to compare with"
+            selection = Selection("base", 0.0, f"The base encoder is served, because {reason}.", 0, ())
+        else:
+            judged = self._set("judged") if settings.veto else None
+            veto = self._ndcg(judged, ("base", "adapted")) if judged and any(j.usable for j in judged.judgments) else None
+            selection = choose_served(self._candidates(heldout), veto, settings.bootstrap_samples, self._context.settings.training.seed)
+        self._context.choose("served", selection.served, selection.reason)
+        return selection
+
+    def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
+        """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks."""
+        from engine.embedding import chunk_vectors
+        from engine.evaluation.rankings import pool_of, rank_by_cosine
+        from engine.evaluation.selection import candidate_name
+
+        relevant = [key for judgment in heldout.judgments for key in judgment.grades]
+        everything = len(self._ids) <= POOL_ALL
+        pool = set(self._ids.tolist()) if everything else pool_of(heldout.rankings.values(), POOL_DEPTH, relevant)
+        chunks = [chunk for chunk in self._chunks if chunk.id in pool]
+        keys = np.array([chunk.id for chunk in chunks], dtype=np.int64)
+        values = {}
+        for strength in (0.0, *sorted(self._context.settings.evaluation.lambdas), 1.0):
+            name = candidate_name(strength)
+            encoder = self._encoder(strength)
+            vectors = chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
+            ranking, _ = rank_by_cosine(encoder.encode_queries(heldout.texts), vectors, keys, 10)
+            values[name] = self._measure(ranking, heldout.judgments)
+            self._context.check_stop()
+        return values
+
+    def _ndcg(self, one: QuerySet, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+        usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable]
+        judgments = [one.judgments[row] for row in usable]
+        return {name: self._measure(one.rankings[name][usable], judgments) for name in names}
+
+    def _measure(self, ranking: Rankings, judgments: Sequence[Judgment]) -> NDArray[np.float64]:
+        from engine.evaluation.comparison import measure
+
+        return measure(ranking, list(judgments), self._document_of)["ndcg@10"]
+
+    def _document_of(self, ids: Rankings) -> Rankings:
+        return self._owners[np.searchsorted(self._ids, ids)]
+
+    def fuse(self) -> None:
+        """RRF of BM25 with base, and with the adapted encoder."""
+        from engine.ranking import rrf
+
+        settings = self._context.settings
+        for one in self.sets:
+            for name in ("base", "adapted"):
+                if name in one.rankings:
+                    pair = [(one.rankings[part], one.scores[part]) for part in ("bm25", name)]
+                    one.rankings[f"rrf_{name}"], _ = rrf(pair, settings.evaluation.depth, settings.search.rrf_u)
+
+    def conclude(self, selection: Selection) -> dict[str, Any]:
+        """Write the report, make it current, and sum it up."""
+        from engine.evaluation.report import write_report
+
+        context = self._context
+        comparisons = [(one, self._compare(one)) for one in self.sets if any(j.usable for j in one.judgments)]
+        with context.project.building("reports", context.fingerprint) as building:
+            write_report(building.folder, self._report(selection, comparisons))
+        adapter = self._artifact.info.get("adapter")
+        served = {"name": selection.served, "scale": selection.strength, "adapter": adapter if selection.strength else None}
+        tables = {one.kind: comparison.as_dict() for one, comparison in comparisons}
+        info = {"served": served, "adapter": served["adapter"], "reason": selection.reason, "tables": tables}
+        context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+        return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}
+
+    def _compare(self, one: QuerySet) -> Comparison:
+        from engine.evaluation.comparison import compare
+
+        order = [name for name in ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted") if name in one.rankings]
+        settings = self._context.settings
+        return compare(
+            {name: one.rankings[name] for name in order}, one.judgments, self._document_of,
+            samples=settings.evaluation.bootstrap_samples, seed=settings.training.seed,
+        )  # fmt: skip
+
+    def _report(self, selection: Selection, comparisons: Sequence[tuple[QuerySet, Comparison]]) -> Any:
+        from engine.evaluation.changes import query_changes
+        from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve
+
+        history = self._artifact.info.get("history") or {}
+        sets = [
+            QuerySetReport(
+                one.name, "judged" if one.kind == "judged" else "synthetic", comparison.as_dict(),
+                query_changes(comparison, "served"), "served",
+                [text for judgment in one.judgments for text in judgment.unmatched],
+            )
+            for one, comparison in comparisons
+        ]  # fmt: skip
+        context = self._context
+        return ReportData(
+            project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
+            selection=selection, query_sets=sets,
+            training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
+            settings=context.settings.model_dump(), choices=_choices(context), sizes=context.store.counts(),
+        )  # fmt: skip
+
+
+def _choices(context: StageContext) -> list[Any]:
+    """Every automatic choice of this run so far, from its event log."""
+    from engine.evaluation.report import ChoiceMade
+
+    log = context.project.path / "runs" / context.run / "events.jsonl"
+    found = [event for event, _ in read(log)] if log.exists() else []
+    made = {(e.stage, e.setting): e for e in found if isinstance(e, Choice)}
+    return [ChoiceMade(e.stage, e.setting, e.value, e.reason) for e in made.values()]

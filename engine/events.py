@@ -1,0 +1,168 @@
+"""What a run tells the world: typed events, one JSON object a line in `runs/ID/events.jsonl`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Base. `name` is the value of the `event` key in the log."""
+
+    name: ClassVar[str] = "event"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Event):
+    name: ClassVar[str] = "run_started"
+    run: str
+    stages: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished(Event):
+    """`state`: done, failed or cancelled."""
+
+    name: ClassVar[str] = "run_finished"
+    run: str
+    state: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageStarted(Event):
+    name: ClassVar[str] = "stage_started"
+    stage: str
+    fingerprint: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSkipped(Event):
+    name: ClassVar[str] = "stage_skipped"
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageFinished(Event):
+    name: ClassVar[str] = "stage_finished"
+    stage: str
+    seconds: float
+    peak_memory_mb: float
+    summary: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageFailed(Event):
+    """`error` is `EngineError.as_dict()`."""
+
+    name: ClassVar[str] = "stage_failed"
+    stage: str
+    error: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress(Event):
+    name: ClassVar[str] = "progress"
+    stage: str
+    done: int
+    total: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Event):
+    """An automatic choice and its reason (device, precision, what is served …)."""
+
+    name: ClassVar[str] = "choice"
+    stage: str
+    setting: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned(Event):
+    name: ClassVar[str] = "warning"
+    stage: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainStep(Event):
+    """`memory_mb`: resident memory (CPU) or allocated device memory (CUDA). `seconds_left`: estimate."""
+
+    name: ClassVar[str] = "train_step"
+    step: int
+    steps: int
+    loss: float
+    learning_rate: float
+    tokens_per_second: float
+    memory_mb: float
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut(Event):
+    """Held-out figures during training, in percent."""
+
+    name: ClassVar[str] = "held_out"
+    step: int
+    hit_at_10: float
+    ndcg_at_10: float
+    best: bool
+
+
+KINDS: dict[str, type[Event]] = {kind.name: kind for kind in Event.__subclasses__()}
+
+Emit = Callable[[Event], None]
+
+
+def encode(event: Event) -> str:
+    """One line of the log, without the line end."""
+    return json.dumps({"event": event.name, "time": round(time.time(), 3), **asdict(event)}, ensure_ascii=False)
+
+
+def decode(line: str) -> Event | None:
+    """The event of a log line; None for a torn last line or a kind that this version does not know."""
+    try:
+        data = json.loads(line)
+        kind = KINDS[data["event"]]
+        return kind(**{field.name: data[field.name] for field in fields(kind)})
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+class EventLog:
+    """Appends events to a file, each in one `write`, so that two processes may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def __call__(self, event: Event) -> None:
+        with contextlib.suppress(OSError):  # on a full disk an event may be lost, the run must not be
+            os.write(self._file, (encode(event) + "\n").encode())
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def read(path: Path, offset: int = 0) -> Iterator[tuple[Event, int]]:
+    """Events of a log from a byte offset on, each with the offset after it. A line without its end is left for later."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            offset += len(line)
+            event = decode(line.decode("utf-8", "replace"))
+            if event is not None:
+                yield event, offset

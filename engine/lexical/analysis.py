@@ -1,0 +1,240 @@
+"""Text → BM25 terms, one way for chunks and queries.
+
+Words are lower-cased, folded to plain Latin letters, freed of stop words and stemmed. Folding comes before stemming, so
+that "Häuser" and "hauser" meet in one term: both sides of a search must agree more than a stem must be right.
+
+A *code* is a compound that holds a digit (`PHX-121`, `ISO/IEC-27001`, `v2.3.1`, `phx121`). Its parts are words like any
+other, and the whole goes to a field of its own, so that it changes neither the length nor the word scores of a chunk.
+The whole is written with its letter and digit runs joined by "-" (a mark between two digits stays as typed: 3.5 is not
+3-5), so `phx121` and `PHX-121` are one code, and no word can equal it. Hyphenated words without a digit (`well-known`),
+and numbers before words (`30-day`, `25-year-old`, `10th`), are prose: they give their words only.
+
+Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs give overlapping pairs of characters; single Han characters
+are terms too, so that a one-character query finds them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from engine.lexical.characters import HAN, JOINERS, UNSPACED, compound_pattern, fold, normalise, word_pattern
+from engine.lexical.languages import STEMMERS, STOP_WORDS
+
+if TYPE_CHECKING:
+    from tantivy import TextAnalyzer
+
+_LONGEST_WORD = 100
+_MOST_PARTS = 12
+_CACHE_SIZE = 1_000_000
+
+_RUN = re.compile(r"\d+|\D+")
+_DIGIT = re.compile(r"\d")
+_PROSE_NUMBER = re.compile(r"\d+(?:[-\u2010\u2011][^\W\d]{3,})*|\d+[^\W\d]{1,3}")
+_PIECE = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{UNSPACED}]")
+_IS_HAN = re.compile(f"[{HAN}]")
+_MARK = re.compile(f"[{JOINERS}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a text is searched by: its words in order, repeated as they occur, and its codes."""
+
+    words: list[str]
+    codes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """`words`: how often each occurs in the query. `codes`: each whole code with the words that its parts gave."""
+
+    words: dict[str, float]
+    codes: dict[str, tuple[str, ...]]
+
+
+def is_code(term: str) -> bool:
+    """Whether a term stands for a whole code rather than for a word."""
+    return _MARK.search(term) is not None
+
+
+class Analyzer:
+    """Analyses text in one language: an ISO 639-1 code. One without a stemmer, or "none", only lower-cases and folds.
+
+    `stem` and `stop_words` switch those steps off. Safe to use from several threads.
+    """
+
+    def __init__(self, language: str, stem: bool = True, stop_words: bool = True) -> None:
+        self.language = language
+        self._stemmer = _filter("stemmer", STEMMERS.get(language)) if stem else None
+        self._stop_words = _filter("stopword", STOP_WORDS.get(language)) if stop_words else None
+        self._word, self._compound = word_pattern(), compound_pattern()
+        self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._lock = Lock()
+
+    def terms(self, text: str) -> Terms:
+        """The words and codes of a text. Never raises, whatever the text."""
+        terms = Terms([], [])
+        cache = self._cache
+        for compound in self._compound.findall(_plain(text)):
+            words, codes = cache.get(compound) or self._remember(compound)
+            terms.words.extend(words)
+            terms.codes.extend(codes)
+        return terms
+
+    def analyse(self, text: str) -> list[str]:
+        """The terms of a text: its words in order, then its codes, each as often as it occurs."""
+        terms = self.terms(text)
+        return terms.words + terms.codes
+
+    def query_terms(self, text: str) -> QueryTerms:
+        """The terms of a query, counted.
+
+        Single Han characters count only where they stand alone: inside a run the pairs already cover them.
+        """
+        query = QueryTerms({}, {})
+        for compound in self._compound.findall(_plain(text)):
+            words, codes = self._cache.get(compound) or self._remember(compound)
+            for word in words:
+                query.words[word] = query.words.get(word, 0.0) + 1.0
+            for code in codes:
+                query.codes[code] = words
+        if not text.isascii():
+            for char in {char for word in query.words if len(word) == 2 and _IS_HAN.search(word) for char in word}:
+                query.words.pop(char, None)
+        return query
+
+    def matched_spans(self, query: str, text: str) -> list[tuple[int, int]]:
+        """Character spans (start, end) of the words in `text` that the query matches, ascending, without overlap.
+
+        A code that matches as a whole is one span; otherwise those of its parts that match.
+        """
+        wanted = self.query_terms(query)
+        terms = wanted.words.keys() | wanted.codes.keys()
+        spans: list[tuple[int, int]] = []
+        if terms:
+            for compound in self._compound.finditer(text.replace("_", "-")):
+                for start, end in self._spans_in(compound.group(), terms):
+                    start, end = start + compound.start(), end + compound.start()
+                    if spans and start <= spans[-1][1]:
+                        start, end = spans[-1][0], max(end, spans.pop()[1])
+                    spans.append((start, end))
+        return spans
+
+    def _spans_in(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
+        """Spans within one compound, ascending by start."""
+        found = self.terms(raw)
+        in_words, in_codes = not terms.isdisjoint(found.words), not terms.isdisjoint(found.codes)
+        if not in_words and not in_codes:
+            return []
+        clean = normalise(raw)
+        if in_codes or len(clean) != len(raw):
+            return [(0, len(raw) - len(_possessive(raw)))]
+        spans: list[tuple[int, int]] = []
+        for word in self._word.finditer(clean):
+            for piece in _PIECE.finditer(word.group()):
+                spans += self._spans_in_piece(piece.group(), word.start() + piece.start(), terms)
+        return spans
+
+    def _spans_in_piece(self, piece: str, offset: int, terms: set[str]) -> list[tuple[int, int]]:
+        if not _IS_UNSPACED.match(piece):
+            if not terms.isdisjoint(self._word_terms(piece)):
+                return [(offset, offset + len(piece))]
+            runs = [(run.start() + offset, run.end() + offset, run.group()) for run in _RUN.finditer(piece)]
+            return [(start, end) for start, end, run in runs if not terms.isdisjoint(self._word_terms(run))]
+        widths = [2 if piece[at : at + 2] in terms else int(piece[at] in terms) for at in range(len(piece))]
+        return [(offset + at, offset + min(at + width, len(piece))) for at, width in enumerate(widths) if width]
+
+    def _remember(self, compound: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        clean = normalise(compound)
+        words, codes = self._split(clean.removesuffix(_possessive(clean)))
+        if len(self._cache) >= _CACHE_SIZE:
+            self._cache.clear()
+        self._cache[compound] = found = (tuple(words), codes)
+        return found
+
+    def _split(self, compound: str) -> tuple[list[str], tuple[str, ...]]:
+        """(words, codes) of one compound."""
+        words = self._word.findall(compound)
+        if _IS_UNSPACED.search(compound):
+            pieces = [piece for word in words for piece in _PIECE.findall(word)]
+            found = [self._pairs(piece) if _IS_UNSPACED.match(piece) else self._word_terms(piece) for piece in pieces]
+            return [term for terms in found for term in terms], ()
+        code = _is_code(compound, words)
+        parts = _parts(words) if code else words
+        return [term for part in parts for term in self._word_terms(part)], (_whole(compound),) if code else ()
+
+    @staticmethod
+    def _pairs(run: str) -> list[str]:
+        if len(run) == 1:
+            return [run]
+        return [char for char in run if _IS_HAN.match(char)] + [run[at : at + 2] for at in range(len(run) - 1)]
+
+    def _word_terms(self, word: str) -> tuple[str, ...]:
+        folded = fold(word)
+        if not folded or len(folded) > _LONGEST_WORD:
+            return ()
+        with self._lock:
+            if self._stop_words and not (self._stop_words.analyze(word) and self._stop_words.analyze(folded)):
+                return ()
+            return (self._stemmer.analyze(folded)[0] or folded if self._stemmer else folded,)
+
+
+@lru_cache(maxsize=8)
+def _shared_analyzer(language: str) -> Analyzer:
+    return Analyzer(language)
+
+
+def matched_spans(query: str, text: str, language: str = "none") -> list[tuple[int, int]]:
+    """`Analyzer(language).matched_spans(query, text)` with an analyzer that is kept: works without an index."""
+    return _shared_analyzer(language).matched_spans(query, text)
+
+
+def _plain(text: str) -> str:
+    """Lower case, and "_" as "-": it joins words too, but belongs to them for a regular expression."""
+    return text.lower().replace("_", "-")
+
+
+def _possessive(compound: str) -> str:
+    return compound[-2:] if compound[-2:].lower() in ("'s", "\u2019s") else ""
+
+
+def _is_code(compound: str, words: list[str]) -> bool:
+    if not _DIGIT.search(compound) or len(words) > _MOST_PARTS or max(map(len, words)) > _LONGEST_WORD:
+        return False
+    if _PROSE_NUMBER.fullmatch(compound):
+        return False
+    return len(words) > 1 or len(_RUN.findall(compound)) > 1
+
+
+def _whole(compound: str) -> str:
+    """`phx121` → `phx-121`, `iso/iec-27001` → `iso-iec-27001`, `v2.3.1` → `v-2.3.1`."""
+    plain = fold(re.sub("[\u2010\u2011]", "-", compound))
+    plain = re.sub(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)", "-", plain)
+    return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
+
+
+def _parts(words: list[str]) -> Iterator[str]:
+    """The words of a code, and the longer runs of those that mix letters and digits.
+
+    One mixed word gives its runs when two of them are long (`phx121`), else itself (`mp3`, `h2o`).
+    """
+    for word in words:
+        runs = _RUN.findall(word)
+        long_runs = [run for run in runs if len(run) > 1] if len(runs) > 1 else []
+        if len(words) > 1 or len(long_runs) < 2:
+            yield word
+        if len(words) > 1 or len(long_runs) > 1:
+            yield from long_runs
+
+
+def _filter(kind: str, language: str | None) -> TextAnalyzer | None:
+    if language is None:
+        return None
+    from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
+
+    return TextAnalyzerBuilder(Tokenizer.raw()).filter(getattr(Filter, kind)(language)).build()

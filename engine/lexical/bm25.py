@@ -1,0 +1,55 @@
+"""The BM25 formula as tantivy computes it, and the bonus for whole codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+K1, B = 1.2, 0.75
+
+Ranking = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
+
+
+def idf(document_frequencies: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.float64]:
+    """ln(1 + (N − df + ½)/(df + ½)), same shape as `document_frequencies`."""
+    return np.asarray(np.log1p((count - document_frequencies + 0.5) / (document_frequencies + 0.5)), dtype=np.float64)
+
+
+def code_bonus(idf_of_parts: npt.NDArray[np.float64]) -> float:
+    """What a chunk gains by holding a code of the query as a whole: (k1 + 1) · Σ idf of the code's parts.
+
+    That is the most that the parts can add up to in a chunk without the code, however often it repeats them, so the
+    code itself always ranks a chunk that holds it above one that holds its parts. The same for every chunk, so it does
+    not favour short ones. A code of one part (`mp3`) is a word already, and gains only its idf once more.
+    """
+    return (K1 + 1 if len(idf_of_parts) > 1 else 1.0) * float(idf_of_parts.sum())
+
+
+def length_table() -> npt.NDArray[np.int64]:
+    """The 256 chunk lengths that one byte can express: exact to 39, then 4 significant bits (Lucene SmallFloat)."""
+    free = 24
+
+    def expand(code: int) -> int:
+        bits, shift = code & 7, (code >> 3) - 1
+        return bits if shift < 0 else (bits | 8) << shift
+
+    return np.array([code if code < free else free + expand(code - free) for code in range(256)], dtype=np.int64)
+
+
+def posting_scores(
+    frequencies: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    document_frequencies: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float32]:
+    """The BM25 score of each posting, shape (p,).
+
+    `frequencies`: occurrences of the term in the chunk, (p,). `rows`: the posting's chunk, (p,).
+    `document_frequencies`: of the posting's term, (p,). `lengths`: words per chunk, (n,).
+    """
+    table = length_table()
+    rounded = table[np.searchsorted(table, lengths, side="right") - 1]
+    mean = max(float(lengths.mean()), 1e-9) if len(lengths) else 1.0
+    norms = K1 * (1 - B + B * rounded / mean)
+    weights = idf(document_frequencies, len(lengths)) * (K1 + 1)
+    return np.asarray(weights * frequencies / (frequencies + norms[rows]), dtype=np.float32)

@@ -1,0 +1,50 @@
+"""Characters: which ones make a word, which scripts are written without spaces, and their plain forms."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+JOINERS = "-./\u2010\u2011"
+_TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
+HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\ud7af"
+UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+
+_SPECIAL_LETTERS = str.maketrans(
+    {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+)
+
+
+@lru_cache(maxsize=1)
+def word_pattern() -> re.Pattern[str]:
+    """A run of letters, digits and the marks on them (`\\w` alone lacks vowel signs and loose accents)."""
+    return re.compile(_word())
+
+
+@lru_cache(maxsize=1)
+def compound_pattern() -> re.Pattern[str]:
+    """Words joined by single marks, as in `ISO/IEC-27001` or `and/or`, with a possessive 's if there is one."""
+    return re.compile(rf"{_word()}(?:[{_TYPED_JOINERS}]{_word()})*(?:['\u2019]s(?!\w))?")
+
+
+def _word() -> str:
+    marks = (chr(code) for code in range(0x300, 0xFFFF) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+    return rf"\w[\w{''.join(marks)}]*"
+
+
+def fold(word: str) -> str:
+    """Latin letters without their accents; other scripts stay as they are (й and и are different letters)."""
+    if word.isascii():
+        return word
+    kept: list[str] = []
+    for char in unicodedata.normalize("NFD", word.translate(_SPECIAL_LETTERS)):
+        if not (unicodedata.combining(char) and kept and kept[-1].isascii()):
+            kept.append(char)
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def normalise(compound: str) -> str:
+    """NFKC (full-width letters and ligatures become plain ones) in lower case."""
+    return (compound if compound.isascii() else unicodedata.normalize("NFKC", compound)).lower()

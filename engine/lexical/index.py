@@ -1,0 +1,298 @@
+"""The BM25 index on disk: tantivy with a field of words, a field of codes and one integer id per chunk.
+
+The terms are made by `Analyzer` and stored, separated by spaces, so tantivy's own tokenizer only splits at spaces,
+queries are built term by term (the query parser raises on ordinary punctuation), and an update can rewrite the index
+without the texts. Every write makes one segment sorted by id from one thread: same input, same index, and ties end in
+id order.
+
+score(q, c) = Σ_t w_t · idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)),
+idf_t = ln(1 + (N − df + ½)/(df + ½)), k1 = 1.2, b = 0.75, |c| rounded to one byte (tantivy, after Lucene), w_t how
+often the word occurs in the query; plus `code_bonus` for each of the query's codes that the chunk holds as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import tantivy
+
+from engine.lexical import storage
+from engine.lexical.analysis import Analyzer, QueryTerms, is_code
+from engine.lexical.bm25 import Ranking, code_bonus, idf
+from engine.lexical.storage import Manifest, damaged
+
+if TYPE_CHECKING:
+    from engine.lexical.postings import PostingsScorer
+
+_WRITER_MEMORY = 2_000_000_000
+_MINING_TEXTS = 200
+_MINING_DEPTH = 100
+_ID, _WORDS, _CODES, _TOKENIZER = "id", "words", "codes", "split_at_spaces"
+
+StoredChunk = tuple[int, str, str]
+
+
+class LexicalIndex:
+    """An opened index. Searching is safe from several threads; `update` is not while the same object searches."""
+
+    def __init__(self, folder: Path, manifest: Manifest, index: tantivy.Index) -> None:
+        self._folder, self._manifest, self._index = folder, manifest, index
+        self._searcher = index.searcher()
+        self._scorer: PostingsScorer | None = None
+        self.analyzer = Analyzer(manifest.language, manifest.stem, manifest.stop_words)
+
+    @classmethod
+    def build(
+        cls,
+        folder: Path,
+        chunks: Iterable[tuple[int, str]],
+        language: str,
+        *,
+        stem: bool = True,
+        stop_words: bool = True,
+    ) -> LexicalIndex:
+        """Writes the index of (id, text) pairs into `folder` (made if missing, replaced if built) and opens it.
+
+        Ids are unique and fit in 64 bits signed; ValueError otherwise, and nothing is changed.
+        """
+        analyzer = Analyzer(language, stem, stop_words)
+        _write(folder, _analysed(chunks, analyzer), Manifest(language=language, stem=stem, stop_words=stop_words))
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> LexicalIndex:
+        """Opens the index in `folder`. Raises DamagedError when anything is missing, changed or of another version."""
+        manifest = storage.read_manifest(folder)
+        with _panics_are_damage(folder):
+            index = tantivy.Index.open(str(storage.generation_folder(folder, manifest.generation)))
+            _register(index)
+            opened = cls(folder, manifest, index)
+            found = opened._searcher.num_docs
+        if found != manifest.count:
+            raise damaged(folder, f"It holds {found} chunks instead of {manifest.count}")
+        return opened
+
+    @property
+    def count(self) -> int:
+        """How many chunks are indexed."""
+        return self._manifest.count
+
+    @property
+    def language(self) -> str:
+        """The code of the language that the index analyses in."""
+        return self._manifest.language
+
+    def update(self, add: Iterable[tuple[int, str]], remove: Iterable[int]) -> None:
+        """Adds (id, text) pairs and removes ids, in place; an id that is both known and added is replaced.
+
+        The stored terms of the chunks that stay are written anew with the added ones, so that the scores equal those of
+        an index built from scratch (tantivy alone would go on counting removed chunks). An interrupted update changes
+        nothing.
+        """
+        added = list(_analysed(add, self.analyzer))
+        gone = {key for key, _, _ in added} | set(remove)
+
+        def merged() -> Iterator[StoredChunk]:
+            yield from (chunk for chunk in self.stored() if chunk[0] not in gone)
+            yield from added
+
+        _write(self._folder, merged(), self._manifest)
+        opened = LexicalIndex.open(self._folder)
+        self._manifest, self._index, self._searcher, self._scorer = (
+            opened._manifest,
+            opened._index,
+            opened._searcher,
+            None,
+        )
+
+    def ids(self) -> set[int]:
+        """The ids of all chunks."""
+        return {key for key, _ in self._addresses()}
+
+    def _addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
+        """(id, place in tantivy) of every chunk, by id."""
+        with _panics_are_damage(self._folder):
+            hits = self._searcher.search(tantivy.Query.all_query(), max(self.count, 1), count=False).hits
+            addresses = [address for _, address in hits]
+            keys = self._searcher.fast_field_values(_ID, addresses)
+        return sorted(zip(map(_as_int, keys), addresses, strict=True), key=itemgetter(0))
+
+    def stored(self) -> Iterator[StoredChunk]:
+        """(id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
+        for key, address in self._addresses():
+            with _panics_are_damage(self._folder):
+                chunk = self._searcher.doc(address)
+                words, codes = chunk.get_first(_WORDS), chunk.get_first(_CODES)
+            yield key, str(words or ""), str(codes or "")
+
+    def analyse(self, text: str) -> list[str]:
+        """The terms of a text as they are indexed."""
+        return self.analyzer.analyse(text)
+
+    def matched_spans(self, query: str, text: str) -> list[tuple[int, int]]:
+        """See `Analyzer.matched_spans`."""
+        return self.analyzer.matched_spans(query, text)
+
+    def search(self, text: str, k: int, *, bonus: bool = True) -> Ranking:
+        """The k best chunks with a score above 0: ids (n,) int64 and scores (n,) float32, n ≤ k, by score, then id.
+
+        Any text will do; one without words gives empty arrays. `bonus=False` leaves out the bonus for whole codes.
+        """
+        limit = min(k, self.count)
+        terms = self._query_terms(text, bonus)
+        if limit < 1 or not terms.words:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        with _panics_are_damage(self._folder):
+            hits = self._searcher.search(self._query(terms), limit, count=False).hits
+            keys = self._searcher.fast_field_values(_ID, [address for _, address in hits])
+        ids = np.array(keys, dtype=np.int64)
+        scores = np.fromiter((score for score, _ in hits), np.float32, len(hits))
+        order = np.lexsort((ids, -scores))
+        return ids[order], scores[order]
+
+    def search_many(
+        self,
+        texts: Sequence[str],
+        k: int,
+        threads: int | None = None,
+        progress: Callable[[int], None] | None = None,
+        *,
+        bonus: bool = True,
+    ) -> Iterator[Ranking]:
+        """`search` for many texts, in order. `progress` is called with the number of queries done so far.
+
+        `bonus=False` leaves the bonus for whole codes out: pure BM25 scores, as wanted for training labels.
+        Deep rankings for many queries come from `PostingsScorer`, which is several times faster there and agrees with
+        tantivy to float32 rounding; else tantivy searches with `threads` threads (default: all processors).
+        """
+        rankings: Iterator[Ranking]
+        if len(texts) >= _MINING_TEXTS and k >= _MINING_DEPTH:
+            scorer = self.scorer()
+            rankings = (scorer.rank(self._query_terms(text, bonus), k) for text in texts)
+        else:
+            rankings = self._search_in_threads(texts, k, threads or os.cpu_count() or 1, bonus)
+        for done, ranking in enumerate(rankings, 1):
+            yield ranking
+            if progress:
+                progress(done)
+
+    def scorer(self) -> PostingsScorer:
+        """The whole index in memory, loaded on first use (8 bytes per distinct term of each chunk)."""
+        if self._scorer is None:
+            from engine.lexical.postings import PostingsScorer
+
+            self._scorer = PostingsScorer(self.stored())
+        return self._scorer
+
+    def document_frequency(self, term: str) -> int:
+        """In how many chunks an analysed term (a word or a code) occurs."""
+        if any("\ud800" <= char <= "\udfff" for char in term):
+            return 0  # half of a surrogate pair: tantivy takes UTF-8 only
+        with _panics_are_damage(self._folder):
+            return self._searcher.doc_freq(_CODES if is_code(term) else _WORDS, term)
+
+    def idf(self, terms: Sequence[str]) -> npt.NDArray[np.float64]:
+        """ln(1 + (N − df + ½)/(df + ½)) of analysed terms, shape (len(terms),)."""
+        frequencies = np.array([self.document_frequency(term) for term in terms], dtype=np.int64)
+        return idf(frequencies, self.count)
+
+    def _search_in_threads(self, texts: Sequence[str], k: int, threads: int, bonus: bool) -> Iterator[Ranking]:
+        def search(text: str) -> Ranking:
+            return self.search(text, k, bonus=bonus)
+
+        if threads == 1 or len(texts) < 2:
+            yield from map(search, texts)
+            return
+        block = 64 * threads
+        with ThreadPoolExecutor(threads) as pool:
+            for start in range(0, len(texts), block):
+                yield from pool.map(search, texts[start : start + block])
+
+    def _query_terms(self, text: str, bonus: bool) -> QueryTerms:
+        terms = self.analyzer.query_terms(text)
+        return terms if bonus else replace(terms, codes={})
+
+    def _query(self, terms: QueryTerms) -> tantivy.Query:
+        clauses = [self._word_clause(word, weight) for word, weight in terms.words.items()]
+        for code, parts in terms.codes.items():
+            holds_code = tantivy.Query.term_query(self._index.schema, _CODES, code, "basic")
+            bonus = code_bonus(self.idf(parts))
+            clauses.append(tantivy.Query.const_score_query(holds_code, bonus))
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, clause) for clause in clauses])
+
+    def _word_clause(self, word: str, weight: float) -> tantivy.Query:
+        clause = tantivy.Query.term_query(self._index.schema, _WORDS, word, "freq")
+        return clause if weight == 1.0 else tantivy.Query.boost_query(clause, weight)
+
+
+def _as_int(value: float | None) -> int:
+    if value is None:
+        raise ValueError("a chunk has no id")
+    return int(value)
+
+
+def _analysed(chunks: Iterable[tuple[int, str]], analyzer: Analyzer) -> Iterator[StoredChunk]:
+    for key, text in chunks:
+        terms = analyzer.terms(text)
+        yield key, " ".join(terms.words), " ".join(terms.codes)
+
+
+def _write(folder: Path, chunks: Iterable[StoredChunk], settings: Manifest) -> None:
+    """Writes chunks as a new generation and makes it the current one; on any failure the old one stays."""
+    generation = storage.new_generation(folder)
+    target = storage.generation_folder(folder, generation)
+    try:
+        count = _write_segment(target, chunks)
+        storage.publish(folder, settings.renewed(generation, count, storage.describe(target)))
+    except BaseException:
+        storage.drop(target)
+        raise
+
+
+def _write_segment(target: Path, chunks: Iterable[StoredChunk]) -> int:
+    index = tantivy.Index(_schema(), str(target), sort_by_field=_ID)
+    _register(index)
+    seen: set[int] = set()
+    with _panics_are_damage(target):
+        writer = index.writer(_WRITER_MEMORY, num_threads=1)
+    for key, words, codes in chunks:
+        if key in seen or not -(2**63) <= key < 2**63:
+            raise ValueError(f"chunk id {key} occurs twice or does not fit in 64 bits")
+        seen.add(key)
+        writer.add_document(tantivy.Document(id=key, words=words, codes=codes))
+    writer.commit()
+    writer.wait_merging_threads()
+    return len(seen)
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder().add_integer_field(_ID, indexed=True, fast=True)
+    builder = builder.add_text_field(_WORDS, stored=True, tokenizer_name=_TOKENIZER, index_option="freq")
+    return builder.add_text_field(_CODES, stored=True, tokenizer_name=_TOKENIZER, index_option="basic").build()
+
+
+def _register(index: tantivy.Index) -> None:
+    splitter = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+    index.register_tokenizer(_TOKENIZER, splitter)
+
+
+@contextmanager
+def _panics_are_damage(folder: Path) -> Iterator[None]:
+    """tantivy reports a broken file as ValueError or OSError, or panics with a BaseException of pyo3."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise damaged(folder, f"tantivy cannot read it ({error})") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise damaged(folder, f"tantivy failed on it ({error})") from error

@@ -1,0 +1,70 @@
+"""Which language a corpus is written in, and what tantivy can do for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+
+NO_LANGUAGE = "none"
+
+# ISO 639-1 code → tantivy's name of the stemmer.
+STEMMERS = {
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+}
+_WITHOUT_STOP_WORDS = {"ar", "el", "ro", "ta", "tr"}
+STOP_WORDS = {code: name for code, name in STEMMERS.items() if code not in _WITHOUT_STOP_WORDS}
+_SAME_AS = {"nb": "no", "nn": "no"}
+
+_SAMPLE_TEXTS = 200
+_SAMPLE_CHARS = 600
+_FEWEST_LETTERS = 20
+_LEAST_SHARE = 0.6
+
+
+def supported_languages() -> tuple[str, ...]:
+    """The codes that have a stemmer, and "none"."""
+    return (*sorted(STEMMERS), NO_LANGUAGE)
+
+
+def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
+    """The language code of a corpus from a sample of its texts, and the reason in words.
+
+    Each of the first 200 texts votes with its number of letters (at most 600 characters are read). The winner needs 60
+    % of the letters; else, or with fewer than 20 letters in all, the code is "none": words are then neither stemmed nor
+    dropped. The code may be a language without a stemmer (such as "zh" or "pl"); `Analyzer` takes any code.
+    """
+    from py3langid import classify
+
+    votes: Counter[str] = Counter()
+    for text in islice(texts_sample, _SAMPLE_TEXTS):
+        piece = text[:_SAMPLE_CHARS]
+        letters = sum(map(str.isalpha, piece))
+        if letters >= _FEWEST_LETTERS or (letters and not piece.isascii()):
+            code = str(classify(piece.encode("utf-8", "ignore"))[0])
+            votes[_SAME_AS.get(code, code)] += letters
+    total = votes.total()
+    if total < _FEWEST_LETTERS and not (total and votes.most_common(1)[0][0] in {"zh", "ja", "ko", "th"}):
+        return NO_LANGUAGE, "too little text to tell the language"
+    code, letters = votes.most_common(1)[0]
+    share = letters / total
+    if share < _LEAST_SHARE:
+        return NO_LANGUAGE, f"mixed languages: the most frequent, {code}, has only {share:.0%} of the sample"
+    return code, f"{share:.0%} of the sample reads as {code}"

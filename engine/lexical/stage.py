@@ -1,0 +1,89 @@
+"""Stage `index`: chunks → BM25 index. Updates a copy of the former index where few chunks changed."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DamagedError
+from engine.stage import StageContext, View
+from engine.store import Artifact
+
+VERSION = 1
+ARTIFACT = "lexical"
+REBUILD_SHARE = 0.2  # tantivy's document frequencies still count removed chunks until segments merge
+SAMPLE = 200
+
+
+def inputs(view: View) -> dict[str, Any]:
+    """The chunks and the language setting."""
+    view.need("corpus", "ingest")
+    return {"chunks": view.store.corpus_fingerprint(), "lexical": view.settings.lexical.model_dump()}
+
+
+def run(context: StageContext) -> dict[str, Any]:
+    """Build or update the index, then make it the current one."""
+    hashes = dict(context.store.chunk_hashes())
+    language = _language(context)
+    former = context.store.artifact(ARTIFACT)
+    with context.project.building("lexical", context.fingerprint) as building:
+        updated = _update(context, building.folder, former, hashes, language)
+        if updated is None:
+            _build(context, building.folder, language)
+    info = {"language": language, "chunks": len(hashes), "chunks_fingerprint": context.store.corpus_fingerprint()}
+    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+    added, removed = updated or (len(hashes), 0)
+    return {
+        "chunks": len(hashes),
+        "added": added,
+        "removed": removed,
+        "language": language,
+        "updated": updated is not None,
+    }
+
+
+def _language(context: StageContext) -> str:
+    wished = context.settings.lexical.language
+    if wished != "auto":
+        return wished
+    from engine.lexical import detect_language
+
+    chunks = context.store.sample_chunk_texts(SAMPLE)
+    language, reason = detect_language(chunks)
+    context.choose("language", language, reason)
+    return language
+
+
+def _build(context: StageContext, folder: Path, language: str) -> None:
+    from engine.lexical import LexicalIndex
+
+    chunks = context.store.chunks()
+    LexicalIndex.build(folder, ((chunk.id, chunk.embedded_text) for chunk in chunks), language)
+    context.progress(len(chunks), len(chunks), "chunks")
+
+
+def _update(
+    context: StageContext, folder: Path, former: Artifact | None, hashes: dict[int, str], language: str
+) -> tuple[int, int] | None:
+    """(added, removed) when a copy of the former index could be brought in line; None when it must be built."""
+    if former is None or former.info.get("language") != language:
+        return None
+    from engine.lexical import LexicalIndex
+
+    source = context.project.path / former.folder
+    try:
+        known = LexicalIndex.open(source).ids()
+        added, removed = hashes.keys() - known, known - hashes.keys()
+        if len(added) + len(removed) > REBUILD_SHARE * max(1, len(known)):
+            return None
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        chunks = context.store.chunks_by_id(added)
+        LexicalIndex.open(folder).update(((key, chunks[key].embedded_text) for key in sorted(added)), sorted(removed))
+    except DamagedError as error:
+        context.warn(f"{error.what} It is built anew.")
+        shutil.rmtree(folder)
+        folder.mkdir(mode=0o700)
+        return None
+    return len(added), len(removed)

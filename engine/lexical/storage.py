@@ -1,0 +1,143 @@
+"""The index folder: one sub-folder per generation of the tantivy index, and `bm25.json`, which names the current one.
+
+`bm25.json` is replaced by one rename after the new generation is complete, so that a crash at any moment leaves the
+last complete index. It holds the size and sha256 of every file, since tantivy does not notice flipped bits when it
+opens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from engine.errors import DamagedError
+
+FORMAT_VERSION = 1
+MANIFEST = "bm25.json"
+_LOCKS = {".tantivy-meta.lock", ".tantivy-writer.lock"}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `bm25.json` says. `files` maps a name in the generation's folder to (bytes, hex sha256)."""
+
+    language: str
+    stem: bool
+    stop_words: bool
+    count: int = 0
+    generation: int = 0
+    files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    version: int = FORMAT_VERSION
+
+    def renewed(self, generation: int, count: int, files: dict[str, tuple[int, str]]) -> Manifest:
+        """The same settings for a new generation."""
+        return replace(self, generation=generation, count=count, files=files)
+
+
+def damaged(folder: Path, why: str) -> DamagedError:
+    """The error for an index that cannot be trusted."""
+    return DamagedError(f"The BM25 index in {folder} is damaged.", f"{why}.", "Run the index stage again.")
+
+
+def generation_folder(folder: Path, generation: int) -> Path:
+    """Where a generation of the index lies."""
+    return folder / f"generation-{generation}"
+
+
+def new_generation(folder: Path) -> int:
+    """Makes an empty generation folder beside those that exist and returns its number."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    taken = [int(path.name.rpartition("-")[2]) for path in folder.glob("generation-*") if path.name[11:].isdigit()]
+    generation = max(taken, default=0) + 1
+    generation_folder(folder, generation).mkdir(mode=0o700)
+    return generation
+
+
+def drop(generation: Path) -> None:
+    """Removes an unfinished generation."""
+    shutil.rmtree(generation, ignore_errors=True)
+
+
+def describe(folder: Path) -> dict[str, tuple[int, str]]:
+    """Size and sha256 of every file of a generation, after forcing it to disk."""
+    files = {}
+    for path in sorted(folder.iterdir()):
+        if path.name in _LOCKS:
+            continue
+        path.chmod(0o600)
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            files[path.name] = (path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+    return files
+
+
+def publish(folder: Path, manifest: Manifest) -> None:
+    """Makes a generation the current one, durably, and removes the others."""
+    sync_folder(generation_folder(folder, manifest.generation))
+    temporary = folder / f"{MANIFEST}.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(asdict(manifest), file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(folder / MANIFEST)
+    sync_folder(folder)
+    current = generation_folder(folder, manifest.generation)
+    for path in folder.glob("generation-*"):
+        if path != current:
+            drop(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Forces the names in a folder to disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest, with every file it names checked. Raises DamagedError."""
+    try:
+        data = json.loads((folder / MANIFEST).read_text("utf-8"))
+        version = data["version"]
+        if version != FORMAT_VERSION:
+            raise damaged(folder, f"It has format {version}; this version reads format {FORMAT_VERSION}")
+        files = {str(name): (int(size), str(digest)) for name, (size, digest) in data["files"].items()}
+        manifest = Manifest(
+            language=str(data["language"]),
+            stem=bool(data["stem"]),
+            stop_words=bool(data["stop_words"]),
+            count=int(data["count"]),
+            generation=int(data["generation"]),
+            files=files,
+        )
+    except FileNotFoundError as error:
+        raise damaged(folder, f"{MANIFEST} is missing") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(folder, f"{MANIFEST} cannot be read ({type(error).__name__}: {error})") from error
+    _check_files(folder, manifest)
+    return manifest
+
+
+def _check_files(folder: Path, manifest: Manifest) -> None:
+    current = generation_folder(folder, manifest.generation)
+    if not manifest.files:
+        raise damaged(folder, f"{MANIFEST} names no files")
+    for name, (size, digest) in manifest.files.items():
+        path = current / name
+        try:
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            actual = path.stat().st_size
+        except OSError as error:
+            raise damaged(folder, f"{name} cannot be read ({error.strerror})") from error
+        if actual != size:
+            raise damaged(folder, f"{name} has {actual} bytes instead of {size}")
+        if found != digest:
+            raise damaged(folder, f"The contents of {name} have changed since it was written")

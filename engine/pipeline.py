@@ -1,0 +1,285 @@
+"""The stages in order: is it up to date? then skip it; else run it in a fresh child process. Cancel; resume."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from engine import events
+from engine.errors import CancelledError, EngineError, NotBuiltError, ResourceError, StageError, UsageError
+from engine.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
+from engine.project import ProjectFolder, write_text
+from engine.stage import ORDER, View, fingerprint
+from engine.store import Store
+
+ROOMS = {
+    "ingest": "corpus",
+    "index": "lexical",
+    "generate": "queries",
+    "rank": "ranking",
+    "train": "training",
+    "evaluate": "evaluation",
+    "embed": "vectors",
+}
+KEPT_RUNS = 20
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """Where a stage stands. `state`: done, stale or to do. `fingerprint` is what a run would build now."""
+
+    stage: str
+    state: str
+    reason: str
+    fingerprint: str
+
+
+def stage_module(stage: str) -> ModuleType:
+    """The `stage.py` of the room that does a stage."""
+    return importlib.import_module(f"engine.{ROOMS[stage]}.stage")
+
+
+def stage_status(view: View, stage: str) -> StageStatus:
+    """Compare a stage's fingerprint with that of its current artifact. Raises NotBuiltError where an input is missing."""
+    module = stage_module(stage)
+    wanted = fingerprint(stage=stage, version=module.VERSION, **module.inputs(view))
+    current = view.store.artifact(module.ARTIFACT)
+    if current is None:
+        return StageStatus(stage, "to do", "not built yet", wanted)
+    if current.folder and not (view.project.path / current.folder).is_dir():
+        return StageStatus(stage, "stale", f"{current.folder} is missing", wanted)
+    if current.fingerprint != wanted:
+        return StageStatus(stage, "stale", "its settings or inputs changed", wanted)
+    return StageStatus(stage, "done", "up to date", wanted)
+
+
+def all_status(view: View) -> list[StageStatus]:
+    """Every stage's status; what depends on something stale is stale too."""
+    result: list[StageStatus] = []
+    for stage in ORDER:
+        try:
+            status = stage_status(view, stage)
+        except NotBuiltError as error:
+            status = StageStatus(stage, "to do", error.what, "")
+        behind = next((earlier for earlier in result if earlier.state == "stale"), None)
+        if behind and status.state == "done":
+            status = StageStatus(stage, "stale", f"{behind.stage} is stale", status.fingerprint)
+        result.append(status)
+    return result
+
+
+class Run:
+    """One walk over the stages, holding the project's lock. Its events are in `runs/ID/events.jsonl`."""
+
+    def __init__(
+        self, project: ProjectFolder, on_event: Callable[[Event], None] | None, should_stop: Callable[[], bool] | None
+    ) -> None:
+        self.project = project
+        now = time.time()
+        self.id = time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + f"-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
+        self.folder = project.path / "runs" / self.id
+        self._on_event, self._should_stop = on_event or (lambda _event: None), should_stop or (lambda: False)
+        self._offset = 0
+
+    def execute(self, stages: Sequence[str], force: Iterable[str]) -> None:
+        """Run `stages` in order. Raises the first EngineError; CancelledError when stopped."""
+        started = time.monotonic()
+        with self.project.locked():
+            repaired = self.project.repair()
+            self._begin(stages)
+            state = "failed"
+            try:
+                if repaired:
+                    self._tell(Warned(stage="run", text=repaired))
+                for stage in stages:
+                    self._stage(stage, forced=stage in set(force))
+                self._tidy()
+                state = "done"
+            except CancelledError:
+                state = "cancelled"
+                raise
+            finally:
+                self._end(state, time.monotonic() - started)
+
+    def _begin(self, stages: Sequence[str]) -> None:
+        self.folder.mkdir(mode=0o700, parents=True)
+        self._log = EventLog(self.folder / "events.jsonl")
+        self._record("running")
+        self._tell(RunStarted(run=self.id, stages=list(stages)))
+
+    def _record(self, state: str) -> None:
+        data = {"run": self.id, "pid": os.getpid(), "state": state, "time": time.time()}
+        write_text(self.folder / "run.json", json.dumps(data))
+
+    def _end(self, state: str, seconds: float) -> None:
+        self._tell(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
+        self._log.close()
+        try:
+            self._record(state)
+        except OSError:
+            return  # a full disk must not hide the error that is on its way to the user
+
+    def _tell(self, event: Event) -> None:
+        self._log(event)
+        self._relay()
+
+    def _relay(self) -> None:
+        """Hand on every event that the log has gained, whoever wrote it."""
+        for event, self._offset in events.read(self.folder / "events.jsonl", self._offset):
+            self._on_event(event)
+
+    def _stopping(self) -> bool:
+        return self._should_stop() or (self.folder / "cancel").exists()
+
+    def _stage(self, stage: str, forced: bool) -> None:
+        if self._stopping():
+            raise _cancelled()
+        store = self.project.store()
+        try:
+            view = View(self.project, self.project.settings(), store)
+            status = stage_status(view, stage)
+        except EngineError as error:
+            self._tell(StageFailed(stage=stage, error=error.as_dict()))
+            raise
+        finally:
+            store.close()
+        if status.state == "done" and not forced and not getattr(stage_module(stage), "ALWAYS", False):
+            self._tell(StageSkipped(stage=stage, reason=status.reason))
+            return
+        reason = "asked for" if forced else status.reason
+        self._tell(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
+        self._child(stage, status.fingerprint)
+
+    def _child(self, stage: str, wanted: str) -> None:
+        command = [sys.executable, "-m", "engine.stage_process", str(self.project.path), stage, wanted, self.id]
+        environment = dict(os.environ, PYTHONPATH=_import_path())
+        child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=environment
+        )
+        write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
+        asked = False
+        while child.poll() is None:
+            if self._stopping() and not asked:
+                child.send_signal(signal.SIGTERM)
+                asked = True
+            self._relay()
+            time.sleep(POLL_SECONDS)
+        assert child.stdout is not None
+        answer = child.stdout.read().decode("utf-8", "replace")
+        self._relay()
+        self._judge(stage, child.returncode, answer)
+
+    def _judge(self, stage: str, code: int, answer: str) -> None:
+        """Raise the error that ended a child, if one did."""
+        if code == 0:
+            return
+        try:
+            raise _revive(json.loads(answer.splitlines()[-1]), code)
+        except (ValueError, IndexError, KeyError):
+            error = _crash(stage, code, self.folder)
+        self._tell(StageFailed(stage=stage, error=error.as_dict()))
+        raise error
+
+    def _tidy(self) -> None:
+        """Keep a good copy of the database; drop artifacts that nothing names and the oldest run records."""
+        store = self.project.store()
+        try:
+            store.backup(self.project.path / "project.db.bak")
+            self.project.sweep(in_use(store))
+        finally:
+            store.close()
+        for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def in_use(store: Store) -> set[str]:
+    """Artifact folders that search, or a later stage, may still read."""
+    folders = set()
+    for artifact in store.artifacts().values():
+        folders |= {artifact.folder, artifact.info.get("adapter") or ""}
+    return folders - {""}
+
+
+def run(
+    project: ProjectFolder,
+    *,
+    stages: Sequence[str] = ORDER,
+    force: Iterable[str] = (),
+    on_event: Callable[[Event], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> str:
+    """Bring the stages up to date, in order; returns the run's id. Everything finished is kept whatever happens.
+
+    Raises ProjectBusyError when another run holds the project, CancelledError, or the EngineError of the stage that failed.
+    """
+    for stage in stages:
+        if stage not in ROOMS:
+            raise UsageError(f"There is no stage '{stage}'.", "The stages are " + ", ".join(ORDER) + ".", "Name one of them.")
+    current = Run(project, on_event, should_stop)
+    current.execute(stages, force)
+    return current.id
+
+
+def latest_run(project: ProjectFolder) -> dict[str, object] | None:
+    """run.json of the newest run, with its folder under `folder`; None before the first."""
+    for folder in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
+        try:
+            return {**json.loads(folder.read_text(encoding="utf-8")), "folder": str(folder.parent)}
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def cancel(project: ProjectFolder) -> str:
+    """Ask the run that holds the project to stop at the next safe point. Raises UsageError when none is running."""
+    newest = latest_run(project)
+    if newest is None or not project.is_running():
+        raise UsageError(f"No run holds the project {project.name}.", "There is nothing to cancel.", "")
+    (Path(str(newest["folder"])) / "cancel").touch(mode=0o600)
+    return str(newest["run"])
+
+
+def _cancelled() -> CancelledError:
+    return CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
+
+
+def _import_path() -> str:
+    """The child must find the same `engine`, wherever the parent was started from."""
+    here = str(Path(__file__).resolve().parent.parent)
+    return os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def _revive(data: dict[str, str], code: int) -> EngineError:
+    """The child's error, as the same type."""
+    from engine import errors
+
+    kind: type[EngineError] = getattr(errors, data["type"], StageError)
+    error = kind(data["what"], data["why"], data["to_do"])
+    error.exit_code = code
+    return error
+
+
+def _crash(stage: str, code: int, folder: Path) -> EngineError:
+    log = folder / f"{stage}.log"
+    if code == -signal.SIGKILL:
+        return ResourceError(
+            f"The stage '{stage}' was killed from outside.",
+            "Most often the system does this when memory runs out.",
+            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again: it resumes.",
+        )
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return StageError(
+        f"The stage '{stage}' crashed ({name}).", f"Its output is in {log}.", "Run again: it resumes from the last checkpoint."
+    )

@@ -1,0 +1,40 @@
+"""Which documents' queries are held out, and which queries are measured when there are too many."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+
+def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:
+    """The ids of the held-out documents, of `keys`: document id → stable key (its path, or its content hash).
+
+    A document is held out when the hash of (seed, key) falls into the first `share` of the hash range, so adding or
+    removing documents moves nobody else, and equal keys stay together. From two different keys on, both parts have at
+    least one document: where the hashes leave one part empty, the document nearest to the limit changes sides.
+    ValueError unless 0 < share < 1.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"the held-out share must lie between 0 and 1, not {share}")
+    places = {key: _place(seed, key) for key in keys.values()}
+    held = {key for key, place in places.items() if place < share}
+    if len(places) >= 2 and not held:
+        held.add(min(places, key=lambda key: (places[key], key)))
+    elif len(places) >= 2 and len(held) == len(places):
+        held.discard(max(places, key=lambda key: (places[key], key)))
+    return frozenset(document for document, key in keys.items() if key in held)
+
+
+def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[int]:
+    """Indices, ascending, of at most `max_queries` of the `keys`: those of least hash, so a seeded random choice that
+    stays nearly the same when queries come or go. ValueError when `max_queries` is below 1."""
+    if max_queries < 1:
+        raise ValueError(f"max_queries must be at least 1, not {max_queries}")
+    order = sorted(range(len(keys)), key=lambda index: (_place(seed, keys[index]), index))
+    return sorted(order[:max_queries])
+
+
+def _place(seed: int, key: str) -> float:
+    """A number in [0, 1) that depends on nothing but seed and key."""
+    digest = hashlib.sha256(f"{seed}\0{key}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48

@@ -1,0 +1,102 @@
+"""Queries written elsewhere, joined to the chunks that hold their evidence."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from engine.corpus.beir import ImportedQuery
+from engine.queries.tokens import fold
+from engine.records import Chunk, Document, Query
+
+_KEY = 24
+_LEAST = 12
+
+
+class RejectedItem(NamedTuple):
+    """An imported query left out, and why."""
+
+    item: ImportedQuery
+    reason: str
+
+
+def attach_imported(
+    items: Iterable[ImportedQuery], chunks: Sequence[Chunk], documents: Sequence[Document]
+) -> tuple[list[Query], list[RejectedItem]]:
+    """Queries with the chunk that holds the most of their evidence, and the items rejected with reasons.
+
+    Evidence is compared with white space removed. A chunk of the document that the item names (by title, path or
+    external id) is preferred, and required for evidence of fewer than 12 characters. Evidence that runs over a chunk's
+    end counts for the chunk with its beginning. Of evidence strings found in different chunks, the longest decides.
+    `Query.evidence` is the evidence string as imported. Reasons: empty query, no evidence given, evidence not found.
+    """
+    finder = _EvidenceFinder(chunks)
+    named = _documents_by_name(documents)
+    found: list[Query] = []
+    rejected: list[RejectedItem] = []
+    for item in items:
+        if not item.text.strip():
+            rejected.append(RejectedItem(item, "empty query"))
+            continue
+        wanted = named.get(fold(item.document), frozenset()) if item.document else frozenset()
+        hit = finder.find(item.evidence, wanted)
+        if hit is None:
+            reason = "evidence not found" if any(item.evidence) else "no evidence given"
+            rejected.append(RejectedItem(item, reason))
+        else:
+            chunk, evidence = hit
+            found.append(Query(" ".join(item.text.split()), "imported", chunk.id, chunk.document_id, evidence))
+    return found, rejected
+
+
+def _documents_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]]:
+    names: dict[str, set[int]] = defaultdict(set)
+    for document in documents:
+        for name in (document.title, document.path, document.path.rsplit("/", 1)[-1], document.external_id):
+            if name:
+                names[fold(name)].add(document.id)
+    return {name: frozenset(ids) for name, ids in names.items()}
+
+
+def squeeze(text: str) -> str:
+    """`text` without white space."""
+    return "".join(text.split())
+
+
+class _EvidenceFinder:
+    """All chunks' squeezed texts in one string, document after document, searched by substring."""
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self._chunks = sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal))
+        self._starts: list[int] = []
+        self._ranges: dict[int, tuple[int, int]] = {}
+        parts: list[str] = []
+        length = 0
+        for chunk in self._chunks:
+            text = squeeze(chunk.text)
+            self._starts.append(length)
+            first, _ = self._ranges.get(chunk.document_id, (length, 0))
+            length += len(text) + 1
+            self._ranges[chunk.document_id] = (first, length)
+            parts.append(text)
+        self._joined = "\n".join(parts) + "\n"
+
+    def find(self, evidence: Sequence[str], wanted: frozenset[int]) -> tuple[Chunk, str] | None:
+        for passage in sorted((text for text in evidence if text.strip()), key=lambda text: -len(text)):
+            squeezed = squeeze(passage)
+            position = self._search(squeezed, wanted)
+            if position == -1 and len(squeezed) > 3 * _KEY:
+                position = self._search(squeezed[: max(_KEY, len(squeezed) // 2)], wanted)
+            if position != -1:
+                return self._chunks[bisect_right(self._starts, position) - 1], passage
+        return None
+
+    def _search(self, squeezed: str, wanted: frozenset[int]) -> int:
+        for document in sorted(wanted):
+            if document in self._ranges:
+                position = self._joined.find(squeezed, *self._ranges[document])
+                if position != -1:
+                    return position
+        return self._joined.find(squeezed) if len(squeezed) >= _LEAST else -1

@@ -1,0 +1,63 @@
+"""Lists to learn from: one chunk at random from each interval of a query's ranking (METHODS.md §1 Sampling)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.ranking.partition import Bounds, Scheme, partition_ranks
+from engine.ranking.rankings_file import ABSENT, Ids, RankedLists, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class SampledLists:
+    """L lists of at most m chunks, best interval first.
+
+    `query_ids` (L,) int64, a query's lists side by side; `chunk_ids` (L, m) int64, -1 where padded; `scores` (L, m)
+    float32 BM25 scores, -inf where padded; `ranks` (L, m) int32 ranks from 0, -1 where padded.
+    """
+
+    query_ids: Ids
+    chunk_ids: Ids
+    scores: Scores
+    ranks: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+
+def sample_lists(
+    ranked: RankedLists, m: int, lists_per_query: int = 1, seed: int = 0, scheme: Scheme = "fine-to-coarse"
+) -> SampledLists:
+    """`lists_per_query` lists for each query of `ranked`, whose width k is what gets partitioned.
+
+    A query with fewer than k results gets a partition of the results it has, so it may have fewer than m intervals;
+    one without results gets no list. Each query draws from its own generator, seeded by (seed, query id): the lists do
+    not depend on which other queries there are or in which order. ValueError for m < 2, a negative seed or query id.
+    """
+    if lists_per_query < 1:
+        raise ValueError(f"lists_per_query must be at least 1, not {lists_per_query}")
+    lengths = ranked.lengths
+    kept = np.flatnonzero(lengths > 0)
+    partitions: dict[int, Bounds] = {}
+    ranks = np.full((len(kept), lists_per_query, m), -1, dtype=np.int32)
+    for row, source in enumerate(kept):
+        k = int(lengths[source])
+        bounds = partitions.setdefault(k, partition_ranks(k, m, scheme))
+        ranks[row, :, : len(bounds)] = _draw(bounds, lists_per_query, seed, int(ranked.query_ids[source]))
+    flat = ranks.reshape(-1, m)
+    rows = np.repeat(kept, lists_per_query)[:, None]
+    padded = flat < 0
+    return SampledLists(
+        query_ids=np.repeat(ranked.query_ids[kept], lists_per_query),
+        chunk_ids=np.where(padded, ABSENT, ranked.ids[rows, flat]),
+        scores=np.where(padded, np.float32(-np.inf), ranked.scores[rows, flat]),
+        ranks=flat,
+    )
+
+
+def _draw(bounds: Bounds, lists: int, seed: int, query_id: int) -> NDArray[np.int64]:
+    low, high = np.asarray(bounds).T
+    return np.random.default_rng([seed, query_id]).integers(low, high, size=(lists, len(bounds)))

@@ -1,0 +1,42 @@
+"""Stage `rank`: queries × BM25 → the ranked lists that training learns from."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from engine.ranking.rankings_file import RankedLists
+from engine.stage import StageContext, View
+from engine.store import Artifact
+
+VERSION = 1
+ARTIFACT = "rankings"
+STEP = 256
+
+
+def inputs(view: View) -> dict[str, Any]:
+    """The queries and the depth of the rankings; partition and sampling belong to training."""
+    return {"queries": view.need("queries", "generate").fingerprint, "k": view.settings.ranking.k}
+
+
+def run(context: StageContext) -> dict[str, Any]:
+    """Mine BM25's best k chunks of every query."""
+    from engine.lexical import LexicalIndex
+
+    queries = context.store.queries()
+    index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
+    k = min(context.settings.ranking.k, max(1, index.count))
+    if k < context.settings.ranking.k:
+        context.choose("k", k, f"the corpus has only {index.count} chunks")
+    lists = []
+    for found in index.search_many([query.text for query in queries], k):
+        lists.append(found)
+        if len(lists) % STEP == 0:
+            context.check_stop()
+            context.progress(len(lists), len(queries), "queries")
+    with context.project.building("rankings", context.fingerprint) as building:
+        RankedLists.from_lists([query.id for query in queries], lists).save(building.folder)
+    context.progress(len(lists), len(queries), "queries")
+    info = {"queries": context.need("queries", "generate").fingerprint, "k": k}
+    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+    return {"queries": len(queries), "k": k}

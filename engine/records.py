@@ -1,0 +1,77 @@
+"""The things that flow from room to room: documents, chunks, queries and judgments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Split = Literal["train", "heldout"]
+QueryKind = Literal["question", "keyword", "title", "claim", "imported"]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One readable unit of the corpus: a file, or one entry of a BEIR `corpus.jsonl`.
+
+    `path` is relative to the source folder with forward slashes; a BEIR entry has the path `corpus.jsonl#ID` and
+    `external_id = ID`. `modified` is seconds since the epoch, UTC. `content_hash` is the hex sha256 of the bytes read.
+    """
+
+    path: str
+    source: str
+    format: str
+    title: str
+    text: str
+    content_hash: str
+    size: int
+    modified: float
+    external_id: str | None = None
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage of one document: `document.text[start:end] == text` (character offsets).
+
+    `headings` is the path of headings that the chunk stands under, outermost first. `content_hash` is the hex sha256 of
+    `embedded_text`, which is what BM25 and the encoder see. `id` is the row id, and the key in tantivy and usearch.
+    """
+
+    document_id: int
+    ordinal: int
+    start: int
+    end: int
+    text: str
+    headings: tuple[str, ...]
+    tokens: int
+    embedded_text: str
+    content_hash: str
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A training query with the chunk that answers it.
+
+    `evidence` is the verbatim passage that the query was made from (may be empty for imported ones without evidence).
+    """
+
+    text: str
+    kind: QueryKind
+    chunk_id: int
+    document_id: int
+    evidence: str
+    split: Split = "train"
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A query with known answers: evidence strings and/or graded document ids (BEIR qrels)."""
+
+    key: str
+    text: str
+    evidence: tuple[str, ...] = ()
+    grades: tuple[tuple[str, int], ...] = ()
+    path: str | None = None
+    id: int = 0

@@ -1,0 +1,57 @@
+"""What a search returns."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Where one ranker put a hit: `rank` from 1, `score` on that ranker's own scale (BM25, or cosine)."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One chunk found. `marks` are (start, end) character spans of matched terms within `snippet`.
+
+    `score` is the score of the chosen mode (BM25, cosine, or fusion); `rankers` says which ranker found the chunk and
+    at what rank. `start` and `end` are character offsets of the chunk in its document's text.
+    """
+
+    rank: int
+    score: float
+    path: str
+    source: str
+    title: str
+    headings: tuple[str, ...]
+    snippet: str
+    marks: tuple[tuple[int, int], ...]
+    format: str
+    modified: float
+    chunk_id: int
+    document_id: int
+    start: int
+    end: int
+    rankers: dict[str, Ranked] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to one search. `notes` says what the user should know (a mode that was not available, and why)."""
+
+    query: str
+    mode: str
+    hits: tuple[Hit, ...]
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)

@@ -1,0 +1,75 @@
+"""What a stage gets and gives: every room's `stage.py` holds `VERSION`, `inputs(view)` and `run(context)`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.errors import CancelledError, NotBuiltError
+from engine.events import Choice, Emit, Progress, Warned
+from engine.project import ProjectFolder
+from engine.settings import Settings
+from engine.store import Artifact, Store
+
+ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
+
+
+@dataclass(frozen=True)
+class View:
+    """What fingerprints are computed from: the project, its settings and its database."""
+
+    project: ProjectFolder
+    settings: Settings
+    store: Store
+
+    def need(self, kind: str, stage: str) -> Artifact:
+        """The current artifact of a kind. Raises NotBuiltError that names the stage to run."""
+        artifact = self.store.artifact(kind)
+        if artifact is None:
+            raise NotBuiltError(
+                f"The project {self.project.name} has no {kind} yet.",
+                f"The stage '{stage}' makes it.",
+                f"Run 'engine run {self.project.name}', or the stage alone with 'engine {stage}'.",
+            )
+        return artifact
+
+
+@dataclass(frozen=True)
+class StageContext(View):
+    """A stage at work: it may emit events and must ask `should_stop` at safe points."""
+
+    stage: str
+    fingerprint: str
+    run: str
+    emit: Emit
+    should_stop: Callable[[], bool]
+    _told: set[tuple[str, str]] = field(default_factory=set)
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        """Tell how far the stage is."""
+        self.emit(Progress(stage=self.stage, done=done, total=total, unit=unit))
+
+    def choose(self, setting: str, value: object, reason: str) -> None:
+        """Tell an automatic choice and its reason, once."""
+        if (setting, str(value)) in self._told:
+            return
+        self._told.add((setting, str(value)))
+        self.emit(Choice(stage=self.stage, setting=setting, value=str(value), reason=reason))
+
+    def warn(self, text: str) -> None:
+        """Tell the user about something that needs a look but stops nothing."""
+        self.emit(Warned(stage=self.stage, text=text))
+
+    def check_stop(self) -> None:
+        """Raise CancelledError when the user has asked to stop."""
+        if self.should_stop():
+            raise CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
+
+
+def fingerprint(**parts: Any) -> str:
+    """16 hex digits over named JSON values; equal parts give an equal value on every machine."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,130 @@
+"""The child process of one stage: `python -m engine.stage_process FOLDER STAGE FINGERPRINT RUN`.
+
+Its one line on standard output, on failure, is the error as JSON; whatever libraries print goes to `runs/ID/STAGE.log`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from engine import environment
+from engine.errors import CancelledError, EngineError, ResourceError, StageError
+from engine.events import EventLog, StageFailed, StageFinished
+from engine.pipeline import stage_module
+from engine.project import ProjectFolder
+from engine.stage import StageContext
+
+LOCK_WAIT_SECONDS = 30.0  # a killed parent's child notices within moments and lets go
+
+
+def main(arguments: list[str]) -> int:
+    """Run the stage; returns the exit code of the error that ended it, or 0."""
+    environment.prepare_process()
+    folder, stage, wanted, run = arguments
+    project = ProjectFolder(Path(folder))
+    answer = _redirect_output(project.path / "runs" / run / f"{stage}.log")
+    _exit_with_parent()
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    log = EventLog(project.path / "runs" / run / "events.jsonl")
+    try:
+        with project.locked("stage", wait=LOCK_WAIT_SECONDS):
+            _work(project, stage, wanted, run, log, stopping)
+        return 0
+    except BaseException as caught:
+        error = _explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
+        if not isinstance(error, CancelledError):
+            log(StageFailed(stage=stage, error=error.as_dict()))
+        os.write(answer, (json.dumps(error.as_dict()) + "\n").encode())
+        return error.exit_code
+
+
+def _work(
+    project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event
+) -> None:
+    started = time.monotonic()
+    store = project.store()
+    try:
+        context = StageContext(
+            project, project.settings(), store, stage=stage, fingerprint=wanted, run=run, emit=log, should_stop=stopping.is_set
+        )
+        summary = stage_module(stage).run(context)
+    finally:
+        store.close()
+    seconds = round(time.monotonic() - started, 3)
+    log(StageFinished(stage=stage, seconds=seconds, peak_memory_mb=peak_memory_mb(), summary=summary))
+
+
+def peak_memory_mb() -> float:
+    """Highest resident memory of this process so far, in MB (10^6 bytes)."""
+    if sys.platform == "win32":
+        import psutil
+
+        return round(float(psutil.Process().memory_info().peak_wset) / 1e6, 1)
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
+
+
+def _redirect_output(path: Path) -> int:
+    """Send what native libraries print to a log; returns a descriptor on the real standard output."""
+    answer = os.dup(1)
+    try:
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:
+        target = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    return answer
+
+
+def _exit_with_parent() -> None:
+    """Leave at once when the run's process dies: it holds the other end of our standard input."""
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
+    if isinstance(caught, EngineError):
+        return caught
+    traceback.print_exc()
+    sys.stderr.flush()
+    if isinstance(caught, OSError) and caught.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ResourceError(
+            f"The disk is full: the stage '{stage}' could not write its result.",
+            f"{caught}.",
+            "Free some disk space and run again: what was finished is kept.",
+        )
+    if isinstance(caught, MemoryError) or "out of memory" in str(caught).lower():
+        return ResourceError(
+            f"Memory ran out in the stage '{stage}'.",
+            str(caught).splitlines()[0] if str(caught) else "",
+            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again.",
+        )
+    if isinstance(caught, PermissionError):
+        return StageError(f"The stage '{stage}' may not write or read a file.", f"{caught}.", "Correct its permissions and run again.")
+    return StageError(
+        f"The stage '{stage}' met a fault of its own ({type(caught).__name__}).", f"Its record is in {log}.",
+        "Run again; if it stays, report it with that record.",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)  # native libraries' threads must not hold up a finished stage

@@ -1,0 +1,139 @@
+"""Checkpoints of a training: written whole or not at all, read without pickle, resumed to the same result.
+
+A checkpoint is a folder `step-00000050` with `tensors.safetensors` (adapter, optimizer, best adapter) and `state.json`
+(step, history, the tensors' sha256). Random choices are seeded by step, so no generator state has to be kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import ResourceError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+VERSION = 1
+KEPT = 2
+_NAME = "step-{:08d}"
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """Where a training stands after `step` steps. `best_step` is None until a held-out check was made.
+
+    `history`: one entry per held-out check; the sums are of the losses and target entropies since the last one.
+    """
+
+    step: int = 0
+    best_step: int | None = None
+    best_metric: float = -1.0
+    stale: int = 0
+    history: list[dict[str, float | int]] = field(default_factory=list)
+    loss_sum: float = 0.0
+    entropy_sum: float = 0.0
+    summed: int = 0
+    stopped: bool = False
+
+    def add(self, loss: float, entropy: float) -> None:
+        """Count one step's loss and target entropy towards the means of the next held-out check."""
+        self.loss_sum, self.entropy_sum, self.summed = self.loss_sum + loss, self.entropy_sum + entropy, self.summed + 1
+
+    def record(self, hit: float, ndcg: float, better: bool) -> None:
+        """Note a held-out check, in percent; `better` makes this step the best one."""
+        count = max(1, self.summed)
+        entry = {"step": self.step, "loss": self.loss_sum / count, "target_entropy": self.entropy_sum / count}
+        self.history.append(entry | {"hit_at_10": hit, "ndcg_at_10": ndcg})
+        self.loss_sum, self.entropy_sum, self.summed = 0.0, 0.0, 0
+        if better:
+            self.best_step, self.best_metric, self.stale = self.step, ndcg, 0
+        else:
+            self.stale += 1
+
+
+def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor]) -> None:
+    """Write a checkpoint for the training named by `key`, fsync it, rename it into place, drop all but the newest two.
+
+    Raises ResourceError when the disk is full.
+    """
+    from safetensors.torch import save as serialise
+
+    temporary = folder / f".writing-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        payload = serialise({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+        _write(temporary / "tensors.safetensors", payload)
+        content = {
+            "version": VERSION,
+            "key": key,
+            "sha256": hashlib.sha256(payload).hexdigest(),
+            "state": asdict(state),
+        }
+        _write(temporary / "state.json", json.dumps(content).encode())
+        final = folder / _NAME.format(state.step)
+        shutil.rmtree(final, ignore_errors=True)
+        sync_folder(temporary)
+        temporary.rename(final)
+        sync_folder(folder)
+        for old in _folders(folder)[KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise ResourceError(
+            f"The training checkpoint in {folder} cannot be written.",
+            f"{error}.",
+            "Free disk space and run again; training resumes.",
+        ) from error
+
+
+def load_newest(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | None:
+    """The newest whole checkpoint of the training named by `key`; torn and foreign ones are passed over."""
+    for candidate in _folders(folder):
+        found = _load(candidate, key)
+        if found is not None:
+            return found
+    return None
+
+
+def _load(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | None:
+    from safetensors.torch import load as deserialise
+
+    try:
+        content: dict[str, Any] = json.loads((folder / "state.json").read_text("utf-8"))
+        payload = (folder / "tensors.safetensors").read_bytes()
+        if (
+            content["version"] != VERSION
+            or content["key"] != key
+            or content["sha256"] != hashlib.sha256(payload).hexdigest()
+        ):
+            return None
+        return TrainingState(**content["state"]), deserialise(payload)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*"), reverse=True) if folder.is_dir() else []
+
+
+def _write(path: Path, payload: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's entries survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,194 @@
+"""What training sees: queries, their ranked lists, chunk texts; and the batches drawn from them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.errors import InputError, TooLittleTextError
+from engine.training.config import TrainingConfig
+
+IntArray = npt.NDArray[np.integer]
+FloatArray = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True, slots=True)
+class SampledLists:
+    """Ready-made ListNet lists: one chunk per rank interval, best first.
+
+    `queries` (l,) index the training queries; `chunks` (l, m) padded with −1; `scores` (l, m) BM25.
+    """
+
+    queries: IntArray
+    chunks: IntArray
+    scores: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """Chunks are named by their position in `chunks` (N texts).
+
+    `positives` (n,): each query's evidence chunk. `ranked_ids`, `ranked_scores` (n, k): BM25 rankings, best first,
+    short ones padded with −1. A chunk outside a query's ranking counts as BM25 0: it scores below the k-th.
+    `base_queries` (n, d), `base_chunks` (N, d): unit vectors of the untouched encoder; computed before training where
+    they are None and the recipe needs them. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete with
+    them in the held-out pool, such as BM25's best, padded with −1.
+    """
+
+    queries: Sequence[str]
+    positives: IntArray
+    ranked_ids: IntArray
+    ranked_scores: FloatArray
+    chunks: Sequence[str]
+    base_queries: FloatArray | None = None
+    base_chunks: FloatArray | None = None
+    heldout_queries: Sequence[str] = ()
+    heldout_positives: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    heldout_hard: IntArray | None = None
+    lists: SampledLists | None = None
+
+    def __post_init__(self) -> None:
+        """Raises TooLittleTextError without queries or with a single chunk, InputError for arrays that do not fit."""
+        n, chunks = len(self.queries), len(self.chunks)
+        if n < 1 or chunks < 2:
+            raise TooLittleTextError(
+                "There is too little to train on.",
+                f"Training needs at least one query and two chunks; there are {n} and {chunks}.",
+                "Add documents or queries and run again; search works without training.",
+            )
+        _check_shape("positives", self.positives, (n,))
+        _check_shape("ranked_scores", self.ranked_scores, self.ranked_ids.shape)
+        _check_shape("ranked_ids", self.ranked_ids, (n, self.ranked_ids.shape[-1]))
+        _check_shape("heldout_positives", self.heldout_positives, (len(self.heldout_queries),))
+        _check_ids("positives", self.positives, 0, chunks)
+        _check_ids("ranked_ids", self.ranked_ids, -1, chunks)
+        _check_ids("heldout_positives", self.heldout_positives, 0, chunks)
+        if self.heldout_hard is not None:
+            _check_shape("heldout_hard", self.heldout_hard, (len(self.heldout_queries), self.heldout_hard.shape[-1]))
+            _check_ids("heldout_hard", self.heldout_hard, -1, chunks)
+        if self.lists is not None:
+            _check_shape("lists.scores", self.lists.scores, self.lists.chunks.shape)
+            _check_shape("lists.queries", self.lists.queries, self.lists.chunks.shape[:1])
+            _check_ids("lists.chunks", self.lists.chunks, -1, chunks)
+            _check_ids("lists.queries", self.lists.queries, 0, n)
+
+    def digest(self) -> str:
+        """Hex digest of everything that decides the batches: a checkpoint of other data is not resumed."""
+        state = hashlib.blake2b(digest_size=16)
+        for texts in (self.queries, self.chunks, self.heldout_queries):
+            state.update(str(len(texts)).encode())
+            for text in texts:
+                state.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        lists = self.lists
+        arrays = (self.positives, self.ranked_ids, self.ranked_scores, self.heldout_positives, self.heldout_hard) + (
+            (lists.queries, lists.chunks, lists.scores) if lists else ()
+        )
+        for array in arrays:
+            if array is not None:
+                state.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+        return state.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's input.
+
+    `queries` (q,) and `chunks` (c,) are positions in the data, the chunks unique and ascending; `positives` (q,) are
+    columns of `chunks`; `bm25` (q, c) float32; `candidates` (q, c) bool where a query sees only its own list.
+    """
+
+    queries: IntArray
+    chunks: IntArray
+    positives: IntArray
+    bm25: FloatArray
+    candidates: npt.NDArray[np.bool_] | None = None
+
+
+class BatchSampler:
+    """Batches that depend on (seed, step) alone, so that a resumed training sees what an unbroken one sees."""
+
+    def __init__(self, data: TrainingData, config: TrainingConfig) -> None:
+        self._data, self._config = data, config
+        self._lists = data.lists if config.objective == "listnet" else None
+        self._units = len(self._lists.queries) if self._lists else len(data.queries)
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step, counted from 0. Every epoch is a new permutation of the queries (or lists)."""
+        units = self._draw(step)
+        return self._list_batch(units) if self._lists else self._query_batch(units, step)
+
+    def _draw(self, step: int) -> IntArray:
+        size = min(self._config.queries_per_step, self._units)
+        places = np.arange(step * size, (step + 1) * size)
+        epochs, offsets = np.divmod(places, self._units)
+        orders = {
+            int(e): np.random.default_rng([self._config.seed, 1, int(e)]).permutation(self._units)
+            for e in np.unique(epochs)
+        }
+        return np.array([orders[int(e)][o] for e, o in zip(epochs, offsets, strict=True)], dtype=np.int64)
+
+    def _query_batch(self, queries: IntArray, step: int) -> Batch:
+        positives = self._data.positives[queries]
+        negatives = self._negatives(queries, positives, np.random.default_rng([self._config.seed, 2, step]))
+        chunks = np.unique(np.concatenate([positives, negatives]))
+        return Batch(queries, chunks, np.searchsorted(chunks, positives), self._bm25(queries, chunks))
+
+    def _negatives(self, queries: IntArray, positives: IntArray, rng: np.random.Generator) -> IntArray:
+        """Per query up to `negatives_per_query` distinct chunks of the wanted ranks, all joined."""
+        first, last = self._config.negative_ranks
+        pool = self._data.ranked_ids[queries, first:last]  # (q, ranks)
+        keys = rng.random(pool.shape)
+        keys[(pool < 0) | (pool == positives[:, None])] = 2.0  # beyond every real key
+        order = np.argsort(keys, axis=1)[:, : self._config.negatives_per_query]
+        chosen = np.take_along_axis(pool, order, axis=1)[np.take_along_axis(keys, order, axis=1) < 2.0]
+        return chosen.astype(np.int64)
+
+    def _bm25(self, queries: IntArray, chunks: IntArray) -> FloatArray:
+        """BM25 of every (query, chunk) pair, from the rankings. (q, c)."""
+        column = np.full(len(self._data.chunks) + 1, -1, dtype=np.int64)  # the last place serves the padding −1
+        column[chunks] = np.arange(len(chunks))
+        columns = column[self._data.ranked_ids[queries]]  # (q, k)
+        rows, places = np.nonzero(columns >= 0)
+        scores = np.zeros((len(queries), len(chunks)), dtype=np.float32)
+        scores[rows, columns[rows, places]] = self._data.ranked_scores[queries[rows], places]
+        return scores
+
+    def _list_batch(self, chosen: IntArray) -> Batch:
+        assert self._lists is not None
+        members, given = self._lists.chunks[chosen], self._lists.scores[chosen]  # (q, m)
+        queries = self._lists.queries[chosen]
+        chunks = np.unique(members[members >= 0])
+        rows, places = np.nonzero(members >= 0)
+        columns = np.searchsorted(chunks, members[rows, places])
+        scores = np.zeros((len(chosen), len(chunks)), dtype=np.float32)
+        candidates = np.zeros(scores.shape, dtype=np.bool_)
+        scores[rows, columns] = given[rows, places]
+        candidates[rows, columns] = True
+        best = np.where(candidates, scores, -np.inf).argmax(1)
+        return Batch(queries, chunks, best, scores, candidates)
+
+
+def used_chunks(data: TrainingData, config: TrainingConfig) -> IntArray:
+    """Every chunk that a batch of this recipe can hold, ascending."""
+    first, last = config.negative_ranks
+    pool = data.ranked_ids[:, first:last] if config.negatives_per_query else data.ranked_ids[:, :0]
+    found = np.unique(np.concatenate([data.positives, pool.ravel()]))
+    return found[found >= 0]
+
+
+def _check_shape(name: str, array: npt.NDArray[np.generic], want: tuple[int, ...]) -> None:
+    if array.shape != want:
+        raise _misfit(f"{name} has the shape {array.shape}, expected is {want}.")
+
+
+def _check_ids(name: str, array: IntArray, low: int, end: int) -> None:
+    if array.size and (array.min() < low or array.max() >= end):
+        raise _misfit(f"{name} names chunks or queries outside [{low}, {end}).")
+
+
+def _misfit(why: str) -> InputError:
+    return InputError("The training data do not fit together.", why, "Run the stages before training again.")

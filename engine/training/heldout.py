@@ -1,0 +1,57 @@
+"""The held-out check during training: how high each held-out query finds its evidence chunk in a fixed pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.training.config import TrainingConfig
+from engine.training.data import TrainingData
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutPool:
+    """`queries` (h,): places in the held-out queries. `chunks` (p,), ascending. `positives` (h,): its columns."""
+
+    queries: npt.NDArray[np.int64]
+    chunks: npt.NDArray[np.int64]
+    positives: npt.NDArray[np.int64]
+
+
+def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None:
+    """A seeded choice of held-out queries; their positives, then hard chunks, then random ones up to the pool's size.
+
+    The hard chunks are taken rank by rank, so that every query brings its best ones. None without held-out queries.
+    """
+    total = len(data.heldout_queries)
+    if total == 0 or config.eval_every == 0:
+        return None
+    rng = np.random.default_rng([config.seed, 3])
+    queries = np.sort(rng.permutation(total)[: config.heldout_queries])
+    wanted = [data.heldout_positives[queries]]
+    if data.heldout_hard is not None:
+        wanted.append(data.heldout_hard[queries].T.ravel())
+    wanted.append(rng.permutation(len(data.chunks)))
+    order = np.concatenate(wanted).astype(np.int64)
+    order = order[order >= 0]
+    _, first = np.unique(order, return_index=True)
+    size = max(config.heldout_pool, len(np.unique(wanted[0])))
+    chunks = np.sort(order[np.sort(first)[:size]])
+    return HeldOutPool(queries, chunks, np.searchsorted(chunks, data.heldout_positives[queries]))
+
+
+def measure(
+    query_vectors: npt.NDArray[np.float32], chunk_vectors: npt.NDArray[np.float32], positives: npt.NDArray[np.int64]
+) -> tuple[float, float]:
+    """(Hit@10, nDCG@10) in percent, with one relevant chunk per query: nDCG@10 = 1/log2(rank + 1), ranks from 1.
+
+    (h, d), (p, d), (h,). Of chunks with equal scores those with the lower number rank first.
+    """
+    scores = query_vectors @ chunk_vectors.T  # (h, p)
+    own = scores[np.arange(len(positives)), positives][:, None]
+    earlier = np.arange(scores.shape[1])[None, :] < positives[:, None]
+    ranks = 1 + (scores > own).sum(1) + ((scores == own) & earlier).sum(1)
+    hits = ranks <= 10
+    return 100 * float(hits.mean()), 100 * float(np.where(hits, 1 / np.log2(ranks + 1), 0.0).mean())

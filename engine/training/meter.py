@@ -1,0 +1,50 @@
+"""Speed, memory and time left of a training, told a few times a second."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+import torch
+
+from engine.events import Emit, TrainStep
+
+_EMIT_SECONDS = 0.25
+_MEMORY_OF_THE_PAST = 0.9
+
+
+class Meter:
+    """Smooths seconds and tokens of the steps (exponential mean), and emits a TrainStep at most four times a second."""
+
+    def __init__(self, steps: int, device: str, emit: Emit) -> None:
+        self._steps, self._device, self._emit = steps, device, emit
+        self._process = psutil.Process()
+        self._seconds = self._tokens = 0.0
+        self._emitted = float("-inf")
+
+    def step(self, step: int, loss: float, rate: float, tokens: int, seconds: float) -> None:
+        """Record step number `step` (from 1), which took `seconds` for `tokens`."""
+        keep = _MEMORY_OF_THE_PAST if self._seconds else 0.0
+        self._seconds = keep * self._seconds + (1 - keep) * seconds
+        self._tokens = keep * self._tokens + (1 - keep) * tokens
+        now = time.monotonic()
+        if now - self._emitted < _EMIT_SECONDS and step < self._steps:
+            return
+        self._emitted = now
+        self._emit(
+            TrainStep(
+                step=step,
+                steps=self._steps,
+                loss=round(loss, 6),
+                learning_rate=rate,
+                tokens_per_second=round(self._tokens / max(self._seconds, 1e-9), 1),
+                memory_mb=round(self.memory_mb(), 1),
+                seconds_left=round((self._steps - step) * self._seconds, 1),
+            )
+        )
+
+    def memory_mb(self) -> float:
+        """Resident memory of this process, or memory allocated on the GPU."""
+        if self._device != "cpu":
+            return torch.cuda.memory_allocated(self._device) / 2**20
+        return float(self._process.memory_info().rss) / 2**20

@@ -1,0 +1,162 @@
+"""Stage `train`: ranked lists → a LoRA adapter, checkpointed under `checkpoints/FINGERPRINT`."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.encoders import resolve_model
+from engine.errors import NotBuiltError
+from engine.records import Chunk, Query
+from engine.stage import StageContext, View
+from engine.store import Artifact
+from engine.training.config import PRESETS, TrainingConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.ranking import RankedLists
+    from engine.training.data import SampledLists, TrainingData
+
+VERSION = 1
+ARTIFACT = "adapter"
+LEAST_QUERIES = 20
+HARD_PER_QUERY = 10
+
+
+def inputs(view: View) -> dict[str, Any]:
+    """The rankings and every number of the recipe."""
+    rankings, queries = view.need("rankings", "rank"), view.need("queries", "generate")
+    if rankings.info["queries"] != queries.fingerprint:
+        raise NotBuiltError(
+            "The rankings belong to former queries.", "'generate' has run since.", "Run 'engine rank' first, or 'engine run' for all."
+        )
+    return {
+        "rankings": rankings.fingerprint,
+        "config": asdict(resolve_config(view)),
+        "lists": view.settings.ranking.model_dump(include={"m", "strategy"}),
+        "model": resolve_model(view.settings.encoder.model).fingerprint,
+    }
+
+
+def resolve_config(view: View) -> TrainingConfig:
+    """The preset, with what the user changed in project.toml."""
+    settings = view.settings.training
+    config = PRESETS[settings.preset].with_overrides(settings.overrides())
+    return config.with_overrides({"max_tokens": min(config.max_tokens, view.settings.encoder.max_tokens)})
+
+
+def run(context: StageContext) -> dict[str, Any]:
+    """Train and keep the best adapter; with too few queries, say so and go on with the base encoder."""
+    queries, chunks = context.store.queries(), context.store.chunks()
+    train_queries = [query for query in queries if query.split == "train"]
+    if len(train_queries) < LEAST_QUERIES:
+        reason = f"{len(train_queries)} training queries are too few to learn from (at least {LEAST_QUERIES} are needed)"
+        context.warn(f"No adapter was trained: {reason}. Search uses the base encoder.")
+        return _finish(context, "", {"adapter": None, "reason": reason, "history": {}})
+    from engine.embedding import told_hardware
+    from engine.ranking import RankedLists
+    from engine.training.trainer import train
+
+    config = resolve_config(context)
+    context.choose("objective", config.objective, f"preset '{context.settings.training.preset}'")
+    ranked = RankedLists.load(context.project.folder_of(context.need("rankings", "rank")))
+    data = _data(context, config, queries, chunks, ranked)
+    checkpoints = context.project.path / "checkpoints" / context.fingerprint
+    checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
+    model = resolve_model(context.settings.encoder.model)
+    result = train(
+        model, data, config, told_hardware(context, "train"), checkpoints, emit=context.emit, should_stop=context.should_stop
+    )
+    with context.project.building("adapters", context.fingerprint) as building:
+        shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
+    info = {
+        "adapter": building.name, "reason": "", "steps": result.steps, "best_step": result.best_step,
+        "history": {
+            "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],
+            "held_out": [[entry["step"], entry["ndcg_at_10"]] for entry in result.history],
+        },
+    }  # fmt: skip
+    summary = _finish(context, building.name, info)
+    _drop_checkpoints(context.project.path / "checkpoints")
+    return summary
+
+
+def _finish(context: StageContext, folder: str, info: dict[str, Any]) -> dict[str, Any]:
+    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, folder, time.time(), info))
+    return {key: value for key, value in info.items() if key != "history"}
+
+
+def _drop_checkpoints(root: Path) -> None:
+    """All of them: what is finished needs none, and those of other settings are of no use any more."""
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _data(
+    context: StageContext, config: TrainingConfig, queries: Sequence[Query], chunks: Sequence[Chunk], ranked: RankedLists
+) -> TrainingData:
+    import numpy as np
+
+    from engine.training.data import TrainingData
+
+    position = {chunk.id: place for place, chunk in enumerate(chunks)}
+    present = [row for row, query in enumerate(queries) if query.chunk_id in position]
+    train_rows = [row for row in present if queries[row].split == "train"]
+    heldout_rows = [row for row in present if queries[row].split == "heldout"]
+    places = _positions(ranked.ids, position)
+    base_queries, base_chunks = _base_vectors(context, config, [queries[row].text for row in train_rows], chunks)
+    return TrainingData(
+        queries=[queries[row].text for row in train_rows],
+        positives=np.array([position[queries[row].chunk_id] for row in train_rows], dtype=np.int64),
+        ranked_ids=places[train_rows],
+        ranked_scores=ranked.scores[train_rows],
+        chunks=[chunk.embedded_text for chunk in chunks],
+        base_queries=base_queries,
+        base_chunks=base_chunks,
+        heldout_queries=[queries[row].text for row in heldout_rows],
+        heldout_positives=np.array([position[queries[row].chunk_id] for row in heldout_rows], dtype=np.int64),
+        heldout_hard=places[heldout_rows][:, :HARD_PER_QUERY] if heldout_rows else None,
+        lists=_lists(context, ranked, train_rows, position) if config.objective == "listnet" else None,
+    )
+
+
+def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:
+    """Chunk ids → positions, −1 for padding and for chunks that are gone; gone ones move to the end of their row."""
+    import numpy as np
+
+    known = np.array(sorted(position), dtype=np.int64)
+    place = np.array([position[key] for key in known.tolist()], dtype=np.int64)
+    slot = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[slot] == ids, place[slot], -1)
+
+
+def _base_vectors(
+    context: StageContext, config: TrainingConfig, texts: list[str], chunks: Sequence[Chunk]
+) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+    """The untouched encoder's vectors, which the mixed teacher needs."""
+    if config.objective != "mixed" or config.teacher_bm25_weight == 1:
+        return None, None
+    from engine.embedding import chunk_vectors, load_encoder, told_hardware
+
+    encoder = load_encoder(context, told_hardware(context, "encode"))
+    return encoder.encode_queries(texts), chunk_vectors(context, encoder, chunks)
+
+
+def _lists(context: StageContext, ranked: RankedLists, rows: list[int], position: dict[int, int]) -> SampledLists:
+    """BMEmbed's lists: one chunk per rank interval (METHODS.md §1)."""
+    import numpy as np
+
+    from engine.ranking import RankedLists, sample_lists
+    from engine.training.data import SampledLists
+
+    chosen = RankedLists(ranked.query_ids[rows], ranked.ids[rows], ranked.scores[rows])
+    settings = context.settings.ranking
+    sampled = sample_lists(chosen, settings.m, seed=context.settings.training.seed, scheme=settings.strategy)
+    row_of = {int(query): row for row, query in enumerate(chosen.query_ids)}
+    owners = np.array([row_of[int(query)] for query in sampled.query_ids], dtype=np.int64)
+    return SampledLists(owners, _positions(sampled.chunk_ids, position), sampled.scores)

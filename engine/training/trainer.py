@@ -1,0 +1,261 @@
+"""The training loop: batches → gradients → LoRA weights, with held-out checks, checkpoints, cancelling and resuming."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import ModelFolder
+from engine.errors import ResourceError
+from engine.events import Choice, Emit, HeldOut, Progress
+from engine.training import checkpoint, faults
+from engine.training.config import TrainingConfig
+from engine.training.data import Batch, BatchSampler, TrainingData
+from engine.training.encoding import StudentEncoder
+from engine.training.grad_cache import Workers, gradients
+from engine.training.heldout import build_pool, measure
+from engine.training.lora import save_adapter
+from engine.training.meter import Meter
+from engine.training.micro_batches import MicroBatch, micro_batches
+from engine.training.objective import Objective, needs_base
+from engine.training.schedule import learning_rate
+from engine.training.student import Rows, Student
+
+STAGE = "train"
+_CUDA_BUDGET = 32  # times the CPU's micro-batch and graph memory
+
+
+@dataclass(frozen=True, slots=True)
+class TrainResult:
+    """`adapter`: a peft folder with the best weights. `best_step` 0 means that no step beat the base model.
+
+    `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step,
+    loss, target_entropy (nats; both means since the check before), hit_at_10, ndcg_at_10.
+    """
+
+    adapter: Path
+    steps: int
+    best_step: int
+    best_ndcg_at_10: float | None
+    history: list[dict[str, float | int]]
+
+
+def train(
+    model: ModelFolder,
+    data: TrainingData,
+    config: TrainingConfig,
+    hardware: Hardware,
+    folder_checkpoints: Path,
+    emit: Emit,
+    should_stop: Callable[[], bool],
+) -> TrainResult:
+    """Train a LoRA adapter for `model`; on a CPU the same input gives the same adapter to the bit, broken off or not.
+
+    Resumes from the newest sound checkpoint in `folder_checkpoints` that was made from the same model, data and recipe.
+    Raises CancelledError after a checkpoint when `should_stop` says so; ResourceError when memory or disk runs out;
+    StageError when the loss is no longer finite; ModelError for a model without places for LoRA.
+    """
+    threads = hardware.threads if hardware.device == "cpu" else 1
+    with faults.memory_errors(), Workers(threads) as workers:
+        return _Training(model, data, config, hardware, folder_checkpoints, emit, should_stop, workers).run()
+
+
+class _Training:
+    def __init__(
+        self,
+        model: ModelFolder,
+        data: TrainingData,
+        config: TrainingConfig,
+        hardware: Hardware,
+        folder: Path,
+        emit: Emit,
+        should_stop: Callable[[], bool],
+        workers: Workers,
+    ) -> None:
+        self.data, self.config, self.hardware = data, config, hardware
+        self.folder, self.emit, self.should_stop, self.workers = folder, emit, should_stop, workers
+        self.key = _key(model, data, config, hardware)
+        self.scale = 1 if hardware.device == "cpu" else _CUDA_BUDGET
+        self.student = Student(model, config, hardware)
+        self.encoder = StudentEncoder(
+            self.student, workers, self.scale * config.micro_batch_tokens, self._stop_if_asked
+        )
+        self.masters = list(self.student.masters.values())
+        self.optimizer = torch.optim.AdamW(self.masters, lr=config.learning_rate, weight_decay=config.weight_decay)
+        self.sampler = BatchSampler(data, config)
+        self.pool = build_pool(data, config)
+        self.pool_rows: tuple[Rows, Rows] | None = None
+        self.state = checkpoint.TrainingState()
+        self.best = self.student.snapshot()
+        self.meter = Meter(config.steps, hardware.device, emit)
+        self.prepared = False
+
+    def run(self) -> TrainResult:
+        """From the last checkpoint, or the base model, to the adapter."""
+        base = self.encoder.base_vectors(self.data, self.config, self._tell) if needs_base(self.config) else None
+        self.objective = Objective(self.config, base, self.hardware.device)
+        self._resume()
+        self.prepared = True
+        state, config = self.state, self.config
+        while True:
+            if self._check_is_due():
+                self._check_heldout()
+            finished = state.stopped or state.step == config.steps
+            if finished or (state.step > 0 and state.step % config.checkpoint_every == 0):
+                self._save_checkpoint()
+            if finished:
+                return self._result()
+            self._stop_if_asked()
+            self._step()
+
+    def _step(self) -> None:
+        config, state = self.config, self.state
+        started = time.monotonic()
+        torch.manual_seed(config.seed * 1_000_003 + state.step)
+        batch = self.sampler.batch(state.step)
+        loss, entropy = self.objective.of(batch)
+        value, slopes, tokens = self._gradients(batch, loss)
+        for master, slope in zip(self.masters, slopes, strict=True):
+            master.grad = slope
+        norm = torch.nn.utils.clip_grad_norm_(self.masters, config.clip_norm).item()
+        if not (math.isfinite(value) and math.isfinite(norm)):
+            raise faults.not_finite(state.step + 1, self.hardware.dtype)
+        rate = learning_rate(state.step, config.steps, config.learning_rate, config.warmup)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.student.publish()
+        state.step += 1
+        state.add(value, entropy)
+        self.meter.step(state.step, value, rate, tokens, time.monotonic() - started)
+
+    def _gradients(self, batch: Batch, loss: Callable[[Tensor], Tensor]) -> tuple[float, list[Tensor], int]:
+        """Loss, gradients, and the number of tokens that were trained on."""
+        student, budget = self.student, self.scale * self.config.micro_batch_tokens
+        queries = student.query_rows([self.data.queries[i] for i in batch.queries])
+        chunks = student.chunk_rows([self.data.chunks[i] for i in batch.chunks])
+        rows = queries + chunks
+        batches = micro_batches(list(map(len, queries)), budget, prompt_length=student.query_prompt_length)
+        batches += micro_batches(
+            list(map(len, chunks)), budget, prompt_length=student.chunk_prompt_length, offset=len(queries)
+        )
+        student.training_mode()
+
+        def forward(micro: MicroBatch) -> Tensor:
+            return student.forward([rows[i] for i in micro.places], micro.prompt_length)
+
+        value, slopes = gradients(
+            forward,
+            student.working,
+            batches,
+            loss,
+            self.workers,
+            keep_graphs=student.graph_bytes(rows, batches) <= self.scale * self.config.graph_memory_mb * 2**20,
+            dropout=student.has_dropout,
+        )
+        return value, slopes, sum(map(len, rows))
+
+    def _check_is_due(self) -> bool:
+        """At the start, every `eval_every` steps and at the end, once each, also where a check was broken off."""
+        state, config = self.state, self.config
+        if self.pool is None or (state.history and state.history[-1]["step"] == state.step):
+            return False
+        return state.step % config.eval_every == 0 or state.step == config.steps
+
+    def _check_heldout(self) -> None:
+        """Measure on the held-out pool; keep the best adapter so far; stop when the patience is used up."""
+        assert self.pool is not None
+        state, student = self.state, self.student
+        if self.pool_rows is None:
+            self.pool_rows = (
+                student.query_rows([self.data.heldout_queries[i] for i in self.pool.queries]),
+                student.chunk_rows([self.data.chunks[i] for i in self.pool.chunks]),
+            )
+        vectors = self.encoder.queries(self.pool_rows[0]), self.encoder.chunks(self.pool_rows[1])
+        hit, ndcg = measure(*vectors, self.pool.positives)
+        better = state.best_step is None or ndcg > state.best_metric
+        if better:
+            self.best = student.snapshot()
+        state.record(hit, ndcg, better)
+        state.stopped = state.stale >= self.config.patience
+        self.emit(HeldOut(step=state.step, hit_at_10=round(hit, 3), ndcg_at_10=round(ndcg, 3), best=better))
+        if state.stopped:
+            why = f"no gain in {state.stale} held-out checks; the adapter of step {state.best_step} is kept"
+            self.emit(Choice(stage=STAGE, setting="steps", value=str(state.step), reason=why))
+
+    def _tell(self, done: int, total: int) -> None:
+        self.emit(Progress(stage=STAGE, done=done, total=total, unit="chunks"))
+
+    def _stop_if_asked(self) -> None:
+        if not self.should_stop():
+            return
+        if self.prepared:
+            self._save_checkpoint()
+        raise faults.cancelled(self.state.step, self.config.steps)
+
+    def _save_checkpoint(self) -> None:
+        tensors = {f"adapter/{name}": tensor for name, tensor in self.student.masters.items()}
+        tensors |= {f"best/{name}": tensor for name, tensor in self.best.items()}
+        for name, master in self.student.masters.items():
+            for part, value in self.optimizer.state.get(master, {}).items():
+                tensors[f"optimizer/{part}/{name}"] = value
+        checkpoint.save(self.folder, self.key, self.state, tensors)
+
+    def _resume(self) -> None:
+        found = checkpoint.load_newest(self.folder, self.key)
+        if found is None:
+            return
+        self.state, tensors = found
+        self.student.load(_part(tensors, "adapter/"))
+        self.best = _part(tensors, "best/")
+        for part in ("step", "exp_avg", "exp_avg_sq"):
+            place = "cpu" if part == "step" else self.hardware.device
+            for name, value in _part(tensors, f"optimizer/{part}/").items():
+                self.optimizer.state[self.student.masters[name]][part] = value.to(place)
+        why = "a checkpoint of the same model, data and settings was found"
+        self.emit(Choice(stage=STAGE, setting="first step", value=str(self.state.step), reason=why))
+
+    def _result(self) -> TrainResult:
+        state = self.state
+        tensors = self.student.snapshot() if self.pool is None else self.best
+        adapter = _write_adapter(self.folder, self.student, tensors)
+        if self.pool is None or state.best_step is None:
+            return TrainResult(adapter, state.step, state.step, None, state.history)
+        return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history)
+
+
+def _write_adapter(folder: Path, student: Student, tensors: dict[str, Tensor]) -> Path:
+    """`folder/adapter`, put there in one piece. Raises ResourceError when the disk is full."""
+    temporary, final = folder / f".writing-adapter-{os.getpid()}", folder / "adapter"
+    try:
+        for old in (temporary, final):
+            shutil.rmtree(old, ignore_errors=True)
+        save_adapter(temporary, student.lora, tensors, student.model.name)
+        temporary.rename(final)
+        checkpoint.sync_folder(folder)
+    except OSError as error:
+        raise ResourceError(
+            f"The adapter cannot be written to {final}.", f"{error}.", "Free disk space and run again."
+        ) from error
+    return final
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _key(model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware) -> str:
+    """Names the training: a checkpoint of another one must not be resumed."""
+    parts = [model.fingerprint, data.digest(), asdict(config), hardware.device.partition(":")[0], hardware.dtype]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

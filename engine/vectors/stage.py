@@ -1,0 +1,95 @@
+"""Stage `embed`: chunks × the encoder that evaluation chose → the vector index that search serves."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.embedding import chunk_vectors, load_encoder, open_cache, served_fingerprint, told_hardware
+from engine.errors import DamagedError, TooLittleTextError
+from engine.stage import StageContext, View
+from engine.store import Artifact
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.records import Chunk
+
+VERSION = 1
+ARTIFACT = "vectors"
+
+
+def inputs(view: View) -> dict[str, Any]:
+    """The chunks, the served encoder, and how vectors are stored."""
+    view.need("corpus", "ingest")
+    adapter, scale = _served(view)
+    return {
+        "chunks": view.store.corpus_fingerprint(),
+        "encoder": served_fingerprint(view, adapter, scale),
+        "vectors": view.settings.vectors.model_dump(),
+    }
+
+
+def _served(view: View) -> tuple[Path | None, float]:
+    """Adapter folder and strength λ that evaluation chose; the base encoder before the first evaluation."""
+    evaluation = view.store.artifact("evaluation")
+    served: dict[str, Any] = evaluation.info["served"] if evaluation else {}
+    return (view.project.path / served["adapter"], float(served["scale"])) if served.get("adapter") else (None, 1.0)
+
+
+def run(context: StageContext) -> dict[str, Any]:
+    """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
+    import numpy as np
+
+    adapter, scale = _served(context)
+    encoder = load_encoder(context, told_hardware(context, "encode"), adapter, scale)
+    chunks = context.store.chunks()
+    if not chunks:
+        raise TooLittleTextError("There is nothing to embed.", "No document holds any text.", "Add documents and run again.")
+    vectors = chunk_vectors(context, encoder, chunks)
+    ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
+    with context.project.building("vectors", context.fingerprint) as building:
+        added = _write(context, building.folder, ids, vectors, encoder.fingerprint)
+    settings = context.settings.encoder
+    info = {
+        "model": settings.model, "adapter": str(adapter.relative_to(context.project.path)) if adapter else None, "scale": scale,
+        "max_tokens": settings.max_tokens, "encoder": encoder.fingerprint, "dimension": encoder.dimension, "chunks": len(chunks),
+    }  # fmt: skip
+    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+    _tidy(context, encoder.fingerprint)
+    return {"chunks": len(chunks), "added": added, "dimension": encoder.dimension, "encoder": "adapted" if adapter else "base", "scale": scale}
+
+
+def _write(context: StageContext, folder: Path, ids: NDArray[np.int64], vectors: NDArray[np.float32], encoder: str) -> int:
+    """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
+    import numpy as np
+
+    from engine.vectors.index import VectorIndex
+
+    settings = context.settings.vectors
+    former = context.store.artifact(ARTIFACT)
+    if former and former.info["encoder"] == encoder:
+        try:
+            source = context.project.folder_of(former)
+            old = VectorIndex.open(source)
+            if (old.manifest["dtype"], old.manifest["expansion"]) == (settings.dtype, settings.expansion_search):
+                known = old.keys()
+                fresh = ~np.isin(ids, known)
+                gone = np.setdiff1d(known, ids).tolist()
+                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone):
+                    return int(fresh.sum())
+        except DamagedError as error:
+            context.warn(f"{error.what} It is built anew.")
+    VectorIndex.build(folder, ids, vectors, dtype=settings.dtype, expansion=settings.expansion_search)
+    return len(ids)
+
+
+def _tidy(context: StageContext, served: str) -> None:
+    """Both indexes are current now: superseded rows and the vectors of encoders no longer served can go."""
+    lexical = context.store.artifact("lexical")
+    if lexical and lexical.info.get("chunks_fingerprint") == context.store.corpus_fingerprint():
+        context.store.purge_dead()
+    base = served_fingerprint(context, None, 1.0)
+    open_cache(context).drop_others({base, served})

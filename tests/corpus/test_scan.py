@@ -1,0 +1,157 @@
+"""Which files of a folder are documents."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.corpus.scan import Scan, scan
+from engine.errors import InputError, UsageError
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"text of {name}")
+
+
+def paths(found: Scan) -> list[str]:
+    return [file.path for file in found.files]
+
+
+def reasons(found: Scan) -> dict[str, str]:
+    return {item.path: item.reason for item in found.skipped}
+
+
+def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "b.md",
+        "a.TXT",
+        "sub/deep/c.html",
+        "x.pdf",
+        "README",
+        "sub/y.PDF",
+        ".hidden.txt",
+        ".git/z.txt",
+        "sub/.a/b.md",
+    )
+    found = scan([tmp_path])
+    assert [(file.path, file.format) for file in found.files] == [
+        ("a.TXT", "txt"),
+        ("b.md", "md"),
+        ("sub/deep/c.html", "html"),
+    ]
+    assert reasons(found) == {
+        "README": "format not supported yet: no ending",
+        "sub/y.PDF": "format not supported yet: .pdf",
+        "x.pdf": "format not supported yet: .pdf",
+    }
+    file = found.files[2]
+    status = (tmp_path / "sub/deep/c.html").stat()
+    assert (file.source, file.absolute) == (str(tmp_path), tmp_path / "sub/deep/c.html")
+    assert (file.size, file.mtime_ns) == (status.st_size, status.st_mtime_ns)
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "expected"),
+    [
+        (("**/*",), (), ["a.txt", "old/b.txt", "old/deep/d.md", "s/c.md"]),
+        (("*.md",), (), ["old/deep/d.md", "s/c.md"]),
+        (("**/*",), ("old/",), ["a.txt", "s/c.md"]),
+        (("**/*",), ("/old/*.txt",), ["a.txt", "old/deep/d.md", "s/c.md"]),
+        (("s/**", "a.txt"), ("*.md",), ["a.txt"]),
+    ],
+)
+def test_patterns(tmp_path: Path, include: tuple[str, ...], exclude: tuple[str, ...], expected: list[str]) -> None:
+    write(tmp_path, "a.txt", "old/b.txt", "old/deep/d.md", "s/c.md")
+    found = scan([tmp_path], include, exclude)
+    assert paths(found) == expected
+    assert found.skipped == []
+
+
+def test_a_bad_pattern_is_the_users_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        scan([tmp_path], exclude=["!"])
+
+
+def test_links_stay_inside_and_loops_end(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    write(inside, "a.txt", "sub/b.txt", ".store/v3.md")
+    write(outside, "secret.txt")
+    (inside / "sub/loop").symlink_to(inside)
+    (inside / "self").symlink_to(inside / "self")
+    (inside / "out").symlink_to(outside)
+    (inside / "out.txt").symlink_to(outside / "secret.txt")
+    (inside / "again.txt").symlink_to(inside / "a.txt")
+    (inside / "current.md").symlink_to(inside / ".store/v3.md")
+    found = scan([inside])
+    assert paths(found) == ["a.txt", "current.md", "sub/b.txt"]
+    assert reasons(found)["out"] == reasons(found)["out.txt"] == "a link that leads out of the folder"
+    assert reasons(found)["self"].startswith("broken link")
+
+
+def test_a_prefix_of_the_folder_name_is_not_inside(tmp_path: Path) -> None:
+    write(tmp_path, "docs/a.txt", "docs-private/b.txt")
+    (tmp_path / "docs/link.txt").symlink_to(tmp_path / "docs-private/b.txt")
+    assert paths(scan([tmp_path / "docs"])) == ["a.txt"]
+
+
+def test_pipes_and_strange_names_are_skipped(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt")
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / os.fsdecode(b"bad\xff.txt")).write_text("x")
+    found = scan([tmp_path])
+    assert paths(found) == ["a.txt"]
+    assert reasons(found)["pipe.txt"] == "not a regular file"
+    assert "the name is not valid UTF-8" in reasons(found).values()
+    for item in found.skipped:
+        item.path.encode()
+
+
+def test_a_beir_folder_is_one_document_file(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "set/corpus.jsonl",
+        "set/queries.jsonl",
+        "set/qrels/test.tsv",
+        "set/notes.md",
+        "other.txt",
+        "loose.jsonl",
+    )
+    found = scan([tmp_path])
+    assert [(file.path, file.format) for file in found.files] == [("other.txt", "txt"), ("set/corpus.jsonl", "beir")]
+    assert reasons(found) == {
+        "loose.jsonl": "format not supported yet: .jsonl",
+        "set/notes.md": "beside a BEIR data set's corpus.jsonl",
+    }
+
+
+def test_file_sources_and_sources_that_overlap(tmp_path: Path) -> None:
+    write(tmp_path, "a/x.txt", "a/b/y.txt", ".hidden.txt")
+    found = scan([tmp_path / "a", tmp_path / "a/b", tmp_path / ".hidden.txt", tmp_path / "a/x.txt"], include=["*.txt"])
+    assert [(file.source, file.path) for file in found.files] == [
+        (str(tmp_path), ".hidden.txt"),
+        (str(tmp_path / "a"), "b/y.txt"),
+        (str(tmp_path / "a"), "x.txt"),
+    ]
+
+
+def test_missing_source(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        scan([tmp_path / "nowhere"])
+
+
+def test_importing_the_room_loads_no_heavy_library() -> None:
+    code = (
+        "import engine.corpus, sys; from engine.corpus import ScannedFile, reader_for, Chunker;"
+        "heavy = {'tokenizers', 'semantic_text_splitter', 'bs4', 'charset_normalizer', 'torch'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.environment import prepare
+
+prepare()
+
+
+def _builder() -> Callable[[Path, int], Path]:
+    source = Path(__file__).resolve().parents[1] / "fixtures" / "tiny_model.py"
+    spec = importlib.util.spec_from_file_location("tiny_model", source)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    build: Callable[[Path, int], Path] = module.build_tiny_model
+    return build
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder that tests must not change."""
+    return _builder()(tmp_path_factory.mktemp("model") / "tiny", 0)
+
+
+@pytest.fixture
+def model_copy(tiny_model: Path, tmp_path: Path) -> Path:
+    """A model folder that a test may damage."""
+    return Path(shutil.copytree(tiny_model, tmp_path / "copy"))
+
+
+@pytest.fixture
+def edit_json() -> Callable[..., None]:
+    """Change keys of a JSON file in place."""
+
+    def edit(path: Path, **changes: object) -> None:
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return edit

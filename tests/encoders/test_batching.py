@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.encoders.batching import length_batches
+
+
+def plain(lengths: list[int], budget: int, most: int) -> list[list[int]]:
+    return [batch.tolist() for batch in length_batches(lengths, budget, most)]
+
+
+def test_longest_first_under_the_budget() -> None:
+    # 5 × 2 = 10 fits; the 1-token text is shorter than three quarters of 5, and the batch is filled: it stands apart.
+    assert plain([1, 5, 4, 5], 10, 8) == [[1, 3], [2], [0]]
+
+
+def test_max_sequences() -> None:
+    assert plain([7] * 5, 1000, 2) == [[0, 1], [2, 3], [4]]
+
+
+def test_text_longer_than_the_budget_stands_alone() -> None:
+    assert plain([50, 3, 3], 10, 8) == [[0], [1, 2]]
+
+
+def test_small_batches_are_not_split_for_padding() -> None:
+    assert plain([8, 1, 1], 256, 32) == [[0, 1, 2]]
+
+
+def test_empty() -> None:
+    assert plain([], 10, 8) == []
+
+
+@given(
+    lengths=st.lists(st.integers(min_value=0, max_value=600), max_size=300),
+    budget=st.integers(min_value=1, max_value=5000),
+    most=st.integers(min_value=1, max_value=70),
+)
+def test_each_index_once_within_limits(lengths: list[int], budget: int, most: int) -> None:
+    batches = length_batches(lengths, budget, most)
+    assert sorted(index for batch in batches for index in batch.tolist()) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(1, max(lengths[index] for index in batch))
+        assert 1 <= len(batch) <= most
+        assert len(batch) == 1 or len(batch) * longest <= budget
+    firsts = [lengths[batch[0]] for batch in batches]
+    assert firsts == sorted(firsts, reverse=True)
+
+
+@pytest.mark.parametrize("budget", [2048, 65536])
+@given(seed=st.integers(min_value=0, max_value=2**32 - 1))
+def test_padding_share_is_small(budget: int, seed: int) -> None:
+    lengths = np.clip(np.random.default_rng(seed).lognormal(4.5, 0.8, 2000), 3, 256).astype(int)
+    padded = sum(len(batch) * int(lengths[batch].max()) for batch in length_batches(lengths, budget, 1024))
+    assert 1 - lengths.sum() / padded < (0.03 if budget == 2048 else 0.16)

@@ -1,0 +1,85 @@
+"""The table of systems: hand-computed figures, document-level collapsing, and what is left out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from engine.errors import TooLittleTextError
+from engine.evaluation import Judgment, collapse, compare
+from engine.evaluation.comparison import MULTIHOP
+
+
+def document_of(chunks):
+    return chunks // 10
+
+
+def by_chunk(key: str, *chunks: int) -> Judgment:
+    return Judgment(
+        key,
+        f"text {key}",
+        "chunk",
+        dict.fromkeys(chunks, 1),
+        {chunk: (i,) for i, chunk in enumerate(chunks)},
+        len(chunks),
+    )
+
+
+def test_chunks_collapse_to_documents_by_their_best_chunk():
+    ids = np.array([[31, 12, 30, 11, 55], [7, 8, -1, -1, -1]])
+    assert collapse(ids, document_of).tolist() == [[3, 1, 5, -1, -1], [0, -1, -1, -1, -1]]
+
+
+def test_figures_by_hand_in_percent():
+    judgments = [by_chunk("a", 1), by_chunk("b", 2, 3)]
+    systems = {"base": [[1, 9], [9, 2]], "other": [[9, 8], [2, 3]]}
+    found = compare(systems, judgments, document_of, samples=200)
+    assert found.figures["base"]["hit@1"].value == 50.0
+    assert found.figures["base"]["mrr@10"].value == 75.0
+    assert found.figures["base"]["recall@10"].value == 75.0
+    assert found.figures["other"]["map@10"].value == 50.0
+    assert found.figures["base"][MULTIHOP].value == pytest.approx(100 * (1 + (1 / 2) / 2) / 2)
+    assert found.values["other"]["hit@1"].tolist() == [0, 1]
+    assert found.differences["other"]["mrr@10"].value == pytest.approx(-25.0)
+    assert "base" not in found.differences
+
+
+def test_document_judgments_are_measured_on_documents():
+    judgment = Judgment("q", "text", "document", {3: 2, 5: 1})
+    found = compare({"base": [[31, 30, 32, 55, 12]]}, [judgment], document_of, samples=10)
+    assert found.figures["base"]["ndcg@10"].value == pytest.approx(100.0)
+    assert found.figures["base"]["recall@10"].value == 100.0
+    assert MULTIHOP not in found.figures["base"]
+
+
+def test_queries_without_an_answer_in_the_corpus_are_left_out():
+    empty = Judgment("lost", "text", "chunk", {}, {}, 1, ("gone",))
+    found = compare({"base": [[4], [1]]}, [empty, by_chunk("a", 1)], document_of, samples=10)
+    assert (found.keys, found.left_out) == (("a",), 1)
+    assert found.figures["base"]["hit@1"].value == 100.0
+    with pytest.raises(TooLittleTextError):
+        compare({"base": [[4]]}, [empty], document_of)
+
+
+def test_a_clear_gain_is_called_better_and_the_json_form_says_so():
+    judgments = [by_chunk(str(row), 1) for row in range(40)]
+    base = [[1] if row % 4 == 0 else [2] for row in range(40)]
+    better = [[1] if row % 4 else [2] for row in range(40)]
+    found = compare({"base": base, "adapted": better, "same": base}, judgments, document_of, samples=2_000)
+    assert found.differences["adapted"]["hit@1"].verdict == "better"
+    assert found.differences["same"]["hit@1"].verdict == "no difference shown"
+    table = json.loads(json.dumps(found.as_dict()))
+    assert table["queries"] == 40
+    cell = table["systems"]["adapted"]["hit@1"]
+    assert cell["value"] == 75.0
+    assert 50 < cell["low"] < 75 < cell["high"] < 100
+    assert table["differences"]["adapted"]["hit@1"]["value"] == 50.0
+
+
+def test_misfits_are_refused():
+    with pytest.raises(ValueError, match="'base'"):
+        compare({"adapted": [[1]]}, [by_chunk("a", 1)], document_of)
+    with pytest.raises(ValueError, match="for 1 judgments"):
+        compare({"base": [[1], [2]]}, [by_chunk("a", 1)], document_of)

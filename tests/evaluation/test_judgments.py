@@ -1,0 +1,192 @@
+"""Known answers become relevant chunks: evidence, borders, paths, graded documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.evaluation import from_queries, relevant_chunks
+from engine.evaluation.evidence_index import CompactTexts
+from engine.records import Chunk, Document, JudgedQuery, Query
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def document(number: int, text: str, path: str = "", external_id: str | None = None) -> Document:
+    return Document(path or f"docs/{number}.txt", "docs", "txt", "", text, "h", len(text), 0.0, external_id, number)
+
+
+def chunked(documents: list[Document], *bounds: list[tuple[int, int]]) -> list[Chunk]:
+    """Chunks with ids 10, 11, … over the documents in order, by character spans."""
+    spans = [
+        (doc, ordinal, *span) for doc, own in zip(documents, bounds, strict=True) for ordinal, span in enumerate(own)
+    ]
+    return [
+        Chunk(doc.id, ordinal, start, end, doc.text[start:end], (), 1, doc.text[start:end], "h", 10 + row)
+        for row, (doc, ordinal, start, end) in enumerate(spans)
+    ]
+
+
+def judge(documents, chunks, evidence=(), grades=(), path=None):
+    [judgment] = relevant_chunks([JudgedQuery("q", "text", tuple(evidence), tuple(grades), path)], chunks, documents)
+    return judgment
+
+
+TEXT = "The quick brown fox jumps. The lazy dog sleeps."  # 47 characters; the second sentence starts at 27
+ONE = [document(1, TEXT)]
+HALVES = chunked(ONE, [(0, 26), (27, 47)])
+
+
+def test_white_space_does_not_matter():
+    judgment = judge(ONE, HALVES, ["The\nlazy   d og", "quickbrown"])
+    assert judgment.level == "chunk"
+    assert judgment.grades == {11: 1, 10: 1}
+    assert judgment.held == {11: (0,), 10: (1,)}
+    assert (judgment.evidence, judgment.unmatched) == (2, ())
+
+
+def test_case_does_matter_and_what_is_missing_is_reported():
+    judgment = judge(ONE, HALVES, ["the QUICK", "lazy dog"])
+    assert judgment.held == {11: (1,)}
+    assert (judgment.evidence, judgment.unmatched, judgment.usable) == (2, ("the QUICK",), True)
+    lost = judge(ONE, HALVES, ["nowhere"])
+    assert (lost.usable, lost.unmatched) == (False, ("nowhere",))
+
+
+def test_a_string_across_a_border_counts_for_the_chunk_with_the_larger_part():
+    assert list(judge(ONE, HALVES, ["jumps. The"]).grades) == [10]
+    assert list(judge(ONE, HALVES, ["s. The lazy"]).grades) == [11]
+    assert list(judge(ONE, HALVES, ["jum ps. The laz"]).grades) == [10]  # six code points on each side: the earlier
+
+
+def test_a_string_that_one_chunk_holds_whole_does_not_count_for_others():
+    overlapping = chunked(ONE, [(0, 26), (20, 35), (27, 47)])
+    assert list(judge(ONE, overlapping, ["jumps. The"]).grades) == [11]
+    assert list(judge(ONE, overlapping, ["The lazy"]).grades) == [11, 12]
+
+
+def test_all_chunks_that_hold_the_string_are_relevant_also_in_other_documents():
+    both = [document(1, TEXT), document(2, "Again: the lazy dog.")]
+    chunks = chunked(both, [(0, 26), (27, 47)], [(0, 20)])
+    assert list(judge(both, chunks, ["lazy dog"]).grades) == [11, 12]
+
+
+def test_a_string_never_spans_two_documents():
+    both = [document(1, "first part"), document(2, "second part")]
+    chunks = chunked(both, [(0, 10)], [(0, 11)])
+    assert not judge(both, chunks, ["part second"]).usable
+
+
+@pytest.mark.parametrize("path", ["mail/b.txt", "b.txt", "mail\\b.txt"])
+def test_a_path_narrows_to_its_document(path):
+    both = [document(1, TEXT, "mail/a.txt"), document(2, TEXT, "mail/b.txt")]
+    chunks = chunked(both, [(0, 47)], [(0, 47)])
+    assert list(judge(both, chunks, ["lazy dog"], path=path).grades) == [11]
+
+
+def test_an_unknown_path_matches_nothing_and_is_reported():
+    judgment = judge(ONE, HALVES, ["lazy dog"], path="gone.txt")
+    assert not judgment.usable
+    assert judgment.unmatched == ("gone.txt", "lazy dog")
+    assert not judge([document(1, TEXT, "data.txt")], HALVES, ["lazy dog"], path="a.txt").usable
+
+
+def test_a_path_alone_makes_its_document_the_answer():
+    judgment = judge(ONE, HALVES, path="docs/1.txt")
+    assert (judgment.level, judgment.grades) == ("document", {1: 1})
+
+
+def test_graded_documents_by_external_id_or_path():
+    documents = [
+        document(1, "a", external_id="X1"),
+        document(2, "b", path="folder/b.txt"),
+        document(3, "c", external_id="X3"),
+    ]
+    judgment = judge(documents, [], grades=[("X1", 3), ("folder/b.txt", 1), ("X3", 0), ("X9", 2), ("X8", -1)])
+    assert judgment.level == "document"
+    assert judgment.grades == {1: 3, 2: 1}
+    assert judgment.unmatched == ("X9",)
+
+
+def test_evidence_goes_before_grades_and_grades_stand_in_for_lost_evidence():
+    documents = [document(1, TEXT, external_id="X1")]
+    found = judge(documents, HALVES, ["lazy dog"], [("X1", 2)])
+    lost = judge(documents, HALVES, ["lazy cat"], [("X1", 2)])
+    assert (found.level, found.grades) == ("chunk", {11: 1})
+    assert (lost.level, lost.grades, lost.unmatched) == ("document", {1: 2}, ("lazy cat",))
+
+
+def test_repeated_and_empty_evidence_counts_once_or_not_at_all():
+    judgment = judge(ONE, HALVES, ["lazy dog", "lazy  dog", " \n", ""])
+    assert (judgment.evidence, judgment.held) == (1, {11: (0,)})
+
+
+def test_generated_queries_have_their_source_chunk():
+    [judgment] = from_queries([Query("who?", "question", 77, 5, "evidence", "heldout", 9)])
+    assert (judgment.key, judgment.text, judgment.grades, judgment.held, judgment.evidence) == (
+        "9",
+        "who?",
+        {77: 1},
+        {77: (0,)},
+        1,
+    )
+
+
+TEXTS = st.lists(st.text(alphabet="ab \n\u3000\u00e9\U0001f600", max_size=60), min_size=1, max_size=4)
+NEEDLES = st.lists(st.text(alphabet="ab \u3000\u00e9\U0001f600", min_size=1, max_size=40), min_size=1, max_size=6)
+
+
+@given(TEXTS, NEEDLES, st.data())
+@settings(max_examples=200)
+def test_every_occurrence_is_found_as_plain_search_finds_it(texts, needles, data):
+    whole = data.draw(st.sampled_from(texts))
+    start = data.draw(st.integers(0, len(whole)))
+    needles = [*needles, whole[start : start + data.draw(st.integers(1, 50))]]
+    index = CompactTexts(texts)
+    for needle, places in index.find(needles).items():
+        compact = "".join(needle.split())
+        expected = [
+            (number, place, place + len(compact))
+            for number, text in enumerate("".join(text.split()) for text in texts)
+            for place in range(len(text))
+            if compact and text.startswith(compact, place)
+        ]
+        assert places == expected
+    for number, text in enumerate(texts):
+        assert index.compact_span(number, 0, len(text) + 5) == (0, len("".join(text.split())))
+        assert index.compact_span(number, 1, 1)[0] == len("".join(text[:1].split()))
+
+
+def test_blocks_do_not_show(monkeypatch):
+    from engine.evaluation import evidence_index
+
+    texts = ["abc def ghi jkl mno pqr stu vwx yz " * 20, "yz abc defghi jkl"]
+    needles = ["abcdefghijklmnopqrstuvwxyz", "z a", "yzabcdefghijklmnopqrstuvwxyzabcdefghijkl", "q"]
+    whole = CompactTexts(texts).find(needles)
+    monkeypatch.setattr(evidence_index, "_BLOCK", 37)
+    assert CompactTexts(texts).find(needles) == whole
+    assert len(whole["q"]) == 20
+
+
+@pytest.mark.shared
+def test_real_evidence_is_found_where_plain_search_finds_it():
+    folder = SHARED / "multihop-partial"
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is missing")
+    entries = [json.loads(line) for line in (folder / "corpus.jsonl").open(encoding="utf-8")]
+    documents = [document(number, entry["text"], external_id=entry["_id"]) for number, entry in enumerate(entries, 1)]
+    chunks = chunked(documents, *[[(0, len(doc.text))] for doc in documents])
+    real = json.loads((folder / "evidence.json").read_text(encoding="utf-8"))
+    judged = [JudgedQuery(str(row), entry["query"], tuple(entry["evidence_list"])) for row, entry in enumerate(real)]
+    judgments = relevant_chunks(judged, chunks, documents)
+    assert all(judgment.usable and not judgment.unmatched for judgment in judgments)
+    compact = {chunk.id: "".join(chunk.text.split()) for chunk in chunks}
+    for query, judgment in list(zip(judged, judgments, strict=True))[::60]:
+        strings = ["".join(string.split()) for string in query.evidence]
+        assert set(judgment.grades) == {
+            chunk for chunk, text in compact.items() if any(string in text for string in strings)
+        }

@@ -1,0 +1,182 @@
+"""The report: complete, self-contained, escaped, and made of nothing but report.json."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lxml import etree, html
+
+from engine.errors import DamagedError
+from engine.evaluation import (
+    ChoiceMade,
+    Judgment,
+    QuerySetReport,
+    ReportData,
+    TrainingCurve,
+    choose_served,
+    compare,
+    query_changes,
+    read_report,
+    write_report,
+)
+from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
+from engine.evaluation.report import render
+
+TEMPLATE = Path(__file__).resolve().parents[2] / "assets" / "report" / "report.html.j2"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
+
+
+def example(text: str = "which firm was fined?") -> ReportData:
+    rng = np.random.default_rng(3)
+    judgments = [Judgment(f"q{row}", f"{text} {row}", "chunk", {1: 1}, {1: (0,)}, 1) for row in range(60)]
+    systems = {
+        name: [rng.permutation(np.arange(1, 13)) if rng.random() > share else np.arange(1, 13) for _ in judgments]
+        for name, share in {"base": 0.2, "bm25": 0.4, f"adapted {text}": 0.7}.items()
+    }
+    found = compare(systems, judgments, lambda ids: ids, samples=500)
+    before, after = (found.values[name]["ndcg@10"] for name in ("base", f"adapted {text}"))
+    changes = query_changes(found, f"adapted {text}", top=5)
+    sets = [
+        QuerySetReport(f"Judged {text}", "judged", found.as_dict(), changes, f"adapted {text}", [text] * 60),
+        QuerySetReport("Held-out generated queries", "synthetic", found.as_dict()),
+    ]
+    return ReportData(
+        project=f"Contracts {text}",
+        created="2026-11-02T10:00:00Z",
+        version="0.1.0",
+        selection=choose_served({"base": before, "merge-0.5": (before + after) / 2, "adapted": after}, samples=500),
+        query_sets=sets,
+        training=TrainingCurve(
+            [(step, 3.0 - step / 500) for step in range(1_000)], [(0, 40.0), (50, 41.5), (100, float("nan"))]
+        ),
+        settings={"training": {"seed": 1, "note": text}},
+        choices=[ChoiceMade("train", "precision", "bf16", text)],
+        sizes={"documents": 1_234, "chunks": 56_789},
+        diagnostics={"base": {"alignment": 1.25, "uniformity": float("inf")}},
+        warnings=[text],
+    )
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    return write_report(folder, example(HOSTILE), TEMPLATE)
+
+
+def test_hostile_text_stays_text(hostile):
+    page = html.parse(str(hostile), html.HTMLParser(encoding="utf-8"))
+    assert not page.xpath("//script | //img | //iframe | //link | //object | //@onerror | //@onload")
+    assert len(page.xpath("//title[not(ancestor::*[local-name()='svg'])]")) == 1
+    assert len(page.xpath("//style")) == 1
+    assert "<script>alert(1)</script>" in page.xpath("string(//h1)")
+    assert "{{ 7*7 }}" in page.xpath("string(//h1)")
+
+
+def test_the_page_needs_nothing_from_outside(hostile):
+    source = hostile.read_text(encoding="utf-8")
+    for sign in ("http://", "https://", "url(", "@import", "src=", "href="):
+        assert sign not in source.replace("src=x", ""), sign
+    assert "default-src 'none'" in source
+    assert hostile.stat().st_size < 500_000
+
+
+def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile):
+    charts = re.findall(r"<svg.*?</svg>", hostile.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(charts) == 2 * 3 + 3
+    for chart in charts:
+        root = etree.fromstring(chart)
+        _, _, width, height = (float(part) for part in root.get("viewBox").split())
+        for item in root.iter():
+            across = [float(item.get(name)) for name in ("x", "x1", "x2", "cx") if item.get(name)]
+            down = [float(item.get(name)) for name in ("y", "y1", "y2", "cy") if item.get(name)]
+            corners = [pair.split(",") for pair in (item.get("points") or "").split()]
+            assert all(0 <= place <= width for place in [*across, *(float(x) for x, _ in corners)])
+            assert all(0 <= place <= height for place in [*down, *(float(y) for _, y in corners)])
+
+
+def test_the_page_says_what_is_served_and_why_and_marks_synthetic_queries(tmp_path):
+    data = example()
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    verdict = page.xpath("string(//section[@class='verdict'])")
+    assert f"Served: {data.selection.served}" in verdict
+    assert data.selection.reason in verdict
+    flagged = [heading.xpath("string()") for heading in page.xpath("//h2[span[@class='flag']]")]
+    assert flagged == ["Held-out generated queries synthetic, flatters"]
+    text = page.xpath("string(//body)")
+    for piece in ("56,789", "bf16", "precision", "Largest gains", "Largest losses", "60 queries measured"):
+        assert piece in text
+
+
+def test_the_page_is_made_from_report_json_alone(tmp_path):
+    page = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
+    assert render(read_report(tmp_path), TEMPLATE) == page
+    report = json.loads((tmp_path / "report.json").read_bytes())
+    figures = report["query_sets"][0]["comparison"]["systems"]["base"]["hit@1"]
+    assert f"{figures['value']:.1f} ({figures['low']:.1f}\u2013{figures['high']:.1f})" in page
+    figures["value"] = 12.3
+    assert "12.3" in render(report, TEMPLATE)
+
+
+def test_figures_that_are_not_finite_become_null_and_a_dash(tmp_path):
+    page = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
+    report = read_report(tmp_path)
+    assert report["diagnostics"]["base"]["uniformity"] is None
+    assert report["training"]["held_out"][2] == [100, None]
+    assert "\u2013" in page
+    assert "nan" not in page.lower()
+
+
+def test_a_report_of_nothing_still_renders(tmp_path):
+    page = write_report(tmp_path, ReportData("empty", "now", "0", None, []), TEMPLATE).read_text(encoding="utf-8")
+    assert "No choice was made" in page
+    assert "<svg" not in page
+
+
+def test_a_broken_report_is_told(tmp_path):
+    with pytest.raises(DamagedError, match="cannot be read"):
+        read_report(tmp_path)
+    for content in (b"{", b"[]", b'{"schema": 99}', b"\xff"):
+        (tmp_path / "report.json").write_bytes(content)
+        with pytest.raises(DamagedError):
+            read_report(tmp_path)
+
+
+def test_changes_are_listed_largest_first():
+    judgments = [Judgment(key, key.upper(), "chunk", {1: 1}) for key in "abcd"]
+    systems = {
+        "base": [[9, 8, 1], [1, 9, 8], [9, 8, 1], [9, 1, 8]],
+        "new": [[1, 9, 8], [9, 1, 8], [9, 1, 8], [9, 1, 8]],
+    }
+    changes = query_changes(compare(systems, judgments, lambda ids: ids, samples=10), "new", "mrr@10", top=1)
+    assert [(change.key, change.before, change.after) for change in changes.better] == [
+        ("a", pytest.approx(100 / 3), 100.0)
+    ]
+    assert [(change.text, change.before, change.after) for change in changes.worse] == [("B", 100.0, 50.0)]
+    assert (changes.count_better, changes.count_worse, changes.count_equal) == (2, 1, 1)
+
+
+def test_bars_are_as_long_as_their_values():
+    root = etree.fromstring(bar_chart("t", [Bar("one", 20, 10, 40, 0), Bar("two", 40, 30, 40, 1)]))
+    widths = [float(item.get("width")) for item in root.iter("rect")]
+    assert widths[1] == pytest.approx(2 * widths[0], abs=0.2)
+
+
+def test_lines_rise_with_their_values_and_survive_constant_ones():
+    root = etree.fromstring(line_chart("t", [Line("s", [(0, 1), (10, 5), (20, 3)], 0)], "x", "y"))
+    [points] = [item.get("points") for item in root.iter("polyline")]
+    heights = [float(pair.split(",")[1]) for pair in points.split()]
+    assert heights[1] < heights[2] < heights[0]
+    for constant in (0.0, 5.0, -2.0):
+        assert "polyline" in line_chart("t", [Line("s", [(3, constant)], 0)], "x", "y")
+    assert line_chart("t", [Line("s", [], 0)], "x", "y") == ""
+
+
+def test_long_curves_are_thinned_but_keep_their_end():
+    root = etree.fromstring(line_chart("t", [Line("s", [(step, step) for step in range(100_000)], 0)], "x", "y"))
+    [points] = [item.get("points").split() for item in root.iter("polyline")]
+    assert 300 < len(points) <= 402
+    assert points[-1] == max(points, key=lambda pair: float(pair.split(",")[0]))

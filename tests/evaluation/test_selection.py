@@ -1,0 +1,120 @@
+"""What is served: only what is shown to be better than base, never what real queries show to be worse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.evaluation import candidate_name, choose_served, strength_of
+
+RNG = np.random.default_rng(11)
+BASE = RNG.random(200) * 0.5
+NOISE = RNG.normal(0, 0.05, 200)
+
+
+def test_a_clear_gain_is_served_with_its_figures():
+    chosen = choose_served({"base": BASE, "adapted": BASE + 0.1 + NOISE}, samples=2_000)
+    assert (chosen.served, chosen.strength, chosen.queries) == ("adapted", 1.0, 200)
+    gain = 100 * (0.1 + NOISE.mean())
+    assert f"a gain of {gain:.1f} points" in chosen.reason
+    assert f"{100 * BASE.mean():.1f} for base" in chosen.reason
+    assert [row.standing for row in chosen.table] == ["base", "served"]
+
+
+def test_noise_serves_base_and_says_so():
+    chosen = choose_served({"base": BASE, "adapted": BASE + NOISE - NOISE.mean() + 0.001}, samples=2_000)
+    assert chosen.served == "base"
+    assert "no candidate is shown to be better on 200 held-out queries" in chosen.reason
+    assert "+0.1 points" in chosen.reason
+
+
+def test_a_worse_candidate_is_not_served():
+    chosen = choose_served({"base": BASE, "adapted": BASE - 0.1, "merge-0.5": BASE - 0.01}, samples=500)
+    assert (chosen.served, [row.standing for row in chosen.table]) == ("base", ["served", "not ahead", "not ahead"])
+
+
+def test_within_one_standard_error_the_gentler_merge_wins():
+    alike = BASE + 0.1 + NOISE - NOISE.mean()
+    values = {"base": BASE, "merge-0.25": BASE + 0.05, "merge-0.5": BASE + 0.0985, "adapted": alike}
+    chosen = choose_served(values, samples=4_000)
+    # The adapted encoder leads merge-0.5 by 0.15 points; the standard error of that lead is 5/√200 = 0.35 points.
+    assert chosen.served == "merge-0.5"
+    assert "0.15 points higher, which is within one standard error (0.3" in chosen.reason
+    assert [row.standing for row in chosen.table] == ["base", "ahead", "served", "ahead"]
+
+
+def test_beyond_one_standard_error_the_best_wins():
+    values = {"base": BASE, "merge-0.5": BASE + 0.09 + NOISE - NOISE.mean(), "adapted": BASE + 0.1}
+    assert choose_served(values, samples=2_000).served == "adapted"
+
+
+def test_a_smaller_gain_that_is_shown_beats_a_larger_one_that_is_not():
+    wild = np.where(np.arange(200) % 2, 0.5, -0.48)
+    chosen = choose_served({"base": BASE, "merge-0.25": BASE + 0.005, "adapted": BASE + wild}, samples=2_000)
+    assert chosen.served == "merge-0.25"
+
+
+def test_few_queries_serve_base_whatever_they_say():
+    chosen = choose_served({"base": np.zeros(19), "adapted": np.ones(19)})
+    assert chosen.served == "base"
+    assert "only 19 held-out queries" in chosen.reason
+    assert chosen.table[1].against_base is not None
+    assert choose_served({"base": np.zeros(20), "adapted": np.ones(20)}).served == "adapted"
+
+
+def test_no_queries_at_all():
+    chosen = choose_served({"base": [], "adapted": []}, judged={"base": BASE, "adapted": BASE})
+    assert (chosen.served, chosen.queries) == ("base", 0)
+    assert chosen.table[0].figure is None
+
+
+def test_real_queries_exclude_a_candidate_that_is_worse_on_them():
+    values = {"base": BASE, "merge-0.5": BASE + 0.05, "adapted": BASE + 0.2}
+    judged = {"base": BASE[:50], "merge-0.5": BASE[:50], "adapted": BASE[:50] - 0.1}
+    chosen = choose_served(values, samples=1_000, judged=judged)
+    assert chosen.served == "merge-0.5"
+    assert "The adapted encoder is excluded, because on 50 judged queries it is 10.0 points worse" in chosen.reason
+    assert [row.standing for row in chosen.table] == ["base", "served", "vetoed"]
+    assert choose_served(values, samples=1_000).served == "adapted"
+
+
+def test_a_merge_that_was_not_judged_falls_with_the_adapted_encoder():
+    values = {"base": BASE, "merge-0.5": BASE + 0.05, "adapted": BASE + 0.2}
+    chosen = choose_served(values, {"base": BASE, "adapted": BASE - 0.1}, samples=500)
+    assert chosen.served == "base"
+    assert [row.standing for row in chosen.table] == ["served", "vetoed", "vetoed"]
+    assert "at λ = 0.5 is excluded with it" in chosen.reason
+    assert choose_served(values, {"base": BASE, "adapted": BASE}, samples=500).served == "adapted"
+
+
+def test_when_all_are_excluded_base_is_served():
+    chosen = choose_served(
+        {"base": BASE, "adapted": BASE + 0.2}, judged={"base": BASE, "adapted": BASE - 0.1}, samples=500
+    )
+    assert chosen.served == "base"
+    assert "every candidate is excluded" in chosen.reason
+
+
+def test_too_few_real_queries_exclude_nobody_and_that_is_said():
+    judged = {"base": BASE[:10], "adapted": BASE[:10] - 0.2}
+    chosen = choose_served({"base": BASE, "adapted": BASE + 0.2}, judged=judged, samples=500)
+    assert chosen.served == "adapted"
+    assert "The 10 judged queries are too few" in chosen.reason
+
+
+def test_names_and_strengths():
+    assert [candidate_name(value) for value in (0, 0.25, 0.5, 1)] == ["base", "merge-0.25", "merge-0.5", "adapted"]
+    assert all(strength_of(candidate_name(value)) == value for value in (0, 0.1, 0.25, 1 / 8, 1))
+    for name in ("best", "merge-2", "merge-x", "merge-0"):
+        with pytest.raises(ValueError, match=r"candidate|float"):
+            strength_of(name)
+    with pytest.raises(ValueError, match="must lie in"):
+        candidate_name(1.5)
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"adapted": BASE}, {"base": BASE, "adapted": BASE[:-1]}, {"base": BASE, "adapted": BASE * np.nan}]
+)
+def test_misfits_are_refused(values):
+    with pytest.raises(ValueError, match=r"base|same queries|NaN"):
+        choose_served(values)

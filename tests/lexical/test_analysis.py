@@ -1,0 +1,146 @@
+"""Text → terms: codes, languages, scripts without spaces, and the places of a query's words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.lexical import Analyzer, detect_language, matched_spans, supported_languages
+
+ENGLISH = Analyzer("en")
+PLAIN = Analyzer("none")
+
+ANY_TEXT = st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "codes"),
+    [
+        ("PHX-121", ["phx", "121"], ["phx-121"]),
+        ("phx121", ["phx", "121"], ["phx-121"]),
+        ("ISO/IEC-27001", ["iso", "iec", "27001"], ["iso-iec-27001"]),
+        ("KL-4400/B", ["kl", "4400", "b"], ["kl-4400-b"]),
+        ("v2.3.1", ["v2", "3", "1"], ["v-2.3.1"]),
+        ("snake_case_3", ["snake", "case", "3"], ["snake-case-3"]),
+        ("mp3", ["mp3"], ["mp-3"]),
+        ("well-known", ["well", "known"], []),
+        ("and/or", ["and", "or"], []),
+        ("30-day 25-year-old 10th 1990s 2024", ["30", "day", "25", "year", "old", "10th", "1990s", "2024"], []),
+        ("3.5", ["3", "5"], ["3.5"]),
+        ("3-5", ["3", "5"], ["3-5"]),
+        ("\uff30\uff28\uff38\uff0d\uff11\uff12\uff11", ["phx", "121"], ["phx-121"]),  # full-width PHX-121
+        ("the end.", ["the", "end"], []),
+    ],
+)
+def test_codes_are_found_whole_and_in_parts_and_prose_is_not_a_code(
+    text: str, words: list[str], codes: list[str]
+) -> None:
+    terms = PLAIN.terms(text)
+    assert (terms.words, terms.codes) == (words, codes)
+
+
+def test_english_words_are_stemmed_and_stop_words_dropped() -> None:
+    assert ENGLISH.analyse("The runners were running to Amazon's dogs") == ["runner", "were", "run", "amazon", "dog"]
+    assert Analyzer("en", stem=False).analyse("the dogs") == ["dogs"]
+    assert Analyzer("en", stop_words=False).analyse("the dogs") == ["the", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("de", "Häuser", "hauser"),
+        ("de", "Straßen", "Strasse"),
+        ("fr", "naïves", "naive"),
+        ("es", "canción", "CANCION"),
+        ("ru", "книгами", "книга"),
+        ("none", "cafe\u0301", "café"),
+        ("none", "ﬁnance", "finance"),
+        ("pl", "Łódź", "lodz"),
+    ],
+)
+def test_forms_that_must_meet_in_one_term(language: str, one: str, other: str) -> None:
+    analyzer = Analyzer(language)
+    assert analyzer.analyse(one) == analyzer.analyse(other) != []
+
+
+def test_letters_of_other_scripts_are_not_folded_into_each_other() -> None:
+    assert PLAIN.analyse("й") != PLAIN.analyse("и")
+    assert PLAIN.analyse("हिन्दी") == ["हिन्दी"]  # vowel signs belong to the word
+
+
+def test_scripts_without_spaces_give_pairs() -> None:
+    assert PLAIN.analyse("東京都") == ["東", "京", "都", "東京", "京都"]
+    assert PLAIN.query_terms("東京都").words == {"東京": 1.0, "京都": 1.0}
+    assert PLAIN.query_terms("京").words == {"京": 1.0}
+    assert PLAIN.analyse("ภาษา") == ["ภา", "าษ", "ษา"]
+
+
+def test_query_terms_count_words_and_keep_the_parts_of_codes() -> None:
+    query = ENGLISH.query_terms("pump pumps PHX-121 PHX-121")
+    assert query.words == {"pump": 2.0, "phx": 2.0, "121": 2.0}
+    assert query.codes == {"phx-121": ("phx", "121")}
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "marked"),
+    [
+        ("running dog", "Dogs ran; the dog's leash, run-down.", ["Dogs", "dog", "run"]),
+        ("PHX-121", "The PHX-121, phx121's and PHX 122 or KL-121", ["PHX-121", "phx121", "PHX", "121"]),
+        ("121", "part phx121", ["121"]),
+        ("天気", "東京の天気は", ["天気"]),
+        ("水", "水道", ["水"]),
+        ("東京都", "東京都庁", ["東京都"]),
+        ("finance", "The ﬁnance plan", ["ﬁnance"]),
+        ("the", "the end", []),
+        ("", "text", []),
+    ],
+)
+def test_matched_spans(query: str, text: str, marked: list[str]) -> None:
+    assert [text[start:end] for start, end in matched_spans(query, text, "en")] == marked
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_any_text_can_be_analysed_and_marked(query: str, text: str) -> None:
+    for term in ENGLISH.analyse(text):
+        assert term
+        assert not any(char.isspace() for char in term)
+        term.encode()
+    spans = ENGLISH.matched_spans(query, text)
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    assert all(before[1] < after[0] for before, after in pairwise(spans))
+
+
+@given(ANY_TEXT)
+def test_a_text_that_shares_a_term_with_itself_is_marked(text: str) -> None:
+    wanted = ENGLISH.query_terms(text)
+    assert bool(ENGLISH.matched_spans(text, text)) == bool(wanted.words or wanted.codes)
+
+
+def test_detected_languages() -> None:
+    english = ["The committee approved the annual budget after a long discussion."] * 5
+    german = ["Der Ausschuss hat den Haushalt nach langer Diskussion genehmigt."] * 5
+    assert detect_language(english)[0] == "en"
+    assert detect_language(german)[0] == "de"
+    code, reason = detect_language(english + german)
+    assert code == "none"
+    assert "mixed" in reason
+    assert detect_language([])[0] == "none"
+    assert detect_language(["12 34", ""])[0] == "none"
+    assert detect_language(["今日は東京の天気がとても良いです。明日も晴れるでしょう。"])[0] == "ja"
+
+
+def test_every_supported_language_analyses() -> None:
+    assert "none" in supported_languages()
+    for code in supported_languages():
+        assert Analyzer(code).analyse("abc-12 text")
+
+
+def test_importing_the_room_loads_no_heavy_library() -> None:
+    code = "import engine.lexical, sys; print(sorted({'tantivy', 'numpy', 'torch', 'py3langid'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

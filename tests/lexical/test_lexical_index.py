@@ -1,0 +1,273 @@
+"""The BM25 index: scores against the formula, order, codes, updates, damage."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import DamagedError
+from engine.lexical import LexicalIndex, storage
+from engine.lexical import index as index_module
+from engine.lexical.bm25 import length_table
+
+CHUNKS = [
+    (10, "The pump PHX-121 must be serviced after every flight."),
+    (11, "PHX PHX PHX 121 121 121 phx 121 parts list phx 121"),
+    (12, "Service the pump and the valve. The pump is old."),
+    (13, "A well-known valve maker."),
+    (-5, "東京都の天気は晴れです。"),
+    (14, "Nothing of note here."),
+]
+
+
+def build(folder: Path, chunks: list[tuple[int, str]] = CHUNKS, language: str = "en") -> LexicalIndex:
+    return LexicalIndex.build(folder / "index", chunks, language)
+
+
+@pytest.fixture(scope="module")
+def shared_index(tmp_path_factory: pytest.TempPathFactory) -> LexicalIndex:
+    return build(tmp_path_factory.mktemp("lexical"))
+
+
+def oracle(chunks: list[tuple[int, str]], index: LexicalIndex, query: str) -> dict[int, float]:
+    """BM25 by the formula; all chunks here are shorter than 40 words, where tantivy's length byte is exact."""
+    bags = {key: Counter(index.analyzer.terms(text).words) for key, text in chunks}
+    mean = sum(bag.total() for bag in bags.values()) / len(bags)
+    scores: dict[int, float] = {}
+    for term, weight in index.analyzer.query_terms(query).words.items():
+        df = sum(term in bag for bag in bags.values())
+        idf = math.log(1 + (len(bags) - df + 0.5) / (df + 0.5))
+        for key, bag in bags.items():
+            if term in bag:
+                norm = 1.2 * (1 - 0.75 + 0.75 * bag.total() / mean)
+                scores[key] = scores.get(key, 0) + weight * idf * 2.2 * bag[term] / (bag[term] + norm)
+    return scores
+
+
+@pytest.mark.parametrize(
+    "query", ["pump service", "the valve", "pump pump valve", "flight unknown", "天気", "well-known"]
+)
+def test_scores_are_bm25(shared_index: LexicalIndex, query: str) -> None:
+    ids, scores = shared_index.search(query, 10)
+    assert ids.dtype == np.int64
+    assert scores.dtype == np.float32
+    expected = oracle(CHUNKS, shared_index, query)
+    assert dict(zip(ids.tolist(), scores.tolist(), strict=True)) == pytest.approx(expected, rel=1e-5)
+    assert scores.tolist() == sorted(scores.tolist(), reverse=True)
+    assert len(ids) > 0
+
+
+@pytest.mark.parametrize("code", ["PHX-121", "phx121", "phx/121"])
+def test_a_chunk_with_the_code_outranks_chunks_full_of_its_parts(shared_index: LexicalIndex, code: str) -> None:
+    ids, scores = shared_index.search(code, 10)
+    assert ids.tolist() == [10, 11]
+    without, plain = shared_index.search(code, 10, bonus=False)
+    assert without.tolist() == [11, 10]
+    parts_idf = shared_index.idf(["phx", "121"]).sum()
+    assert scores[0] - plain[1] == pytest.approx(2.2 * parts_idf, rel=1e-5)
+    assert scores[1] == pytest.approx(plain[0], rel=1e-6)
+
+
+def test_ties_end_in_id_order_and_k_cuts(tmp_path: Path) -> None:
+    index = build(tmp_path, [(key, "same words here") for key in (7, 3, 9, 1, 5)])
+    assert index.search("words", 10)[0].tolist() == [1, 3, 5, 7, 9]
+    assert index.search("words", 3)[0].tolist() == [1, 3, 5]
+    assert index.search("words", 0)[0].tolist() == []
+    assert index.scorer().rank(index.analyzer.query_terms("words"), 3)[0].tolist() == [1, 3, 5]
+
+
+def test_document_frequency_and_idf(shared_index: LexicalIndex) -> None:
+    assert [shared_index.document_frequency(term) for term in ("pump", "phx-121", "absent", "\ud800")] == [2, 1, 0, 0]
+    expected = [math.log(1 + 4.5 / 2.5), math.log(1 + 6.5 / 0.5)]
+    assert shared_index.idf(["pump", "absent"]).tolist() == pytest.approx(expected)
+    assert shared_index.count == 6
+    assert shared_index.ids() == {10, 11, 12, 13, -5, 14}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=40), st.integers(-1, 9))
+def test_no_query_raises(shared_index: LexicalIndex, query: str, k: int) -> None:
+    ids, scores = shared_index.search(query, k)
+    assert len(ids) == len(scores) <= max(k, 0)
+
+
+@pytest.mark.parametrize(
+    "query", ['foo: "bar (', "C++ (x", "what? is: this!", "-a AND NOT b", "*", "", "  ", "the", "\ud83d"]
+)
+def test_punctuation_that_query_parsers_choke_on(shared_index: LexicalIndex, query: str) -> None:
+    shared_index.search(query, 5)
+
+
+def random_chunks(count: int, seed: int = 3) -> list[tuple[int, str]]:
+    random = np.random.default_rng(seed)
+    vocabulary = [f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(300)] + ["PHX-121", "KL-7/B"]
+    weights = 1 / np.arange(1, len(vocabulary) + 1)
+    picked = [
+        " ".join(random.choice(vocabulary, size=int(random.integers(1, 150)), p=weights / weights.sum()))
+        for _ in range(count)
+    ]
+    return list(enumerate(picked))
+
+
+def test_mining_gives_the_same_as_searching(tmp_path: Path) -> None:
+    chunks = random_chunks(700)
+    index = build(tmp_path, chunks, "none")
+    queries = [" ".join(text.split()[:9]) for _, text in chunks[:250]] + ["", "the PHX-121 KL-7/B"]
+    progress: list[int] = []
+    mined = list(index.search_many(queries, 200, progress=progress.append))
+    assert progress == list(range(1, 253))
+    for query, (ids, scores) in zip(queries, mined, strict=True):
+        expected_ids, expected_scores = index.search(query, 200)
+        np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)
+        differing = ids != expected_ids  # near-ties may swap
+        assert np.isin(ids[differing], index.search(query, 700)[0]).all()
+        assert differing.mean() < 0.02 if len(ids) else True
+    plain = next(iter(index.search_many(["PHX-121"] * 200, 100, bonus=False)))
+    np.testing.assert_allclose(plain[1], index.search("PHX-121", 100, bonus=False)[1], rtol=1e-5)
+
+
+def test_search_many_with_threads_keeps_the_order(tmp_path: Path) -> None:
+    chunks = random_chunks(100)
+    index = build(tmp_path, chunks, "none")
+    queries = [text for _, text in chunks]
+    alone = [index.search(query, 5)[0].tolist() for query in queries]
+    assert [ids.tolist() for ids, _ in index.search_many(queries, 5, threads=3)] == alone
+
+
+def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:
+    chunks = random_chunks(120)
+    index = LexicalIndex.build(tmp_path / "a", chunks[:80], "none")
+    index.update([(3, "replaced text PHX-121"), *chunks[80:]], remove=[0, 1, 999])
+    wanted = [(key, text) for key, text in chunks if key not in (0, 1, 3)] + [(3, "replaced text PHX-121")]
+    fresh = LexicalIndex.build(tmp_path / "b", wanted, "none")
+    reopened = LexicalIndex.open(tmp_path / "a")
+    assert index.count == reopened.count == fresh.count == 118
+    for query in ["worda wordb", "replaced", "PHX-121", chunks[50][1]]:
+        for other in (index, reopened):
+            np.testing.assert_array_equal(other.search(query, 50)[0], fresh.search(query, 50)[0])
+            np.testing.assert_array_equal(other.search(query, 50)[1], fresh.search(query, 50)[1])
+    assert list(index.stored()) == list(fresh.stored())
+
+
+def test_a_failed_update_leaves_the_index_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = build(tmp_path)
+    before = sorted(path.name for path in (tmp_path / "index").iterdir())
+
+    def no_space(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(index_module.storage, "publish", no_space)
+    with pytest.raises(OSError, match="No space"):
+        index.update([(99, "new")], [])
+    assert LexicalIndex.open(tmp_path / "index").ids() == index.ids() == {10, 11, 12, 13, -5, 14}
+    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == before
+
+
+def test_an_unfinished_generation_beside_the_index_is_ignored_and_cleared(tmp_path: Path) -> None:
+    build(tmp_path)
+    torn = storage.generation_folder(tmp_path / "index", 2)
+    torn.mkdir()
+    (torn / "meta.json").write_text("{")
+    index = LexicalIndex.open(tmp_path / "index")
+    index.update([(99, "fresh words")], [])
+    assert index.search("fresh", 1)[0].tolist() == [99]
+    assert [path.name for path in (tmp_path / "index").glob("generation-*")] == ["generation-3"]
+
+
+def test_ids_must_be_unique_and_fit(tmp_path: Path) -> None:
+    for chunks in ([(1, "a"), (1, "b")], [(2**63, "a")]):
+        with pytest.raises(ValueError, match="chunk id"):
+            build(tmp_path, chunks)
+
+
+def test_an_empty_index_and_a_rebuild_in_place(tmp_path: Path) -> None:
+    index = build(tmp_path, [])
+    assert index.count == 0
+    assert len(index.search("anything", 5)[0]) == 0
+    assert list(index.scorer().rank(index.analyzer.query_terms("anything"), 5)[0]) == []
+    index.update([(4, "anything goes")], [])
+    assert index.search("anything", 5)[0].tolist() == [4]
+    assert build(tmp_path, CHUNKS).count == 6
+
+
+def test_files_are_private(tmp_path: Path) -> None:
+    build(tmp_path)
+    for path in [tmp_path / "index", *(tmp_path / "index").rglob("*")]:
+        if not path.name.endswith(".lock"):
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def generation_files(folder: Path) -> Iterator[Path]:
+    yield from (path for path in sorted(folder.glob("generation-*/*")) if not path.name.endswith(".lock"))
+
+
+@pytest.mark.parametrize("harm", ["truncate", "flip", "remove", "empty"])
+def test_every_harmed_file_is_noticed(tmp_path: Path, harm: str) -> None:
+    build(tmp_path)
+    names = [path.relative_to(tmp_path / "index") for path in generation_files(tmp_path / "index")]
+    assert len(names) >= 5
+    for name in names:
+        copy = tmp_path / "copy"
+        shutil.copytree(tmp_path / "index", copy)
+        data = (copy / name).read_bytes()
+        if harm == "remove":
+            (copy / name).unlink()
+        elif harm == "flip":
+            middle = len(data) // 2
+            (copy / name).write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+        else:
+            (copy / name).write_bytes(data[: len(data) // 2] if harm == "truncate" else b"")
+        with pytest.raises(DamagedError, match="damaged"):
+            LexicalIndex.open(copy)
+        shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", '{"version": 99}', '{"version": 1}', '{"version": 1, "files": {"a": 3}}']
+)
+def test_a_harmed_manifest_is_noticed(tmp_path: Path, content: str) -> None:
+    build(tmp_path)
+    (tmp_path / "index" / storage.MANIFEST).write_text(content)
+    with pytest.raises(DamagedError):
+        LexicalIndex.open(tmp_path / "index")
+
+
+def test_missing_index_and_wrong_count(tmp_path: Path) -> None:
+    with pytest.raises(DamagedError, match="missing"):
+        LexicalIndex.open(tmp_path / "nowhere")
+    build(tmp_path)
+    path = tmp_path / "index" / storage.MANIFEST
+    path.write_text(json.dumps({**json.loads(path.read_text()), "count": 7}))
+    with pytest.raises(DamagedError, match="6 chunks instead of 7"):
+        LexicalIndex.open(tmp_path / "index")
+
+
+def test_a_segment_broken_behind_the_checksums_is_damage_not_a_crash(tmp_path: Path) -> None:
+    """tantivy panics with a BaseException on some broken files."""
+    build(tmp_path)
+    folder = tmp_path / "index"
+    manifest = json.loads((folder / storage.MANIFEST).read_text())
+    for path in generation_files(folder):
+        if path.suffix in (".idx", ".term", ".fast", ".store", ".fieldnorm"):
+            path.write_bytes(b"\x00" * path.stat().st_size)
+    manifest["files"] = storage.describe(folder / "generation-1")
+    (folder / storage.MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(DamagedError):
+        LexicalIndex.open(folder).search("pump", 3)
+
+
+def test_length_byte() -> None:
+    table = length_table().tolist()
+    assert table[:41] == list(range(41))
+    assert table[40:60] == [40, 42, 44, 46, 48, 50, 52, 54, 56, 60, 64, 68, 72, 76, 80, 84, 88, 96, 104, 112]
+    assert table[-1] == 2_013_265_944
+    assert len(table) == 256

@@ -1,0 +1,102 @@
+"""Bootstrap intervals: exact small cases, the normal approximation as oracle, coverage, and refusals."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from engine.metrics import bootstrap_means, mean_interval, paired_difference
+
+
+def test_means_of_two_rows_have_the_binomial_distribution():
+    means = bootstrap_means([[0.0], [1.0]], samples=40_000, seed=3)[:, 0]
+    values, counts = np.unique(means, return_counts=True)
+    assert values.tolist() == [0.0, 0.5, 1.0]
+    assert counts / 40_000 == pytest.approx([0.25, 0.5, 0.25], abs=0.01)
+
+
+def test_the_interval_agrees_with_the_normal_approximation():
+    values = np.random.default_rng(0).random(2_000)
+    found = mean_interval(values, seed=1)
+    spread = 1.96 * values.std() / np.sqrt(2_000)
+    assert found.value == pytest.approx(values.mean())
+    assert (found.low, found.high) == pytest.approx((values.mean() - spread, values.mean() + spread), abs=1e-3)
+    assert found.percent().high == pytest.approx(100 * found.high)
+
+
+def test_intervals_cover_the_true_mean_about_95_times_in_100():
+    rng = np.random.default_rng(5)
+    intervals = [mean_interval(rng.random(80), samples=1_000, seed=run) for run in range(300)]
+    covered = np.mean([found.low <= 0.5 <= found.high for found in intervals])
+    assert 0.91 <= covered <= 0.985
+
+
+def test_all_columns_share_their_resamples():
+    column = np.random.default_rng(2).random(50)
+    means = bootstrap_means(np.stack([column, 1 - column], axis=1), samples=500, seed=4)
+    assert means.sum(axis=1) == pytest.approx(np.ones(500))
+    assert means[:, 0] == pytest.approx(bootstrap_means(column[:, None], samples=500, seed=4)[:, 0])
+
+
+def test_blocks_do_not_show(monkeypatch):
+    from engine.metrics import bootstrap
+
+    values = np.random.default_rng(2).random((40, 2))
+    whole = bootstrap_means(values, samples=99, seed=1)
+    monkeypatch.setattr(bootstrap, "_BLOCK", 7 * 40)
+    assert bootstrap_means(values, samples=99, seed=1) == pytest.approx(whole)
+
+
+def test_pairing_shows_a_small_steady_gain_that_the_intervals_hide():
+    base = np.random.default_rng(1).random(300)
+    better = base + 0.01
+    apart = mean_interval(better, samples=2_000).low < mean_interval(base, samples=2_000).high
+    gain = paired_difference(better, base, samples=2_000)
+    loss = paired_difference(base, better, samples=2_000)
+    assert apart
+    assert (gain.verdict, loss.verdict) == ("better", "worse")
+    assert gain.value == pytest.approx(0.01)
+    assert (gain.p_better, loss.p_better) == (1.0, 0.0)
+
+
+def test_no_difference_is_said_for_noise_and_for_equal_systems():
+    rng = np.random.default_rng(9)
+    noise = paired_difference(rng.random(200), rng.random(200), samples=2_000)
+    same = paired_difference([0.5] * 30, [0.5] * 30, samples=100)
+    assert noise.verdict == same.verdict == "no difference shown"
+    assert (same.low, same.high, same.p_better) == (0.0, 0.0, 0.5)
+
+
+def test_five_queries_are_too_few_for_a_verdict():
+    assert paired_difference([1.0] * 5, [0.0] * 5, samples=100).verdict == "no difference shown"
+    assert paired_difference([1.0] * 6, [0.0] * 6, samples=100).verdict == "better"
+
+
+def test_the_seed_decides():
+    values = np.random.default_rng(0).random(100)
+    assert mean_interval(values, seed=1) == mean_interval(values, seed=1)
+    assert mean_interval(values, seed=1) != mean_interval(values, seed=2)
+
+
+@pytest.mark.parametrize("values", [[], [0.1, float("nan")], [float("inf")], [[0.1]]])
+def test_what_cannot_be_resampled_is_refused(values):
+    with pytest.raises(ValueError, match=r"resample|NaN|one-dimensional"):
+        mean_interval(values)
+
+
+def test_unequal_lengths_and_wild_confidence_are_refused():
+    with pytest.raises(ValueError, match="as many: 2 and 3"):
+        paired_difference([1, 2], [1, 2, 3])
+    with pytest.raises(ValueError, match="confidence"):
+        mean_interval([1.0, 2.0], confidence=95)
+
+
+def test_memory_stays_bounded_at_full_size():
+    values = np.random.default_rng(0).random((2_255, 35))
+    tracemalloc.start()
+    bootstrap_means(values, samples=2_500)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6

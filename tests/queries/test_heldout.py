@@ -1,0 +1,67 @@
+"""The split by document: stable, seeded, and never one-sided."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.queries.heldout import assign_split, cap_queries
+
+
+def named(count: int) -> dict[int, str]:
+    return {number: f"folder/file{number}.txt" for number in range(count)}
+
+
+def test_the_share_is_met_about():
+    held = assign_split(named(5_000), 0.2, seed=1)
+    assert 0.18 < len(held) / 5_000 < 0.22
+
+
+def test_adding_documents_moves_nobody():
+    few, many = assign_split(named(200), 0.3), assign_split(named(400), 0.3)
+    assert {document for document in many if document < 200} == few
+
+
+def test_row_ids_do_not_matter_and_equal_keys_stay_together():
+    keys = named(100)
+    held = assign_split(keys, 0.3)
+    moved = {number + 1_000: key for number, key in keys.items()}
+    assert assign_split(moved, 0.3) == {number + 1_000 for number in held}
+    doubled = keys | {number + 500: key for number, key in keys.items()}
+    assert assign_split(doubled, 0.3) == held | {number + 500 for number in held}
+
+
+def test_the_seed_changes_the_split():
+    assert assign_split(named(100), 0.3, seed=1) != assign_split(named(100), 0.3, seed=2)
+
+
+@given(st.sets(st.text(), min_size=2, max_size=6), st.floats(0.001, 0.999), st.integers(0, 50))
+def test_two_documents_or_more_leave_no_part_empty(keys, share, seed):
+    documents = dict(enumerate(sorted(keys)))
+    held = assign_split(documents, share, seed)
+    assert 0 < len(held) < len(documents)
+
+
+def test_one_document_or_none():
+    assert assign_split({}, 0.5) == frozenset()
+    assert assign_split({3: "only"}, 0.001) == frozenset()
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 20])
+def test_senseless_shares_are_refused(share):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        assign_split(named(3), share)
+
+
+def test_capping_is_a_seeded_choice_that_hardly_changes_when_queries_come():
+    keys = [f"query {number}" for number in range(500)]
+    chosen = cap_queries(keys, 50, seed=4)
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) == 50
+    assert cap_queries(keys, 50, seed=5) != chosen
+    more = cap_queries([*keys, "one more"], 50, seed=4)
+    assert len(set(chosen) & set(more)) >= 49
+    assert cap_queries(keys[:3], 50) == [0, 1, 2]
+    with pytest.raises(ValueError, match="at least 1"):
+        cap_queries(keys, 0)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from engine import environment
+
+environment.prepare()
+sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+
+from tiny_model import WORDS, build_tiny_model
+
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import ModelFolder, resolve_model
+from engine.events import Event
+from engine.training.config import TrainingConfig
+from engine.training.data import SampledLists, TrainingData
+
+if TYPE_CHECKING:
+    from engine.training.trainer import TrainResult
+
+CPU = Hardware("cpu", "float32", 2, ())
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    return resolve_model(str(build_tiny_model(tmp_path_factory.mktemp("model") / "tiny")))
+
+
+@pytest.fixture(scope="session")
+def data() -> TrainingData:
+    """200 chunks of random words; a query is four words of its chunk; rankings count shared words."""
+    rng = np.random.default_rng(0)
+    chunks = [" ".join(rng.choice(WORDS, rng.integers(4, 30))) for _ in range(200)]
+    positives = rng.integers(0, 200, 100)
+    queries = [" ".join(rng.choice(chunks[p].split(), 4)) for p in positives]
+    overlap = np.array([[len(set(q.split()) & set(c.split())) for c in chunks] for q in queries], dtype=np.float32)
+    ids = np.argsort(-overlap, axis=1, kind="stable")[:, :50]
+    scores = np.take_along_axis(overlap, ids, axis=1)
+    return TrainingData(
+        queries[:80], positives[:80], ids[:80], scores[:80], chunks,
+        heldout_queries=queries[80:], heldout_positives=positives[80:], heldout_hard=ids[80:, :5],
+        lists=SampledLists(np.arange(80), ids[:80, ::7], scores[:80, ::7]),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def recipe() -> TrainingConfig:
+    return TrainingConfig(
+        steps=12, queries_per_step=8, negatives_per_query=1, learning_rate=3e-3, eval_every=4, patience=9,
+        heldout_pool=60, checkpoint_every=3, micro_batch_tokens=256,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def run(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., TrainResult]:
+    """Train in `tmp_path/NAME`; keyword arguments change the recipe."""
+
+    def go(
+        recipe: TrainingConfig,
+        name: str = "run",
+        *,
+        emit: Callable[[Event], None] = lambda event: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        given: TrainingData = data,
+        hardware: Hardware = CPU,
+        **changes: Any,
+    ) -> TrainResult:
+        from engine.training.trainer import train
+
+        return train(tiny, given, replace(recipe, **changes), hardware, tmp_path / name, emit, should_stop)
+
+    return go

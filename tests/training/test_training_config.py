@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from engine.errors import SettingsError
+from engine.training.config import PRESETS, TrainingConfig
+from engine.training.schedule import learning_rate
+
+
+def test_learning_rate_by_hand() -> None:
+    rates = [learning_rate(step, 10, 1.0, 0.2) for step in range(10)]
+    assert rates == pytest.approx([0.5, 1.0, 1.0, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+
+
+def test_learning_rate_without_warmup_and_with_nothing_else() -> None:
+    assert [learning_rate(step, 2, 1.0, 0.0) for step in range(2)] == [1.0, 0.5]
+    assert [learning_rate(step, 2, 1.0, 1.0) for step in range(2)] == [0.5, 1.0]
+    assert learning_rate(0, 1, 1.0, 0.1) == 1.0
+
+
+def test_the_paper_preset_is_the_papers() -> None:
+    paper = asdict(PRESETS["paper"])
+    wanted = {
+        "objective": "listnet", "teacher_temperature": 2.0, "student_temperature": 0.05, "queries_per_step": 8,
+        "learning_rate": 2e-5, "lora_rank": 16, "lora_alpha": 32.0, "lora_dropout": 0.1, "steps": 500, "warmup": 0.1,
+        "max_tokens": 256, "target": "fixed",
+    }  # fmt: skip
+    assert {key: paper[key] for key in wanted} == wanted
+
+
+def test_the_default_is_the_standard_preset() -> None:
+    assert TrainingConfig() == PRESETS["standard"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("steps", 0),
+        ("learning_rate", float("nan")),
+        ("infonce_weight", 1.5),
+        ("negative_ranks", (5, 5)),
+        ("lora_dropout", 1),
+    ],
+)
+def test_values_out_of_range_are_named(key: str, value: object) -> None:
+    with pytest.raises(SettingsError, match=key):
+        TrainingConfig().with_overrides({key: value})
+
+
+def test_importing_the_room_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, engine.training, engine.training.config, engine.training.data;"
+        "print([m for m in ('torch', 'transformers', 'peft', 'sentence_transformers') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
