@@ -97,5 +97,6 @@ class CancelledError(EngineError):
 
 def nearest(word: str, valid: Iterable[str]) -> str | None:
     """The valid word closest to a mistyped one, or None when nothing is near."""
-    close = difflib.get_close_matches(word, list(valid), n=1, cutoff=0.5)
-    return close[0] if close else None
+    spellings = {name.lower(): name for name in valid}
+    close = difflib.get_close_matches(word.lower(), list(spellings), n=1, cutoff=0.5)
+    return spellings[close[0]] if close else None

@@ -128,7 +128,13 @@ Emit = Callable[[Event], None]
 
 def encode(event: Event) -> str:
     """One line of the log, without the line end."""
-    return json.dumps({"event": event.name, "time": round(time.time(), 3), **asdict(event)}, ensure_ascii=False)
+    data = {"event": event.name, "time": round(time.time(), 3), **asdict(event)}
+    return json.dumps(data, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """numpy's numbers as numbers, anything else that JSON does not know as text: an event must not end a run."""
+    return value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else str(value)
 
 
 def decode(line: str) -> Event | None:
@@ -137,7 +143,7 @@ def decode(line: str) -> Event | None:
         data = json.loads(line)
         kind = KINDS[data["event"]]
         return kind(**{field.name: data[field.name] for field in fields(kind)})
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -145,19 +151,34 @@ class EventLog:
     """Appends events to a file, each in one `write`, so that two processes may share it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._torn = False
 
     def __call__(self, event: Event) -> None:
+        if self._file is None:
+            return
+        line = (encode(event) + "\n").encode("utf-8", "backslashreplace")  # of a lone surrogate: JSON's own escape
+        data = b"\n" + line if self._torn else line
         with contextlib.suppress(OSError):  # on a full disk an event may be lost, the run must not be
-            os.write(self._file, (encode(event) + "\n").encode())
+            written = os.write(self._file, data)
+            self._torn = written < len(data) and (self._torn or written > 0)
 
     def close(self) -> None:
-        os.close(self._file)
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 def read(path: Path, offset: int = 0) -> Iterator[tuple[Event, int]]:
-    """Events of a log from a byte offset on, each with the offset after it. A line without its end is left for later."""
-    with path.open("rb") as file:
+    """Events of a log from a byte offset on, each with the offset after it. A line without its end is left for later.
+
+    A log that is not there yet has no events.
+    """
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
         file.seek(offset)
         for line in file:
             if not line.endswith(b"\n"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,9 +14,9 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
 
 class Section(BaseModel):
-    """One table of project.toml: immutable, no unknown keys."""
+    """One table of project.toml: immutable, no unknown keys, no value of another type, no infinity."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, strict=True, allow_inf_nan=False)
 
 
 class CorpusSettings(Section):
@@ -85,7 +85,7 @@ class TrainingSettings(Section):
     eval_every: int | None = Field(default=None, ge=1, description="steps between held-out checks")
     patience: int | None = Field(default=None, ge=1, description="held-out checks without gain before training stops")
     checkpoint_every: int | None = Field(default=None, ge=1, description="steps between checkpoints")
-    seed: int = Field(default=0, ge=0, description="seed of every random choice in training")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of every random choice in training")
 
     def overrides(self) -> dict[str, Any]:
         """The values that the user set, without the preset's name."""
@@ -96,7 +96,7 @@ class EvaluationSettings(Section):
     heldout_share: float = Field(default=0.15, gt=0, lt=0.9, description="share of the documents whose queries are never trained on")
     max_heldout: int = Field(default=600, ge=20, description="held-out queries used, at most")
     bootstrap_samples: int = Field(default=10_000, ge=100, le=1_000_000, description="samples of every confidence interval")
-    lambdas: list[float] = Field(default=[0.25, 0.5, 0.75], description="merges of base and adapted that compete with both")
+    lambdas: list[Annotated[float, Field(ge=0, le=1)]] = Field(default=[0.25, 0.5, 0.75], description="merges of base and adapted that compete with both")
     depth: int = Field(default=100, ge=10, le=10_000, description="ranking depth that the systems are compared and fused at")
     veto: bool = Field(default=True, description="judged queries may forbid an adapter that is clearly worse than base on them")
 
@@ -131,15 +131,17 @@ class Settings(Section):
 def load(path: Path) -> Settings:
     """Read and check a project.toml. Raises SettingsError that names the key, and the nearest valid one for a typo."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise SettingsError(
             f"{path} is missing.", "A project folder holds its settings there.", "Create the project with 'engine new'."
         ) from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path} is not UTF-8 text.", str(error), "Save the file as UTF-8.") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
         raise SettingsError(f"{path} is not valid TOML.", str(error), "Correct that line and run again.") from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read.", str(error), "Check that it is a file that you may read.") from None
     return validate(data, str(path))
 
 
@@ -156,11 +158,11 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] != "extra_forbidden":
-            problems.append(f"{key}: {item['msg']} (found {item['input']!r})")
+            problems.append(f"{key}: {item['msg']} (found {_shortened(item['input'])})")
             continue
         problems.append(f"unknown key '{key}'")
-        near = _nearest_key(tuple(str(part) for part in item["loc"]))
-        advice.append(f"Did you mean '{near}'?" if near else "Remove it; 'engine new --help' names the sections.")
+        near = _nearest_keys(tuple(str(part) for part in item["loc"]))
+        advice.append(f"Did you mean {near}?" if near else "Remove it; a new project's project.toml shows every key.")
     return SettingsError(
         f"{origin} has {len(problems)} problem{'s' if len(problems) > 1 else ''}.",
         "; ".join(problems) + ".",
@@ -168,35 +170,64 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
     )
 
 
-def _nearest_key(location: tuple[str, ...]) -> str | None:
-    """The valid dotted key closest to an unknown one: in its own section first, then in all of them."""
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _nearest_keys(location: tuple[str, ...]) -> str | None:
+    """The valid dotted keys meant by an unknown one, quoted: right but in the wrong section, or closest by spelling.
+
+    Its own section counts before the others; a section's own name is meant where the unknown key is one.
+    """
     sections = {name: list(field.annotation.model_fields) for name, field in Settings.model_fields.items()}  # type: ignore[union-attr]
-    if len(location) > 1 and (near := nearest(location[-1], sections.get(location[0], []))):
-        return f"{location[0]}.{near}"
-    if len(location) == 1 and (section := nearest(location[0], sections)):
-        return section
-    owners = {key: f"{name}.{key}" for name, keys in sections.items() for key in keys}
-    near = nearest(location[-1], owners)
-    return owners[near] if near else None
+    key = location[-1]
+    if owners := [f"'{name}.{key}'" for name, keys in sections.items() if key in keys]:
+        return " or ".join(owners)
+    if len(location) > 1 and (near := nearest(key, sections.get(location[0], []))):
+        return f"'{location[0]}.{near}'"
+    if len(location) == 1 and (section := nearest(key, sections)):
+        return f"'{section}'"
+    everywhere = {known: f"'{name}.{known}'" for name, keys in sections.items() for known in keys}
+    near = nearest(key, everywhere)
+    return everywhere[near] if near else None
 
 
 def _toml_value(value: Any) -> str:
     import json
 
-    return "true" if value is True else "false" if value is False else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def template(chosen: dict[str, dict[str, Any]]) -> str:
-    """Text of a new project.toml: the chosen values set, every other key as a comment with its default and meaning."""
+    """Text of a new project.toml: the chosen values set, every other key as a comment with its default and meaning.
+
+    A chosen None means the default. Raises SettingsError for text that UTF-8 cannot hold (a path of undecodable bytes).
+    """
     lines = ["# Settings of this project. Lines that begin with '# ' show the defaults.", ""]
     for name, section in Settings.model_fields.items():
         lines.append(f"[{name}]")
         for key, field in section.annotation.model_fields.items():  # type: ignore[union-attr]
             default = field.get_default()
             shown = _toml_value(default) if default is not None else '"from the preset"'
-            if key in chosen.get(name, {}):
-                lines += [f"# {field.description}", f"{key} = {_toml_value(chosen[name][key])}"]
+            if (value := chosen.get(name, {}).get(key)) is not None:
+                lines += [f"# {field.description}", f"{key} = {_toml_value(value)}"]
             else:
                 lines.append(f"# {key} = {shown}   # {field.description}")
         lines.append("")
-    return "\n".join(lines)
+    text = "\n".join(lines)
+    if not text.isascii():
+        _refuse_undecodable(text)
+    return text
+
+
+def _refuse_undecodable(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = next(line for line in text.splitlines() if error.object[error.start] in line)
+        raise SettingsError(
+            "A setting holds bytes that are not text.",
+            line.encode("utf-8", "backslashreplace").decode(),
+            "Rename the file or folder so that its name is valid UTF-8.",
+        ) from None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from engine.errors import DamagedError, EngineError, ResourceError
+from engine.errors import DamagedError, EngineError, InputError, ResourceError, UsageError
 from engine.records import Chunk, Document, JudgedQuery, Query
 
 SCHEMA_VERSION = 1
@@ -83,28 +84,31 @@ class Store:
         if path.exists():
             raise EngineError(f"{path} exists already.", "A project is created only once.", "Open it, or choose another folder.")
         with guarded(path):
-            connection = _connect(path)
-            connection.executescript(SCHEMA)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            path.chmod(0o600)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # SQLite's other files get its mode
+            try:
+                connection = _connect(path)
+                try:
+                    connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+                except BaseException:
+                    connection.close()
+                    raise
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
         return cls(connection, path)
 
     @classmethod
     def open(cls, path: Path, *, check: bool = False) -> Store:
-        """Open project.db; with `check`, verify every page first. Raises DamagedError."""
+        """Open project.db; with `check`, verify every page first. Raises DamagedError; UsageError for a newer version's."""
         if not path.is_file():
             raise DamagedError(f"{path} is missing.", "The project's database is gone.", "Run 'engine run' to build it again.")
         with guarded(path):
             connection = _connect(path)
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if check and (found := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                raise _damaged(path, found)
-        if version != SCHEMA_VERSION:
-            raise DamagedError(
-                f"{path} has schema version {version}; this program reads {SCHEMA_VERSION}.",
-                "It was written by another version, or is damaged.",
-                "Use the version that wrote it, or create a new project over the same documents.",
-            )
+            try:
+                _check(connection, path, every_page=check)
+            except BaseException:
+                connection.close()
+                raise
         return cls(connection, path)
 
     def close(self) -> None:
@@ -115,25 +119,40 @@ class Store:
         """All or nothing: every statement in the block is committed together."""
         with guarded(self.path):
             self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
+        try:
+            yield
+            with guarded(self.path):
+                self._db.commit()
+        except BaseException:
+            with suppress(sqlite3.Error):  # a full disk may have rolled back already, or may stop even this
                 self._db.rollback()
-                raise
-            self._db.commit()
+            raise
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         with guarded(self.path):
             return self._db.execute(sql, values).fetchall()
 
+    def _json(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise _damaged(self.path, f"a value is not JSON ({error})") from None
+
     def backup(self, target: Path) -> None:
-        """Write a consistent copy to `target`, replacing a former one only when it is complete."""
+        """Write a consistent copy to `target`, replacing a former one only when it is complete and on the disk."""
         temporary = target.with_suffix(".tmp")
         with guarded(self.path):
-            temporary.unlink(missing_ok=True)
-            self._db.execute("VACUUM INTO ?", (str(temporary),))
-            temporary.chmod(0o600)
-            temporary.replace(target)
+            try:
+                temporary.unlink(missing_ok=True)
+                self._db.execute("VACUUM INTO ?", (str(temporary),))
+                temporary.chmod(0o600)
+                with temporary.open("rb") as file:
+                    os.fsync(file.fileno())  # SQLite does not
+                temporary.replace(target)
+            except BaseException:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
 
     # files and documents
 
@@ -199,7 +218,8 @@ class Store:
         Chunks that no longer exist stay readable (not live) until `purge_dead`, since the former index still names them.
         """
         known: dict[str, list[int]] = {}
-        for row_id, content_hash in self._rows("SELECT id, content_hash FROM chunks WHERE document_id = ?", (document_id,)):
+        former = self._rows("SELECT id, content_hash FROM chunks WHERE document_id = ? ORDER BY live DESC, id", (document_id,))
+        for row_id, content_hash in former:
             known.setdefault(content_hash, []).append(row_id)
         self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
         fresh = []
@@ -224,7 +244,7 @@ class Store:
 
     def purge_dead(self) -> int:
         """Delete rows that no current index names any more. Returns the number of chunks removed."""
-        with self.transaction():
+        with self.transaction(), guarded(self.path):
             removed = self._db.execute("DELETE FROM chunks WHERE NOT live").rowcount
             self._db.execute("DELETE FROM documents WHERE NOT live")
             self._db.execute("DELETE FROM files WHERE state = 'gone'")
@@ -260,12 +280,18 @@ class Store:
 
     def chunks(self) -> list[Chunk]:
         """All live chunks, in order of id."""
-        return [_chunk(row) for row in self._rows(f"SELECT {_CHUNK} FROM chunks WHERE live ORDER BY id")]
+        return [self._chunk(row) for row in self._rows(f"SELECT {_CHUNK} FROM chunks WHERE live ORDER BY id")]
+
+    def _chunk(self, row: Any) -> Chunk:
+        return Chunk(
+            row[0], row[1], row[2], row[3], row[4], tuple(self._json(row[5])), row[6],
+            row[7] if row[7] is not None else row[4], row[8], row[9],
+        )  # fmt: skip
 
     def sample_chunk_texts(self, count: int) -> list[str]:
         """Texts of about `count` live chunks, spread evenly over the corpus."""
         total = int(self._rows("SELECT count(*) FROM chunks WHERE live")[0][0])
-        step = max(1, total // count)
+        step = max(1, total // max(1, count))
         sql = "SELECT text FROM (SELECT text, row_number() OVER (ORDER BY id) AS place FROM chunks WHERE live) WHERE place % ? = 0"
         return [row[0] for row in self._rows(sql, (step,))]
 
@@ -273,9 +299,10 @@ class Store:
         """(id, content hash) of all live chunks, in order of id."""
         return cast(list[tuple[int, str]], self._rows("SELECT id, content_hash FROM chunks WHERE live ORDER BY id"))
 
-    def chunk_owners(self) -> list[tuple[int, int]]:
-        """(chunk id, document id) of all live chunks."""
-        return cast(list[tuple[int, int]], self._rows("SELECT id, document_id FROM chunks WHERE live"))
+    def chunk_owners(self, *, superseded: bool = False) -> list[tuple[int, int]]:
+        """(chunk id, document id) of all live chunks; with `superseded`, also of what `chunks_by_id` still finds."""
+        which = "document_id IN (SELECT id FROM documents WHERE live)" if superseded else "live"
+        return cast(list[tuple[int, int]], self._rows(f"SELECT id, document_id FROM chunks WHERE {which}"))
 
     def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
         """Chunks by row id. A superseded chunk is still found; a deleted document's is not."""
@@ -286,11 +313,11 @@ class Store:
             marks = ",".join("?" * len(block))
             sql = f"""SELECT {_CHUNK} FROM chunks WHERE id IN ({marks})
                 AND document_id IN (SELECT id FROM documents WHERE live)"""
-            found.update((row[-1], _chunk(row)) for row in self._rows(sql, block))
+            found.update((row[-1], self._chunk(row)) for row in self._rows(sql, block))
         return found
 
     def corpus_fingerprint(self) -> str:
-        """Hash over the live chunks: id, content and title's document. Unchanged content means an unchanged value."""
+        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value."""
         digest = hashlib.sha256()
         for row_id, content_hash in self.chunk_hashes():
             digest.update(f"{row_id}:{content_hash}\n".encode())
@@ -301,7 +328,7 @@ class Store:
     def replace_queries(self, queries: Sequence[Query], artifact: Artifact) -> None:
         """Put a new set of training queries in place of the former one, with its artifact row, in one transaction."""
         rows = [(q.text, q.kind, q.chunk_id, q.document_id, q.evidence, q.split) for q in queries]
-        with self.transaction():
+        with self.transaction(), guarded(self.path):
             self._db.execute("DELETE FROM queries")
             self._db.execute("DELETE FROM adaptation_chunks")
             self._db.execute("INSERT OR IGNORE INTO adaptation_chunks SELECT content_hash FROM chunks WHERE live")
@@ -324,7 +351,7 @@ class Store:
     def put_judged(self, queries: Iterable[JudgedQuery]) -> int:
         """Add judged queries, replacing those with the same key. Returns how many there are now."""
         rows = [(q.key, q.text, json.dumps(q.evidence), json.dumps(q.grades), q.path) for q in queries]
-        with self.transaction():
+        with self.transaction(), guarded(self.path):
             self._db.executemany(
                 """INSERT INTO judged_queries (key, text, evidence, grades, path) VALUES (?, ?, ?, ?, ?)
                 ON CONFLICT (key) DO UPDATE SET text = excluded.text, evidence = excluded.evidence,
@@ -337,7 +364,7 @@ class Store:
         """All judged queries, in order of id."""
         rows = self._rows("SELECT key, text, evidence, grades, path, id FROM judged_queries ORDER BY id")
         return [
-            JudgedQuery(row[0], row[1], tuple(json.loads(row[2])), tuple((d, g) for d, g in json.loads(row[3])), row[4], row[5])
+            JudgedQuery(row[0], row[1], tuple(self._json(row[2])), tuple((d, g) for d, g in self._json(row[3])), row[4], row[5])
             for row in rows
         ]
 
@@ -351,7 +378,7 @@ class Store:
 
     def put_artifact(self, artifact: Artifact) -> None:
         """Make an artifact, already complete on disk, the current one of its kind."""
-        with self.transaction():
+        with self.transaction(), guarded(self.path):
             self._put_artifact(artifact)
 
     def artifact(self, kind: str) -> Artifact | None:
@@ -361,7 +388,7 @@ class Store:
     def artifacts(self) -> dict[str, Artifact]:
         """Every current artifact by kind."""
         rows = self._rows("SELECT kind, fingerprint, folder, created, info FROM artifacts")
-        return {row[0]: Artifact(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows}
+        return {row[0]: Artifact(row[0], row[1], row[2], row[3], self._json(row[4])) for row in rows}
 
     def drop_artifact(self, kind: str) -> None:
         """Forget the artifact of a kind, so that its stage runs again."""
@@ -391,19 +418,34 @@ class Store:
 _CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id"
 
 
-def _chunk(row: Any) -> Chunk:
-    return Chunk(
-        row[0], row[1], row[2], row[3], row[4], tuple(json.loads(row[5])), row[6], row[7] if row[7] is not None else row[4],
-        row[8], row[9],
-    )  # fmt: skip
-
-
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=30, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _check(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
+    with closing(connection.execute("PRAGMA user_version")) as cursor:
+        version = cursor.fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{path} has schema version {version}; this program reads {SCHEMA_VERSION}.",
+            "It was written by a newer version of this program.",
+            "Use that version, or create a new project over the same documents.",
+        )
+    if version != SCHEMA_VERSION:
+        raise _damaged(path, f"its schema has version {version} instead of {SCHEMA_VERSION}")
+    if every_page:
+        with closing(connection.execute("PRAGMA quick_check(1)")) as cursor:
+            found = cursor.fetchone()[0]
+        if found != "ok":
+            raise _damaged(path, found)
 
 
 def _damaged(path: Path, detail: str) -> DamagedError:
@@ -417,6 +459,18 @@ def guarded(path: Path) -> Iterator[None]:
     """Turn SQLite's exceptions into errors that a user can act on."""
     try:
         yield
+    except sqlite3.ProgrammingError:
+        raise  # a fault of this program, not of the file
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "A text or a file's name cannot be stored.",
+            f"It holds bytes that are not text: {error.object[max(0, error.start - 40) : error.end + 40]!a}.",
+            "Rename the file, or save it as UTF-8.",
+        ) from error
+    except OSError as error:
+        raise ResourceError(
+            "The project's database could not be written.", f"{error}.", "Check the disk's space and the folder's permissions."
+        ) from error
     except sqlite3.DatabaseError as error:
         text = str(error)
         if "disk is full" in text or "disk I/O" in text:

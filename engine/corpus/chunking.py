@@ -25,7 +25,7 @@ from engine.records import Chunk
 
 Context = Literal["none", "headings", "title"]
 
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])(?![。！？])\s*|\n\s*")
 _CHARS_PER_TOKEN = 32
 _TINY = 8
 _BATCH = 512

@@ -53,16 +53,17 @@ def run(context: StageContext) -> dict[str, Any]:
         raise UsageError("The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it.")
     found = scan(sources, context.settings.corpus.include, context.settings.corpus.exclude)
     _refuse_empty(found.files, found.skipped, sources)
+    files = [replace(file, source=_movable(file.source, context.project.path)) for file in found.files]
     model = resolve_model(context.settings.encoder.model)
     chunking = fingerprint(
         version=VERSION, model=model.fingerprint, **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})
     )
-    tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(found.files, found.skipped)
+    tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(files, found.skipped)
     if not context.store.counts()["chunks"]:
         raise NoDocumentsError(
             "None of the files could be read.", _reasons(found.skipped), "Look at 'engine status', and name other files."
         )
-    judged = _import_judgments(context, found.files)
+    judged = _import_judgments(context, files)
     artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, {"chunks": context.store.corpus_fingerprint()})
     context.store.put_artifact(artifact)
     counts = context.store.counts()
@@ -82,6 +83,11 @@ def _refuse_empty(files: list[ScannedFile], skipped: list[Skipped], sources: lis
             "Put documents there (.txt, .md, .html, or a BEIR folder), or name another folder in project.toml. "
             "What was searchable before stays so.",
         )
+
+
+def _movable(source: str, project: Path) -> str:
+    """A source inside the project folder is named relative to it, so that the project can be moved."""
+    return Path(source).relative_to(project).as_posix() if Path(source).is_relative_to(project) else source
 
 
 def _reasons(skipped: list[Skipped]) -> str:

@@ -13,7 +13,6 @@ from engine.store import Artifact
 
 VERSION = 1
 ARTIFACT = "lexical"
-REBUILD_SHARE = 0.2  # tantivy's document frequencies still count removed chunks until segments merge
 SAMPLE = 200
 
 
@@ -76,8 +75,6 @@ def _update(
     try:
         known = LexicalIndex.open(source).ids()
         added, removed = hashes.keys() - known, known - hashes.keys()
-        if len(added) + len(removed) > REBUILD_SHARE * max(1, len(known)):
-            return None
         shutil.copytree(source, folder, dirs_exist_ok=True)
         chunks = context.store.chunks_by_id(added)
         LexicalIndex.open(folder).update(((key, chunks[key].embedded_text) for key in sorted(added)), sorted(removed))

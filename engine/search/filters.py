@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,11 +30,11 @@ class SearchFilter:
 
     def allowed(self, documents: Iterable[Document]) -> set[int]:
         """Ids of the documents that pass. Raises UsageError for a malformed glob."""
-        from pathspec import PathSpec
+        from pathspec import GitIgnoreSpec
 
         try:
-            spec = PathSpec.from_lines("gitwildmatch", self.paths)
-        except ValueError as error:
+            spec = GitIgnoreSpec.from_lines(self.paths)
+        except (ValueError, re.error) as error:
             raise UsageError("A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'.") from None
         formats = {text.lower().lstrip(".") for text in self.formats}
         return {
@@ -50,8 +51,8 @@ def parse_date(text: str, *, end_of_day: bool = False) -> float:
     """Seconds since the epoch of `YYYY-MM-DD` (local time); with `end_of_day`, of the next day. Raises UsageError."""
     try:
         day = datetime.fromisoformat(text)
-    except ValueError:
+        if end_of_day and len(text) <= 10:
+            day += timedelta(days=1)
+        return (day if day.tzinfo else day.astimezone()).astimezone(UTC).timestamp()
+    except (ValueError, OverflowError, OSError):
         raise UsageError(f"'{text}' is not a date.", "Dates are written as YYYY-MM-DD.", "Write for example 2031-04-30.") from None
-    if end_of_day and len(text) <= 10:
-        day += timedelta(days=1)
-    return (day if day.tzinfo else day.astimezone()).astimezone(UTC).timestamp()

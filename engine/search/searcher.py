@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from engine.errors import DamagedError, EngineError, NotBuiltError, UsageError
 from engine.project import ProjectFolder
@@ -25,6 +26,7 @@ Mode = Literal["hybrid", "semantic", "bm25"]
 Ranking = tuple["NDArray[np.int64]", "NDArray[np.float32]"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "bm25")
 LEAST_DEPTH = 100
+Opened = TypeVar("Opened")
 
 
 class Searcher:
@@ -51,9 +53,10 @@ class Searcher:
     ) -> Found:
         """The best `top` chunks for `query`, best first; settings from project.toml where an argument is None.
 
-        Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built or damaged.
-        Raises UsageError, NotBuiltError, DamagedError.
+        Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built, damaged or fails.
+        Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError, ResourceError.
         """
+        query = query.encode("utf-8", "replace").decode()  # half a surrogate pair is no text
         settings = self.project.settings()
         mode, top = mode or settings.search.mode, settings.search.top if top is None else top
         if mode not in MODES:
@@ -63,19 +66,28 @@ class Searcher:
         allowed = self._allowed(where)
         depth = max(LEAST_DEPTH, 5 * top)
         rankings, notes = self._rankings(query, mode, depth, allowed)
-        order = self._fuse(rankings)[: top * 2]
-        chunks = self._store.chunks_by_id(chunk_id for chunk_id, _ in order)
+        order = self._fuse(rankings)
         places = {name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()}
         hits: list[Hit] = []
-        for chunk_id, score in order:
-            if len(hits) < top and (chunk := chunks.get(chunk_id)):
-                ranks = {
-                    name: Ranked(place[chunk_id], float(rankings[name][1][place[chunk_id] - 1]))
-                    for name, place in places.items()
-                    if chunk_id in place
-                }
-                hits.append(self._hit(len(hits) + 1, query, chunk, score, ranks, snippet_width))
+        for chunk, score in self._present(order, top):
+            ranks = {
+                name: Ranked(place[chunk.id], float(rankings[name][1][place[chunk.id] - 1]))
+                for name, place in places.items()
+                if chunk.id in place
+            }
+            hits.append(self._hit(len(hits) + 1, query, chunk, score, ranks, snippet_width))
         return Found(query, mode, tuple(hits), tuple(notes))
+
+    def _present(self, order: Sequence[tuple[int, float]], top: int) -> list[tuple[Chunk, float]]:
+        """The first `top` of `order` whose documents still exist: an index may name some that were deleted since."""
+        present: list[tuple[Chunk, float]] = []
+        for start in range(0, len(order), 2 * top):
+            block = order[start : start + 2 * top]
+            chunks = self._store.chunks_by_id(chunk_id for chunk_id, _ in block)
+            present += [(chunks[chunk_id], score) for chunk_id, score in block if chunk_id in chunks]
+            if len(present) >= top:
+                break
+        return present[:top]
 
     def document(self, document_id: int) -> Document | None:
         """A document with its text, for a preview."""
@@ -100,7 +112,7 @@ class Searcher:
         for name, ranker in parts.items():
             try:
                 rankings[name] = ranker()
-            except (NotBuiltError, DamagedError) as error:
+            except EngineError as error:
                 failures.append(error)
         if not rankings:
             raise failures[0]
@@ -113,30 +125,34 @@ class Searcher:
         import numpy as np
 
         wanted = np.fromiter(allowed, np.int64, len(allowed))
+        fetched = depth
         while True:  # tantivy cannot filter by our rows: fetch more until enough pass
-            ids, scores = index.search(query, depth)
+            ids, scores = index.search(query, fetched)
             keep = np.isin(ids, wanted)
-            if keep.sum() >= LEAST_DEPTH or len(ids) < depth:
-                return ids[keep], scores[keep]
-            depth *= 8
+            if keep.sum() >= depth or len(ids) < fetched:
+                return ids[keep][:depth], scores[keep][:depth]
+            fetched *= 8
 
     def _semantic(self, query: str, depth: int, allowed: set[int] | None) -> Ranking:
-        artifact = self._need("vectors", "embed")
-        if self._vectors is None or self._vectors[0] != artifact.folder:
-            from engine.vectors import VectorIndex
-
-            self._vectors = (artifact.folder, VectorIndex.open(self.project.folder_of(artifact)))
+        artifact, index = self._vector_index()
         vector = self._query_encoder(artifact).encode_queries([query])[0]
         if allowed is None:
-            return self._vectors[1].search(vector, depth)
+            return index.search(vector, depth)
         import numpy as np
 
-        return self._vectors[1].search_among(vector, np.fromiter(sorted(allowed), np.int64, len(allowed)), depth)
+        return index.search_among(vector, np.fromiter(sorted(allowed), np.int64, len(allowed)), depth)
+
+    def _vector_index(self) -> tuple[Artifact, VectorIndex]:
+        from engine.vectors import VectorIndex
+
+        artifact, index = self._current("vectors", "embed", self._vectors, VectorIndex.open)
+        self._vectors = (artifact.folder, index)
+        return artifact, index
 
     def _query_encoder(self, artifact: Artifact) -> Encoder:
         """The encoder that the vectors were made with, whatever has been trained since."""
         info: dict[str, Any] = artifact.info
-        key = (info["model"], info["adapter"], info["scale"], info["max_tokens"])
+        key = (info["encoder"], info["model"], info["adapter"], info["scale"], info["max_tokens"])
         if self._encoder is None or self._encoder[0] != key:
             from engine.encoders import Encoder, choose_hardware, resolve_model
 
@@ -148,16 +164,35 @@ class Searcher:
                 hardware=choose_hardware(settings.device, settings.dtype, purpose="encode"),
                 max_tokens=info["max_tokens"],
             )
+            if encoder.fingerprint != info["encoder"]:
+                raise NotBuiltError(
+                    f"The model {info['model']} is not the one that the documents were embedded with.",
+                    "Its files were changed since.",
+                    f"Run 'engine run {self.project.name}'.",
+                )
             self._encoder = (key, encoder)
         return self._encoder[1]
 
     def _lexical_index(self) -> LexicalIndex:
-        artifact = self._need("lexical", "index")
-        if self._lexical is None or self._lexical[0] != artifact.folder:
-            from engine.lexical import LexicalIndex
+        from engine.lexical import LexicalIndex
 
-            self._lexical = (artifact.folder, LexicalIndex.open(self.project.folder_of(artifact)))
-        return self._lexical[1]
+        artifact, index = self._current("lexical", "index", self._lexical, LexicalIndex.open)
+        self._lexical = (artifact.folder, index)
+        return index
+
+    def _current(
+        self, kind: str, stage: str, loaded: tuple[str, Opened] | None, load: Callable[[Path], Opened]
+    ) -> tuple[Artifact, Opened]:
+        """The current artifact of a kind, opened. A run may replace and sweep it between our look and our opening."""
+        while True:
+            artifact = self._need(kind, stage)
+            if loaded is not None and loaded[0] == artifact.folder:
+                return artifact, loaded[1]
+            try:
+                return artifact, load(self.project.folder_of(artifact))
+            except DamagedError:
+                if self._need(kind, stage).folder == artifact.folder:
+                    raise
 
     def _need(self, kind: str, stage: str) -> Artifact:
         artifact = self._store.artifact(kind)
@@ -174,7 +209,7 @@ class Searcher:
         if where is None or where.empty:
             return None
         documents = where.allowed(self._store.documents())
-        return {chunk_id for chunk_id, document_id in self._store.chunk_owners() if document_id in documents}
+        return {chunk_id for chunk_id, document_id in self._store.chunk_owners(superseded=True) if document_id in documents}
 
     def _fuse(self, rankings: dict[str, Ranking]) -> list[tuple[int, float]]:
         """(chunk id, score), best first: fused when there are two rankings, as it is when there is one."""
@@ -194,7 +229,8 @@ class Searcher:
         document = self._store.document_card(chunk.document_id)
         text, marks = snippet(chunk.text, self._matches(query, chunk.text), width)
         return Hit(
-            rank=rank, score=score, path=document.path, source=document.source, title=document.title, headings=chunk.headings,
+            rank=rank, score=score, path=document.path,
+            source=str(self.project.path / document.source), title=document.title, headings=chunk.headings,
             snippet=text, marks=marks, format=document.format, modified=document.modified, chunk_id=chunk.id,
             document_id=document.id, start=chunk.start, end=chunk.end, rankers=ranks,
         )  # fmt: skip

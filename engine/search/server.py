@@ -16,10 +16,13 @@ from typing import Any, TextIO
 from engine.errors import EngineError, UsageError
 from engine.project import ProjectFolder
 from engine.search.filters import SearchFilter, parse_date
-from engine.search.searcher import Searcher
+from engine.search.searcher import MODES, Searcher
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, ENGINE = -32700, -32600, -32601, -32602, -32603, -32000
 Task = Callable[[Searcher], Any]
+
+
+NO_ANSWER = object()  # stands for the id of a notification
 
 
 class Worker:
@@ -27,17 +30,24 @@ class Worker:
 
     def __init__(self, project: ProjectFolder) -> None:
         self._project = project
-        self._tasks: queue.Queue[Callable[[Searcher], None] | None] = queue.Queue()
+        self._searcher: Searcher | None = None
+        self._tasks: queue.Queue[Callable[[Callable[[], Searcher]], None] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
-        searcher = Searcher(self._project)
         while task := self._tasks.get():
-            task(searcher)
-        searcher.close()
+            task(self._own)
+        if self._searcher is not None:
+            self._searcher.close()
 
-    def put(self, task: Callable[[Searcher], None]) -> None:
+    def _own(self) -> Searcher:
+        """Opened by the task that needs it first, so that a failure is that task's answer and the thread lives on."""
+        if self._searcher is None:
+            self._searcher = Searcher(self._project)
+        return self._searcher
+
+    def put(self, task: Callable[[Callable[[], Searcher]], None]) -> None:
         self._tasks.put(task)
 
     def finish(self) -> None:
@@ -51,28 +61,32 @@ class Server:
 
     def __init__(self, project: ProjectFolder, output: TextIO) -> None:
         project.store().close()  # a damaged database is told at once, not at the first search
-        self._output, self._lock = output, threading.Lock()
+        self._output, self._lock, self._gone = output, threading.Lock(), False
         self._lexical, self._semantic = Worker(project), Worker(project)
 
     def serve(self, lines: Iterable[str]) -> None:
-        """Answer until the input ends or `shutdown` is asked for; then finish what was asked and return."""
-        for line in lines:
-            if line.strip() and not self._take(line):
+        """Answer until the input ends, `shutdown` is asked for, or nobody reads; then finish what was asked and return.
+
+        Of a text stream the bytes below are read: JSON is UTF-8 whatever the locale, and a bad byte spoils one line only.
+        """
+        source: Iterable[str | bytes] = getattr(lines, "buffer", lines)
+        for line in source:
+            if self._gone or (line.strip() and not self._take(line)):
                 break
         self._lexical.finish()
         self._semantic.finish()
 
-    def _take(self, line: str) -> bool:
+    def _take(self, line: str | bytes) -> bool:
         try:
             request = json.loads(line)
         except (ValueError, RecursionError):
             self._answer(None, error=(PARSE_ERROR, "not JSON", None))
             return True
-        if not isinstance(request, dict) or request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
-            key = request.get("id") if isinstance(request, dict) else None
+        if not _is_request(request):
+            key = request.get("id") if isinstance(request, dict) and _is_key(request.get("id")) else None
             self._answer(key, error=(INVALID_REQUEST, "not a JSON-RPC 2.0 request", None))
             return True
-        key, method, params = request.get("id"), request["method"], request.get("params", {})
+        key, method, params = request.get("id", NO_ANSWER), request["method"], request.get("params", {})
         if method == "shutdown":
             self._answer(key, result=True)
             return False
@@ -80,12 +94,13 @@ class Server:
         return True
 
     def _dispatch(self, key: Any, method: str, params: Any) -> None:
+        if method not in TASKS:
+            self._answer(key, error=(NO_METHOD, f"no method '{method}'", sorted([*TASKS, "shutdown"])))
+            return
         try:
             if not isinstance(params, dict):
                 raise TypeError("params must be an object")
             task = TASKS[method](**params)
-        except KeyError:
-            self._answer(key, error=(NO_METHOD, f"no method '{method}'", sorted(TASKS)))
         except (TypeError, ValueError) as error:
             self._answer(key, error=(INVALID_PARAMS, str(error), None))
         except EngineError as error:
@@ -94,25 +109,43 @@ class Server:
             light = method in ("ping", "document") or params.get("mode") == "bm25"
             (self._lexical if light else self._semantic).put(lambda searcher: self._run(key, task, searcher))
 
-    def _run(self, key: Any, task: Task, searcher: Searcher) -> None:
+    def _run(self, key: Any, task: Task, searcher: Callable[[], Searcher]) -> None:
         try:
-            self._answer(key, result=task(searcher))
+            self._answer(key, result=task(searcher()))
         except EngineError as error:
             self._answer(key, error=(ENGINE, error.what, error.as_dict()))
-        except Exception as error:  # a fault in one answer must not end the server
+        except BaseException as error:  # a fault in one answer, even a panic of native code, must not end the server
             self._answer(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
 
     def _answer(self, key: Any, result: Any = None, error: tuple[int, str, Any] | None = None) -> None:
-        if key is None and error is None:
-            return  # a notification wants no answer
+        if key is NO_ANSWER:
+            return  # a notification wants no answer, not even an error
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": key}
         if error:
             body["error"] = {"code": error[0], "message": error[1]} | ({"data": error[2]} if error[2] else {})
         else:
             body["result"] = result
+        text = json.dumps(body, ensure_ascii=True) + "\n"
         with self._lock:
-            self._output.write(json.dumps(body, ensure_ascii=True) + "\n")
-            self._output.flush()
+            try:
+                self._output.write(text)
+                self._output.flush()
+            except (OSError, ValueError):
+                self._gone = True  # the other side has closed its end: there is nobody to tell
+
+
+def _is_key(key: Any) -> bool:
+    """Whether a value may be the id of a request: text, a whole number or null."""
+    return key is None or isinstance(key, str) or type(key) is int
+
+
+def _is_request(request: Any) -> bool:
+    return (
+        isinstance(request, dict)
+        and request.get("jsonrpc") == "2.0"
+        and isinstance(request.get("method"), str)
+        and _is_key(request.get("id"))
+    )
 
 
 def _search(
@@ -124,15 +157,37 @@ def _search(
     after: str | None = None,
     before: str | None = None,
 ) -> Task:
-    if not isinstance(query, str) or not (top is None or isinstance(top, int)):
-        raise TypeError("query must be a string and top a whole number")
-    where = SearchFilter(
-        tuple(paths or ()), tuple(formats or ()), parse_date(after) if after else None, parse_date(before) if before else None
-    )
+    if not isinstance(query, str) or not (top is None or (type(top) is int and top > 0)):
+        raise TypeError("query must be a string and top a whole number above 0")
+    _check_mode(mode)
+    where = SearchFilter(_texts("paths", paths), _texts("formats", formats), _date("after", after), _date("before", before))
     return lambda searcher: searcher.search(query, mode=mode, top=top, where=where).as_dict()
 
 
+def _check_mode(mode: Any) -> None:
+    if mode is not None and mode not in MODES:
+        raise ValueError("mode must be one of " + ", ".join(MODES))
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise TypeError(f"{name} must be a list of strings")
+    return tuple(value)
+
+
+def _date(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a date written as YYYY-MM-DD")
+    return parse_date(value)
+
+
 def _warm_up(mode: Any = "hybrid") -> Task:
+    _check_mode(mode)
+
     def task(searcher: Searcher) -> bool:
         searcher.warm_up(mode)
         return True
@@ -141,6 +196,9 @@ def _warm_up(mode: Any = "hybrid") -> Task:
 
 
 def _document(document_id: int) -> Task:
+    if type(document_id) is not int or not 0 < document_id < 2**63:
+        raise TypeError("document_id must be a whole number above 0")
+
     def task(searcher: Searcher) -> dict[str, Any]:
         document = searcher.document(document_id)
         if document is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from unicodedata import category
 
 Span = tuple[int, int]
 
@@ -10,44 +12,67 @@ Span = tuple[int, int]
 def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, tuple[Span, ...]]:
     """At most about `width` characters of `text` with the most matches, and the matches' spans within them.
 
-    `matches` are (start, end) spans in `text`, in order. White space is folded; cut ends carry an ellipsis.
+    `matches` are (start, end) spans in `text`, in order, without overlap. White space and control characters (which a
+    terminal would obey) are folded; cut ends carry an ellipsis.
     """
-    start, end = _window(text, matches, width)
+    start, end = _window(text, matches, max(1, width))
     before = "… " if text[:start].strip() else ""
     after = " …" if text[end:].strip() else ""
     body, positions = _fold(text[start:end])
     marks = []
     for first, last in matches:
         if start <= first and last <= end and last > first:
-            left, right = positions[first - start], positions[last - start - 1] + 1
-            marks.append((left + len(before), right + len(before)))
+            left, right = positions[first - start], min(positions[last - start - 1] + 1, len(body))
+            if left < right:
+                marks.append((left + len(before), right + len(before)))
     return before + body + after, tuple(marks)
 
 
 def _window(text: str, matches: Sequence[Span], width: int) -> Span:
-    """The stretch of at most `width` characters, cut at white space, that holds most matches (the earliest such)."""
+    """The stretch of at most `width` characters that holds most different matches (the earliest such).
+
+    It is cut at white space where there is some before the first match and after the last one.
+    """
     if len(text) <= width:
         return 0, len(text)
-    best, most = 0, -1
+    begin = _fullest(text, matches, width)
+    end = begin + width
+    inside = [(first, last) for first, last in matches if first >= begin and last <= end]
+    cut = inside[0][0] if inside else begin + width // 2
+    if begin > 0 and not text[begin - 1].isspace():
+        begin = next((at for at in range(begin, cut + 1) if text[at].isspace() or text[at - 1].isspace()), begin)
+    cut = inside[-1][1] if inside else begin + width // 2
+    if end < len(text):
+        end = next((at for at in range(end, cut - 1, -1) if text[at].isspace()), end)
+    return begin, end
+
+
+def _fullest(text: str, matches: Sequence[Span], width: int) -> int:
+    """Where the stretch of `width` characters begins that holds most different matches: one pass, two pointers."""
+    words = [text[first:last].lower() for first, last in matches]
+    held: Counter[str] = Counter()
+    best, most, left, right = 0, -1, 0, 0
     for anchor in [0, *(first for first, _ in matches)]:
         begin = max(0, min(anchor - width // 6, len(text) - width))
-        held = len({text[a:b].lower() for a, b in matches if a >= begin and b <= begin + width})
-        if held > most:
-            best, most = begin, held
-    end = best + width
-    while 0 < best and not text[best - 1].isspace() and not text[best].isspace() and best < end - width // 2:
-        best += 1
-    while end < len(text) and not text[end].isspace() and end > best + width // 2:
-        end -= 1
-    return best, end
+        while right < len(matches) and matches[right][1] <= begin + width:
+            held[words[right]] += 1
+            right += 1
+        while left < right and matches[left][0] < begin:
+            held[words[left]] -= 1
+            if not held[words[left]]:
+                del held[words[left]]
+            left += 1
+        if len(held) > most:
+            best, most = begin, len(held)
+    return best
 
 
 def _fold(text: str) -> tuple[str, list[int]]:
-    """`text` with runs of white space as one blank and stripped, and for each old position its new one."""
+    """`text` with runs of white space and control characters as one blank and stripped, and for each old position its new one."""
     folded: list[str] = []
     positions = []
     for char in text:
-        if char.isspace():
+        if char.isspace() or category(char) == "Cc":
             if folded and folded[-1] != " ":
                 folded.append(" ")
             positions.append(max(0, len(folded) - 1))

@@ -67,7 +67,8 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
     temporary = folder / f".writing-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(temporary, ignore_errors=True)
+        for torn in folder.glob(".writing-*"):
+            shutil.rmtree(torn, ignore_errors=True)
         temporary.mkdir()
         payload = serialise({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
         _write(temporary / "tensors.safetensors", payload)
@@ -80,9 +81,9 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         _write(temporary / "state.json", json.dumps(content).encode())
         final = folder / _NAME.format(state.step)
         shutil.rmtree(final, ignore_errors=True)
-        sync_folder(temporary)
+        sync(temporary)
         temporary.rename(final)
-        sync_folder(folder)
+        sync(folder)
         for old in _folders(folder)[KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
@@ -130,9 +131,9 @@ def _write(path: Path, payload: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the folder's entries survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make a file's content, or a folder's entries, survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

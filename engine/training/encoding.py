@@ -10,9 +10,9 @@ import torch
 
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData, used_chunks
-from engine.training.grad_cache import Workers
 from engine.training.micro_batches import MicroBatch, micro_batches
 from engine.training.student import Rows, Student
+from engine.training.workers import Workers
 
 Vectors = npt.NDArray[np.float32]
 _BLOCK = 4  # micro-batches per worker between two calls of `pause`
@@ -59,7 +59,7 @@ class StudentEncoder:
                 found = self._student.forward([rows[i] for i in batch.places], batch.prompt_length)
             vectors[batch.places] = found.cpu().numpy()
 
-        done, stride = 0, _BLOCK * self._workers.threads
+        done, stride = 0, _BLOCK * self._workers.count
         for start in range(0, len(batches), stride):
             self._pause()
             block = batches[start : start + stride]

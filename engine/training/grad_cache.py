@@ -5,49 +5,13 @@ GradCache: Gao et al. 2021, "Scaling deep contrastive learning batch size under 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from engine.training.micro_batches import MicroBatch
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-class Workers:
-    """Runs micro-batches on `threads` cores, one single-threaded micro-batch each.
-
-    Small matrices gain little from several threads per operator: two micro-batches at a time took 0.62 s where one at a
-    time with two threads took 1.04 s. Results come back in order, so sums do not depend on who finished first.
-    """
-
-    def __init__(self, threads: int) -> None:
-        self.threads = max(1, threads)
-        self._pool: ThreadPoolExecutor | None = None
-
-    def __enter__(self) -> Workers:
-        self._before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        if self.threads > 1:
-            self._pool = ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads, initargs=(1,))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
-        torch.set_num_threads(self._before)
-
-    def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """The function's results, in the order of the items."""
-        return list(map(function, items)) if self._pool is None else list(self._pool.map(function, items))
+from engine.training.workers import Workers, in_turn
 
 
 def gradients(
@@ -67,7 +31,7 @@ def gradients(
     micro-batch is run again with its graph. Both equal the plain step. With `dropout` the second pass repeats the first
     one's random state, and micro-batches run one at a time, because they share torch's one generator.
     """
-    run = workers.map if not dropout else _in_turn
+    run = workers.map if not dropout else in_turn
     if keep_graphs:
         parts = run(forward, batches)
         value, slopes = _loss_and_slopes(parts, batches, loss)
@@ -92,10 +56,6 @@ def gradients(
         return _backward(forward(batch), parameters, slope)
 
     return value, _summed(run(second, list(zip(batches, slopes, states, strict=True))))
-
-
-def _in_turn(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    return [function(item) for item in items]
 
 
 def _loss_and_slopes(

@@ -39,7 +39,7 @@ def temperatures_for_entropy(logits: Tensor, target: float, *, rounds: int = 50)
     """Per row the temperature t at which softmax(logits / t) has `target` nats of entropy. (n, m) → (n,).
 
     The entropy grows with t from log(number of maxima) to log(m); a target outside that range is met as nearly as
-    t ∈ [1e-3, 1e4] × (largest − smallest logit) allows. Bisection in log t: 50 halvings leave less than float32 resolves.
+    t ∈ [1e-3, 1e4] × (largest − smallest logit) allows. Bisection in log t, down to what float32 resolves.
     """
     logits = logits.float()
     real = logits > _EXCLUDED / 2

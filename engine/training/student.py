@@ -135,18 +135,20 @@ class Student:
         vectors = features["sentence_embedding"].float()
         return torch.nn.functional.normalize(vectors[:, : self._truncate_dim], dim=1)
 
-    def graph_bytes(self, rows: Rows, batches: Sequence[MicroBatch]) -> float:
-        """Estimate of the memory that all graphs of a step hold at once: padded tokens × layers × activations kept.
+    def bytes_per_token(self, longest: int) -> float:
+        """Estimate of a graph's memory per padded token, in a micro-batch of texts that are `longest` tokens long.
 
-        Per token and layer a BERT-like block keeps about 24 vectors of its width and two rows of attention per head.
+        A block of a BERT-like model keeps about 24 vectors of its width per token, and two rows of attention per head.
         """
-        settings = self.transformer.config
+        whole = self.transformer.config
+        settings = getattr(whole, "text_config", whole)
         layers, width, heads = settings.num_hidden_layers, settings.hidden_size, settings.num_attention_heads
-        total = 0.0
-        for batch in batches:
-            longest = self._padded_length(max(len(rows[i]) for i in batch.places))
-            total += len(batch.places) * longest * layers * (24 * width + 2 * heads * longest)
-        return total * next(iter(self._working.values())).element_size()
+        return float(layers * (24 * width + 2 * heads * longest) * self.working[0].element_size())
+
+    def graph_bytes(self, rows: Rows, batches: Sequence[MicroBatch]) -> float:
+        """Estimate of the memory that all graphs of a step hold at once."""
+        longest = [self._padded_length(max(len(rows[i]) for i in batch.places)) for batch in batches]
+        return sum(len(batch.places) * n * self.bytes_per_token(n) for batch, n in zip(batches, longest, strict=True))
 
     def _prompt_length(self, prompt: str) -> int:
         """Tokens of the prompt with the leading special tokens: what pooling leaves out where a model asks for that."""

@@ -23,7 +23,7 @@ from engine.training import checkpoint, faults
 from engine.training.config import TrainingConfig
 from engine.training.data import Batch, BatchSampler, TrainingData
 from engine.training.encoding import StudentEncoder
-from engine.training.grad_cache import Workers, gradients
+from engine.training.grad_cache import gradients
 from engine.training.heldout import build_pool, measure
 from engine.training.lora import save_adapter
 from engine.training.meter import Meter
@@ -31,9 +31,14 @@ from engine.training.micro_batches import MicroBatch, micro_batches
 from engine.training.objective import Objective, needs_base
 from engine.training.schedule import learning_rate
 from engine.training.student import Rows, Student
+from engine.training.workers import Workers, choose_workers
 
 STAGE = "train"
 _CUDA_BUDGET = 32  # times the CPU's micro-batch and graph memory
+_WHY = {
+    True: "a GPU, a single core, dropout or little memory",
+    False: "small matrices run faster side by side on one core each than on all cores one after another",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +71,18 @@ def train(
     Raises CancelledError after a checkpoint when `should_stop` says so; ResourceError when memory or disk runs out;
     StageError when the loss is no longer finite; ModelError for a model without places for LoRA.
     """
-    threads = hardware.threads if hardware.device == "cpu" else 1
-    with faults.memory_errors(), Workers(threads) as workers:
-        return _Training(model, data, config, hardware, folder_checkpoints, emit, should_stop, workers).run()
+    with faults.memory_errors():
+        student = Student(model, config, hardware)
+        count, threads = choose_workers(student, config, hardware)
+        emit(Choice(stage=STAGE, setting="micro-batches at a time", value=str(count), reason=_WHY[count == 1]))
+        with Workers(count, threads) as workers:
+            return _Training(student, data, config, hardware, folder_checkpoints, emit, should_stop, workers).run()
 
 
 class _Training:
     def __init__(
         self,
-        model: ModelFolder,
+        student: Student,
         data: TrainingData,
         config: TrainingConfig,
         hardware: Hardware,
@@ -85,19 +93,17 @@ class _Training:
     ) -> None:
         self.data, self.config, self.hardware = data, config, hardware
         self.folder, self.emit, self.should_stop, self.workers = folder, emit, should_stop, workers
-        self.key = _key(model, data, config, hardware)
+        self.key = _key(student.model, data, config, hardware)
         self.scale = 1 if hardware.device == "cpu" else _CUDA_BUDGET
-        self.student = Student(model, config, hardware)
-        self.encoder = StudentEncoder(
-            self.student, workers, self.scale * config.micro_batch_tokens, self._stop_if_asked
-        )
-        self.masters = list(self.student.masters.values())
+        self.student = student
+        self.encoder = StudentEncoder(student, workers, self.scale * config.micro_batch_tokens, self._stop_if_asked)
+        self.masters = list(student.masters.values())
         self.optimizer = torch.optim.AdamW(self.masters, lr=config.learning_rate, weight_decay=config.weight_decay)
         self.sampler = BatchSampler(data, config)
         self.pool = build_pool(data, config)
         self.pool_rows: tuple[Rows, Rows] | None = None
         self.state = checkpoint.TrainingState()
-        self.best = self.student.snapshot()
+        self.best = student.snapshot()
         self.meter = Meter(config.steps, hardware.device, emit)
         self.prepared = False
 
@@ -242,8 +248,10 @@ def _write_adapter(folder: Path, student: Student, tensors: dict[str, Tensor]) -
         for old in (temporary, final):
             shutil.rmtree(old, ignore_errors=True)
         save_adapter(temporary, student.lora, tensors, student.model.name)
+        for part in (*temporary.iterdir(), temporary):
+            checkpoint.sync(part)
         temporary.rename(final)
-        checkpoint.sync_folder(folder)
+        checkpoint.sync(folder)
     except OSError as error:
         raise ResourceError(
             f"The adapter cannot be written to {final}.", f"{error}.", "Free disk space and run again."

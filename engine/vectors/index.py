@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from engine.errors import DamagedError, EngineError
+from engine.errors import DamagedError, EngineError, ResourceError
+from engine.project import write_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +33,8 @@ class VectorIndex:
     ) -> VectorIndex:
         """Write an index of `vectors` (float32, (n, d), unit norm) under keys `ids` (n,) into `folder`.
 
-        Raises EngineError for vectors that are not finite: usearch would return them as hits.
+        Raises EngineError for vectors that are not finite: usearch would return them as hits. ValueError for ids that
+        are not unique or do not fit the vectors.
         """
         index = _empty(vectors.shape[1], dtype, expansion)
         _add(index, ids, vectors)
@@ -44,24 +46,29 @@ class VectorIndex:
     ) -> VectorIndex | None:
         """Write a copy of the index in `former`, with keys removed and added, into `folder`; `former` is not changed.
 
-        None when so many keys have gone that the index must be rebuilt. Raises DamagedError like `open`.
+        An added key that is known is replaced. None when so many keys have gone that the index must be rebuilt. Raises
+        DamagedError like `open`, EngineError and ValueError like `build`.
         """
+        import numpy as np
+
         old = cls.open(former)
-        gone = list(remove)
+        gone = np.union1d(np.fromiter(remove, np.int64), add)
+        gone = gone[np.isin(gone, old.keys())]
         removed = int(old.manifest["removed"]) + len(gone)
         if removed > REBUILD_SHARE * max(1, old.count):
             return None
-        if gone:
-            import numpy as np
-
-            old._index.remove(np.asarray(gone, dtype=np.uint64))
+        if len(gone):
+            old._index.remove(gone.astype(np.uint64))
         _add(old._index, add, vectors)
         return cls._write(folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed)
 
     @classmethod
     def _write(cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int) -> VectorIndex:
         path = folder / "index.usearch"
-        index.save(str(path))
+        try:
+            index.save(str(path))
+        except RuntimeError as error:
+            raise ResourceError("The vector index could not be written.", f"{error}.", "Free some disk space and run again.") from error
         path.chmod(0o600)
         manifest = {
             "version": FORMAT_VERSION,
@@ -72,25 +79,20 @@ class VectorIndex:
             "removed": removed,
             "sha256": _sha256(path),
         }
-        (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+        write_text(folder / "manifest.json", json.dumps(manifest))
         return cls(index, manifest)
 
     @classmethod
     def open(cls, folder: Path) -> VectorIndex:
         """Load an index into memory. Raises DamagedError when a file is missing or differs from its sha256."""
+        manifest = _read_manifest(folder)
         try:
-            manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-            version, expected = manifest["version"], manifest["sha256"]
-            found = _sha256(folder / "index.usearch")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise _damaged(folder, f"{type(error).__name__}: {error}") from None
-        if version != FORMAT_VERSION or found != expected:
-            raise _damaged(folder, "its checksum does not match" if version == FORMAT_VERSION else f"its format is version {version}")
-        index = _empty(int(manifest["dimension"]), manifest["dtype"], int(manifest["expansion"]))
-        try:
+            index = _empty(manifest["dimension"], manifest["dtype"], manifest["expansion"])
             index.load(str(folder / "index.usearch"))
         except Exception as error:
             raise _damaged(folder, str(error)) from None
+        if (len(index), int(index.ndim)) != (manifest["count"], manifest["dimension"]):
+            raise _damaged(folder, "the manifest does not fit the index")
         return cls(index, manifest)
 
     @property
@@ -107,7 +109,8 @@ class VectorIndex:
         """Ids and cosines (both (min(k, n),)) of the chunks nearest to one query vector (d,), best first, ties by id."""
         import numpy as np
 
-        if self.count == 0:
+        self._check_query(vector)
+        if self.count == 0 or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         matches = self._index.search(vector.astype(np.float32), min(k, self.count), exact=self.count <= EXACT_UP_TO)
         return _ordered(matches.keys.astype(np.int64), 1.0 - matches.distances.astype(np.float32))
@@ -118,13 +121,27 @@ class VectorIndex:
         """`search`, restricted to the keys in `allowed`: exact, whatever the size of the index."""
         import numpy as np
 
+        self._check_query(vector)
+        allowed = np.unique(allowed[allowed >= 0]) if len(allowed) else allowed
         keys = allowed[self._index.contains(allowed.astype(np.uint64))] if len(allowed) else allowed
-        if len(keys) == 0:
+        if len(keys) == 0 or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         rows = np.asarray(self._index.get(keys.astype(np.uint64), dtype=np.float32))
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        scores = rows @ vector
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
+        scores = np.divide(rows @ vector, lengths, out=np.zeros(len(keys), np.float32), where=lengths > 0)
         return tuple(part[:k] for part in _ordered(keys, scores))  # type: ignore[return-value]
+
+    def _check_query(self, vector: NDArray[np.float32]) -> None:
+        """Raises EngineError for a vector that is not finite, or of another width than the index."""
+        import numpy as np
+
+        if vector.shape != (self.manifest["dimension"],):
+            raise EngineError(
+                f"A query vector of {vector.shape[-1]} numbers does not fit the index of {self.manifest['dimension']}.",
+                "The model was changed since the documents were embedded.",
+                "Run 'engine run' to embed them again.",
+            )
+        _refuse_not_finite(vector)
 
 
 def _empty(dimension: int, dtype: str, expansion: int) -> Any:
@@ -136,13 +153,23 @@ def _empty(dimension: int, dtype: str, expansion: int) -> Any:
 def _add(index: Any, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
     import numpy as np
 
+    if vectors.ndim != 2 or len(ids) != len(vectors) or vectors.shape[1] != index.ndim:
+        raise ValueError(f"{len(ids)} ids do not fit vectors of shape {vectors.shape} in an index of width {index.ndim}")
+    if len(np.unique(ids)) != len(ids) or (len(ids) and ids.min() < 0):
+        raise ValueError("ids must be unique and not negative")
     if len(ids) == 0:
         return
+    _refuse_not_finite(vectors)
+    index.add(ids.astype(np.uint64), vectors)
+
+
+def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
+    import numpy as np
+
     if not np.isfinite(vectors).all():
         raise EngineError(
             "The encoder made vectors that are not finite.", "The model's weights may be damaged.", "Check the model, or use another."
         )
-    index.add(ids.astype(np.uint64), vectors)
 
 
 def _ordered(ids: NDArray[np.int64], scores: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -150,6 +177,25 @@ def _ordered(ids: NDArray[np.int64], scores: NDArray[np.float32]) -> tuple[NDArr
 
     order = np.lexsort((ids, -scores))
     return ids[order], scores[order]
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest, its values checked, and the index's checksum with it. Raises DamagedError."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        version, expected = manifest["version"], manifest["sha256"]
+        numbers = [manifest[key] for key in ("count", "dimension", "expansion", "removed")]
+        known = manifest["dtype"] in DTYPES
+        found = _sha256(folder / "index.usearch")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(folder, f"{type(error).__name__}: {error}") from None
+    if version != FORMAT_VERSION:
+        raise _damaged(folder, f"its format is version {version}")
+    if found != expected:
+        raise _damaged(folder, "its checksum does not match")
+    if not known or not all(type(number) is int and 0 <= number < 2**31 for number in numbers) or manifest["dimension"] < 1:
+        raise _damaged(folder, "its manifest holds impossible values")
+    return cast(dict[str, Any], manifest)
 
 
 def _sha256(path: Path) -> str:

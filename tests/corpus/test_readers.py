@@ -96,8 +96,8 @@ def test_front_matter_is_removed_and_thematic_breaks_are_not(tmp_path: Path) -> 
 
 def test_markdown_headings() -> None:
     text = (
-        "# One #\n\ntext\n\nTwo\nlines\n===\n\n```py\n# comment\n~~~\n```\n## Three `code`\n    # indented\n\nSub\n---\n"
-        "- item\n---\n#no\n\n> quote\n---\n\n| a |\n---\n\n####### seven\n~~~\n# open fence"
+        "# One #\n\ntext\n\nTwo\nlines\n===\n\n```py\n# comment\n~~~\n```\n## Three `code`\n"
+        "    # indented\n\nSub\n---\n- item\n---\n#no\n\n> quote\n---\n\n| a |\n---\n\n####### seven\n~~~\n# open fence"
     )
     found = [(h.level, h.title, text[h.start :].split("\n")[0]) for h in find_headings(text)]
     assert found == [

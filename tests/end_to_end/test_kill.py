@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import copy_documents, engine, environment, figures
+from fixtures.pipeline import copy_documents, engine, environment, figures
 
 from engine import events
 from engine.stage import ORDER

@@ -1,23 +1,18 @@
 from __future__ import annotations
 
-import sys
+import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from engine import environment
-
-environment.prepare()
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
-
-from tiny_model import WORDS, build_tiny_model
-
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
+from engine.environment import prepare
 from engine.events import Event
 from engine.training.config import TrainingConfig
 from engine.training.data import SampledLists, TrainingData
@@ -25,19 +20,32 @@ from engine.training.data import SampledLists, TrainingData
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
+prepare()
 CPU = Hardware("cpu", "float32", 2, ())
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    return resolve_model(str(build_tiny_model(tmp_path_factory.mktemp("model") / "tiny")))
+def tiny_module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "tiny_model", Path(__file__).parents[1] / "fixtures" / "tiny_model.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")
-def data() -> TrainingData:
+def tiny(tiny_module: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    return resolve_model(str(tiny_module.build_tiny_model(tmp_path_factory.mktemp("model") / "tiny")))
+
+
+@pytest.fixture(scope="session")
+def data(tiny_module: ModuleType) -> TrainingData:
     """200 chunks of random words; a query is four words of its chunk; rankings count shared words."""
     rng = np.random.default_rng(0)
-    chunks = [" ".join(rng.choice(WORDS, rng.integers(4, 30))) for _ in range(200)]
+    chunks = [" ".join(rng.choice(tiny_module.WORDS, rng.integers(4, 30))) for _ in range(200)]
     positives = rng.integers(0, 200, 100)
     queries = [" ".join(rng.choice(chunks[p].split(), 4)) for p in positives]
     overlap = np.array([[len(set(q.split()) & set(c.split())) for c in chunks] for q in queries], dtype=np.float32)

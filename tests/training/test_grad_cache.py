@@ -14,9 +14,10 @@ from engine.encoders.model_folder import ModelFolder
 from engine.training import losses
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.grad_cache import Workers, gradients
+from engine.training.grad_cache import gradients
 from engine.training.micro_batches import MicroBatch, micro_batches
 from engine.training.student import Rows, Student
+from engine.training.workers import Workers, choose_workers
 
 QUERIES = 6
 
@@ -129,3 +130,16 @@ def test_an_error_in_a_worker_reaches_the_caller() -> None:
 
     with Workers(2) as workers, pytest.raises(MemoryError, match="item"):
         workers.map(fail, [1, 2, 3])
+
+
+def test_workers_are_chosen_by_cores_memory_and_dropout(tiny: ModelFolder, recipe: TrainingConfig) -> None:
+    cpu, gpu = Hardware("cpu", "float32", 8, ()), Hardware("cuda", "bfloat16", 8, ())
+    student = make_student(tiny, recipe)
+    # Two layers × (24 × 32 + 2 × 2 × 256) values × 4 bytes
+    assert student.bytes_per_token(256) == 2 * (24 * 32 + 2 * 2 * 256) * 4
+    one = int(256 * student.bytes_per_token(256))
+    assert choose_workers(student, recipe, cpu, available=2 * 100 * one) == (8, 1)
+    assert choose_workers(student, recipe, cpu, available=2 * 3 * one) == (3, 1)
+    assert choose_workers(student, recipe, cpu, available=1) == (1, 8)
+    assert choose_workers(student, recipe, gpu) == (1, 8)
+    assert choose_workers(make_student(tiny, recipe, lora_dropout=0.1), recipe, cpu) == (1, 8)

@@ -131,7 +131,7 @@ def test_dropout_is_off_unless_the_recipe_has_it(tiny: ModelFolder, recipe: Trai
 
 def test_long_texts_are_cut_and_empty_ones_survive(tiny: ModelFolder, recipe: TrainingConfig) -> None:
     student = Student(tiny, replace(recipe, max_tokens=16), CPU)
-    assert [len(row) for row in student.chunk_rows(["contract " * 50, "", "a \ud800 b"])][0] == 16
+    assert [len(row) for row in student.chunk_rows(["contract " * 50, "heat"])] == [16, 3]
     with torch.no_grad():
         norms = student.forward(student.chunk_rows(["", "\ud800", "heat"])).norm(dim=1)
     assert torch.allclose(norms, torch.ones(3), atol=1e-5)

@@ -178,7 +178,7 @@ def test_a_checkpoint_of_other_settings_or_data_is_not_resumed(
 def test_training_that_hurts_ends_early_and_keeps_the_base(
     run: Run, recipe: TrainingConfig, data: TrainingData, tiny: ModelFolder
 ) -> None:
-    # The held-out queries are copies of their chunks: the base model finds all of them, and training can only lose some.
+    # The held-out queries are copies of their chunks: the base model finds all of them, and training only loses some.
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
     seen: list[Event] = []
     result = run(
