@@ -15,7 +15,7 @@ from engine.stage import ORDER, View
 
 if TYPE_CHECKING:
     from engine.pipeline import StageStatus
-    from engine.search import Found, SearchFilter, Searcher
+    from engine.search import Found, Searcher, SearchFilter
 
 environment.prepare()
 
@@ -32,7 +32,10 @@ class Project:
 
     @classmethod
     def create(
-        cls, name_or_path: str | os.PathLike[str], documents: Iterable[str | os.PathLike[str]], **settings: dict[str, Any]
+        cls,
+        name_or_path: str | os.PathLike[str],
+        documents: Iterable[str | os.PathLike[str]],
+        **settings: dict[str, Any],
     ) -> Project:
         """Make a project over `documents` (folders or files); `settings` are sections of project.toml.
 
@@ -50,6 +53,7 @@ class Project:
 
     @property
     def path(self) -> Path:
+        """The project's folder."""
         return self.folder.path
 
     def settings(self) -> Settings:

@@ -14,4 +14,6 @@ def asset_path(name: str) -> Path:
     for root in _ROOTS:
         if (root / name).exists():
             return root / name
-    raise EngineError(f"The file assets/{name} is missing.", "The installation is incomplete.", "Install bmembed-tui again.")
+    raise EngineError(
+        f"The file assets/{name} is missing.", "The installation is incomplete.", "Install bmembed-tui again."
+    )

@@ -31,7 +31,11 @@ def benchmark(
     """
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
         if not (dataset / name).is_file():
-            raise DatasetError(f"{dataset} is not a BEIR folder.", f"{name} is missing.", "Name a folder with corpus, queries and qrels.")
+            raise DatasetError(
+                f"{dataset} is not a BEIR folder.",
+                f"{name} is missing.",
+                "Name a folder with corpus, queries and qrels.",
+            )
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-"))
     chosen = {name: dict(section) for name, section in (settings or {}).items()}
     chosen.setdefault("evaluation", {})["veto"] = False
@@ -60,7 +64,11 @@ def benchmark(
 def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) -> dict[str, Any]:
     report = project.report()
     if "judged" not in report["tables"]:
-        raise DatasetError(f"{dataset} cannot be measured.", "None of its judgments names an entry of corpus.jsonl.", "Check the ids in qrels.")
+        raise DatasetError(
+            f"{dataset} cannot be measured.",
+            "None of its judgments names an entry of corpus.jsonl.",
+            "Check the ids in qrels.",
+        )
     table = report["tables"]["judged"]
     return {
         "dataset": dataset.name,

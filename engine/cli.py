@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from engine.events import Event
 
 app = typer.Typer(
-    name="engine", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__
+    name="engine",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help=__doc__,
 )
 ProjectName = Annotated[str, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON on standard output")]
@@ -65,7 +70,10 @@ def _unexpected(error: Exception) -> None:
         print(f"Error: The disk is full.\n{error}\nFree some disk space and try again.", file=sys.stderr)
         sys.exit(6)
     if isinstance(error, OSError):
-        print(f"Error: A file could not be read or written.\n{error}\nCheck the path and its permissions.", file=sys.stderr)
+        print(
+            f"Error: A file could not be read or written.\n{error}\nCheck the path and its permissions.",
+            file=sys.stderr,
+        )
         sys.exit(3)
     print(f"Error: the engine met a fault of its own ({type(error).__name__}: {error}).", file=sys.stderr)
     sys.exit(1)
@@ -115,14 +123,18 @@ def _execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bo
         print(encode(event), flush=True)
 
     with _stoppable() as should_stop, RunView() as view:
-        project.run(stages, force=stages if force else (), on_event=as_line if as_json else view, should_stop=should_stop)
+        project.run(
+            stages, force=stages if force else (), on_event=as_line if as_json else view, should_stop=should_stop
+        )
 
 
 @app.command()
 def new(
     project: ProjectName,
     documents: Annotated[list[Path], typer.Argument(help="folders or files: .txt, .md, .html, or a BEIR folder")],
-    model: Annotated[str | None, typer.Option(help="folder of a sentence-transformers model; the bundled one if left out")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="folder of a sentence-transformers model; the bundled one if left out")
+    ] = None,
     preset: Preset = "standard",
 ) -> None:
     """Create a project over documents. Nothing is read yet: 'engine run' does that."""
@@ -180,8 +192,12 @@ def search(
     query: Annotated[str, typer.Argument(help="what to look for")],
     mode: Annotated[str | None, typer.Option(help="hybrid, semantic or bm25; project.toml's if left out")] = None,
     top: Annotated[int | None, typer.Option(help="number of hits")] = None,
-    path: Annotated[list[str] | None, typer.Option(help="only paths that match this glob, such as 'contracts/**'; may repeat")] = None,
-    file_type: Annotated[list[str] | None, typer.Option("--type", help="only this file type, such as md; may repeat")] = None,
+    path: Annotated[
+        list[str] | None, typer.Option(help="only paths that match this glob, such as 'contracts/**'; may repeat")
+    ] = None,
+    file_type: Annotated[
+        list[str] | None, typer.Option("--type", help="only this file type, such as md; may repeat")
+    ] = None,
     after: Annotated[str | None, typer.Option(help="only files changed on or after YYYY-MM-DD")] = None,
     before: Annotated[str | None, typer.Option(help="only files changed before YYYY-MM-DD")] = None,
     as_json: AsJson = False,
@@ -193,7 +209,10 @@ def search(
     from engine.search.filters import SearchFilter, parse_date
 
     where = SearchFilter(
-        tuple(path or ()), tuple(file_type or ()), parse_date(after) if after else None, parse_date(before) if before else None
+        tuple(path or ()),
+        tuple(file_type or ()),
+        parse_date(after) if after else None,
+        parse_date(before) if before else None,
     )
     with _opened(project) as opened:
         found = opened.search(query, mode=mode, top=top, where=where)
@@ -214,7 +233,9 @@ def serve(
     from engine.errors import UsageError
 
     if not stdio:
-        raise UsageError("The server speaks on standard input and output only.", "No port is ever opened.", "Add --stdio.")
+        raise UsageError(
+            "The server speaks on standard input and output only.", "No port is ever opened.", "Add --stdio."
+        )
     from engine.search.server import Server
 
     with _opened(project) as opened:
@@ -231,7 +252,10 @@ def status(project: Annotated[str | None, typer.Argument(metavar="[PROJECT]")] =
         if as_json:
             _print_json(names)
         else:
-            print("\n".join(f"{name}  {path}" for name, path in names.items()) or "No projects yet: 'engine new' makes one.")
+            print(
+                "\n".join(f"{name}  {path}" for name, path in names.items())
+                or "No projects yet: 'engine new' makes one."
+            )
         return
     from dataclasses import asdict
 
@@ -243,7 +267,14 @@ def status(project: Annotated[str | None, typer.Argument(metavar="[PROJECT]")] =
     if as_json:
         shown = [asdict(stage) for stage in stages]
         _print_json(
-            {"project": place, "running": running, "counts": counts, "stages": shown, "latest_run": newest, "skipped": skipped}
+            {
+                "project": place,
+                "running": running,
+                "counts": counts,
+                "stages": shown,
+                "latest_run": newest,
+                "skipped": skipped,
+            }
         )
         return
     print(f"{place}{'  (a run is going on)' if running else ''}")
@@ -273,7 +304,9 @@ def report(project: ProjectName, as_json: AsJson = False) -> None:
     with _opened(project) as opened:
         found = opened.report()
     if as_json:
-        _print_json({"served": found["served"], "reason": found["reason"], "tables": found["tables"], "folder": found["folder"]})
+        _print_json(
+            {"served": found["served"], "reason": found["reason"], "tables": found["tables"], "folder": found["folder"]}
+        )
         return
     show_tables(found["tables"], Console(highlight=False))
     print(found["reason"])
@@ -293,7 +326,9 @@ def import_queries(project: ProjectName, path: Path) -> None:
 
 @app.command("import-judgments")
 def import_judgments(
-    project: ProjectName, path: Path, split: Annotated[str, typer.Option(help="which qrels/NAME.tsv of a BEIR folder")] = "test"
+    project: ProjectName,
+    path: Path,
+    split: Annotated[str, typer.Option(help="which qrels/NAME.tsv of a BEIR folder")] = "test",
 ) -> None:
     """Add questions with known answers: JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on."""
     with _opened(project) as opened:
@@ -303,7 +338,9 @@ def import_judgments(
 @app.command()
 def benchmark(
     dataset: Annotated[Path, typer.Argument(help="a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv")],
-    queries: Annotated[Path | None, typer.Option(help="training queries; the extractive generator's if left out")] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="training queries; the extractive generator's if left out")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="folder of a sentence-transformers model")] = None,
     preset: Preset = "standard",
     seed: Annotated[int, typer.Option(help="seed of training and of the split")] = 0,
@@ -325,7 +362,9 @@ def benchmark(
         _print_json(result)
         return
     table = {"queries": result["queries"], "systems": result["systems"]}
-    show_tables({"judged": table}, Console(highlight=False), ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted"))
+    show_tables(
+        {"judged": table}, Console(highlight=False), ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted")
+    )
     print(f"{result['served']['reason']}")
     for name, row in result["differences"].items():
         gap = row["ndcg@10"]
@@ -356,7 +395,9 @@ def doctor(
 
 
 @app.command()
-def demo(project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample") -> None:
+def demo(
+    project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
+) -> None:
     """Run every stage on the sample corpus, show the table, and try three searches."""
     from rich.console import Console
 

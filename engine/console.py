@@ -13,7 +13,16 @@ from rich.text import Text
 
 from engine.errors import EngineError
 from engine.events import (
-    Choice, Event, HeldOut, RunFinished, StageFailed, StageFinished, StageSkipped, StageStarted, TrainStep, Warned,
+    Choice,
+    Event,
+    HeldOut,
+    RunFinished,
+    StageFailed,
+    StageFinished,
+    StageSkipped,
+    StageStarted,
+    TrainStep,
+    Warned,
 )  # fmt: skip
 from engine.events import Progress as ProgressEvent
 
@@ -53,6 +62,7 @@ class RunView:
         self._bars.stop()
 
     def __call__(self, event: Event) -> None:
+        """Show one event."""
         match event:
             case StageStarted():
                 self._stage = event.stage
@@ -119,7 +129,9 @@ def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, syste
         "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
     }
     for kind, table in tables.items():
-        view = Table(title=f"{table['queries']} {titles.get(kind, kind)} · percent, 95 % interval", title_justify="left")
+        view = Table(
+            title=f"{table['queries']} {titles.get(kind, kind)} · percent, 95 % interval", title_justify="left"
+        )
         view.add_column("system")
         for metric in METRICS:
             view.add_column(metric.replace("hit", "Hit").replace("mrr", "MRR").replace("ndcg", "nDCG"), justify="right")

@@ -48,7 +48,11 @@ def examine(device: str = "auto", dtype: str = "auto", model: str | None = None)
 def _python() -> list[Finding]:
     text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     good = sys.version_info >= (3, 11)
-    return [Finding("python", "good" if good else "problem", text, "supported" if good else "Python 3.11 or later is needed")]
+    return [
+        Finding(
+            "python", "good" if good else "problem", text, "supported" if good else "Python 3.11 or later is needed"
+        )
+    ]
 
 
 def _hardware(device: str, dtype: str) -> list[Finding]:
@@ -66,7 +70,11 @@ def _memory() -> list[Finding]:
 
     memory = psutil.virtual_memory()
     free = memory.available / 1e9
-    follows = "enough for every stage with the bundled model" if free >= LEAST_MEMORY_GB else "lower queries_per_step, or close programs"
+    follows = (
+        "enough for every stage with the bundled model"
+        if free >= LEAST_MEMORY_GB
+        else "lower queries_per_step, or close programs"
+    )
     state = "good" if free >= LEAST_MEMORY_GB else "problem"
     return [Finding("memory", state, f"{free:.1f} GB of {memory.total / 1e9:.1f} GB free", follows)]
 
@@ -76,8 +84,14 @@ def _disk() -> list[Finding]:
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free / 1e9
     state = "good" if free >= LEAST_FREE_GB else "problem"
-    follows = "room for about 1 million chunks per GB" if state == "good" else f"less than {LEAST_FREE_GB:.0f} GB: free some space before a run"
-    return [Finding("disk", state, f"{free:.1f} GB free at {place}", follows if state == "problem" else "enough for a run")]
+    follows = (
+        "room for about 1 million chunks per GB"
+        if state == "good"
+        else f"less than {LEAST_FREE_GB:.0f} GB: free some space before a run"
+    )
+    return [
+        Finding("disk", state, f"{free:.1f} GB free at {place}", follows if state == "problem" else "enough for a run")
+    ]
 
 
 def _model(model: str | None) -> list[Finding]:
@@ -96,7 +110,14 @@ def _permissions() -> list[Finding]:
         return []
     open_ones = [path for path in known_projects() if stat.S_IMODE(path.stat().st_mode) & 0o077]
     if not open_ones:
-        return [Finding("permissions", "good", f"{len(known_projects())} projects in {projects_root()}", "only you can read them")]
+        return [
+            Finding(
+                "permissions",
+                "good",
+                f"{len(known_projects())} projects in {projects_root()}",
+                "only you can read them",
+            )
+        ]
     names = ", ".join(str(path) for path in open_ones)
     return [Finding("permissions", "problem", f"others can read {names}", "run chmod 700 on them")]
 
@@ -128,9 +149,17 @@ def project_findings(folder: Path) -> list[Finding]:
         store = project.store(check=True)
         counts: dict[str, Any] = store.counts()
         store.close()
-        findings.append(Finding("project", "good", f"{counts['chunks']} chunks, {counts['queries']} queries", "the database is sound"))
+        findings.append(
+            Finding(
+                "project", "good", f"{counts['chunks']} chunks, {counts['queries']} queries", "the database is sound"
+            )
+        )
     except EngineError as error:
         findings.append(Finding("project", "problem", error.what, f"{error.why} {error.to_do}"))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
-    findings.append(Finding("project", "good", f"{size:,.0f} MB on disk in {folder}", "all of it may be deleted to remove the project"))
+    findings.append(
+        Finding(
+            "project", "good", f"{size:,.0f} MB on disk in {folder}", "all of it may be deleted to remove the project"
+        )
+    )
     return findings

@@ -32,7 +32,11 @@ def load_encoder(context: StageContext, hardware: Hardware, adapter: Path | None
 
     settings = context.settings.encoder
     return Encoder.load(
-        resolve_model(settings.model), adapter=adapter, adapter_scale=scale, hardware=hardware, max_tokens=settings.max_tokens
+        resolve_model(settings.model),
+        adapter=adapter,
+        adapter_scale=scale,
+        hardware=hardware,
+        max_tokens=settings.max_tokens,
     )
 
 
@@ -49,7 +53,9 @@ def open_cache(view: View) -> EmbeddingCache:
     return EmbeddingCache(view.project.path / "cache")
 
 
-def chunk_vectors(context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], what: str = "chunks") -> NDArray[np.float32]:
+def chunk_vectors(
+    context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], what: str = "chunks"
+) -> NDArray[np.float32]:
     """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable, cancellable."""
     from engine.encoders import encode_cached
 
@@ -74,6 +80,7 @@ class Thinned:
         self._context, self._total, self._unit, self._last = context, total, unit, -1
 
     def __call__(self, done: int) -> None:
+        """Tell it when another hundredth is done."""
         share = 100 * done // max(1, self._total)
         if share != self._last:
             self._last = share

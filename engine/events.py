@@ -21,6 +21,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
+    """A run has taken the project and will walk `stages`."""
+
     name: ClassVar[str] = "run_started"
     run: str
     stages: list[str]
@@ -38,6 +40,8 @@ class RunFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStarted(Event):
+    """A stage begins, because of `reason`."""
+
     name: ClassVar[str] = "stage_started"
     stage: str
     fingerprint: str
@@ -46,6 +50,8 @@ class StageStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSkipped(Event):
+    """A stage has nothing to do."""
+
     name: ClassVar[str] = "stage_skipped"
     stage: str
     reason: str
@@ -53,6 +59,8 @@ class StageSkipped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageFinished(Event):
+    """A stage has put its result in place. `peak_memory_mb`: highest resident memory of its process, 10^6 bytes."""
+
     name: ClassVar[str] = "stage_finished"
     stage: str
     seconds: float
@@ -71,6 +79,8 @@ class StageFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Event):
+    """`done` of `total` `unit`s."""
+
     name: ClassVar[str] = "progress"
     stage: str
     done: int
@@ -91,6 +101,8 @@ class Choice(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):
+    """Something to look at that stops nothing."""
+
     name: ClassVar[str] = "warning"
     stage: str
     text: str
@@ -155,6 +167,7 @@ class EventLog:
         self._torn = False
 
     def __call__(self, event: Event) -> None:
+        """Append one event; a full disk loses the event, not the run."""
         if self._file is None:
             return
         line = (encode(event) + "\n").encode("utf-8", "backslashreplace")  # of a lone surrogate: JSON's own escape
@@ -164,6 +177,7 @@ class EventLog:
             self._torn = written < len(data) and (self._torn or written > 0)
 
     def close(self) -> None:
+        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -88,7 +88,9 @@ class Run:
     ) -> None:
         self.project = project
         now = time.time()
-        self.id = time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + f"-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
+        self.id = (
+            time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + f"-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
+        )
         self.folder = project.path / "runs" / self.id
         self._on_event, self._should_stop = on_event or (lambda _event: None), should_stop or (lambda: False)
         self._offset = 0
@@ -137,7 +139,8 @@ class Run:
 
     def _relay(self) -> None:
         """Hand on every event that the log has gained, whoever wrote it."""
-        for event, self._offset in events.read(self.folder / "events.jsonl", self._offset):
+        for event, offset in events.read(self.folder / "events.jsonl", self._offset):
+            self._offset = offset
             self._on_event(event)
 
     def _stopping(self) -> bool:
@@ -226,7 +229,9 @@ def run(
     """
     for stage in stages:
         if stage not in ROOMS:
-            raise UsageError(f"There is no stage '{stage}'.", "The stages are " + ", ".join(ORDER) + ".", "Name one of them.")
+            raise UsageError(
+                f"There is no stage '{stage}'.", "The stages are " + ", ".join(ORDER) + ".", "Name one of them."
+            )
     current = Run(project, on_event, should_stop)
     current.execute(stages, force)
     return current.id
@@ -281,5 +286,7 @@ def _crash(stage: str, code: int, folder: Path) -> EngineError:
         )
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return StageError(
-        f"The stage '{stage}' crashed ({name}).", f"Its output is in {log}.", "Run again: it resumes from the last checkpoint."
+        f"The stage '{stage}' crashed ({name}).",
+        f"Its output is in {log}.",
+        "Run again: it resumes from the last checkpoint.",
     )

@@ -36,7 +36,9 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
     if _is_file(path / "project.toml") or path.is_absolute() or os.sep in text or text.startswith("."):
         return path.absolute()
     if not text or any(char in text for char in '\\:*?"<>|\0'):
-        raise UsageError(f"'{text}' is not a project name.", "A name is also a folder's name.", "Use letters, digits, - and _.")
+        raise UsageError(
+            f"'{text}' is not a project name.", "A name is also a folder's name.", "Use letters, digits, - and _."
+        )
     return projects_root() / text
 
 
@@ -52,7 +54,9 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError as error:
         why = error.strerror or str(error)
-        raise UsageError(f"{path.parent} cannot be a project's folder.", f"{why}.", "Choose another folder or name.") from None
+        raise UsageError(
+            f"{path.parent} cannot be a project's folder.", f"{why}.", "Choose another folder or name."
+        ) from None
 
 
 def known_projects() -> list[Path]:
@@ -84,14 +88,20 @@ class ProjectFolder:
         settings_module.validate(chosen)
         text = settings_module.template(chosen)
         if _is_file(path / "project.toml"):
-            raise EngineError(f"{path} already holds a project.", "A project is created only once.", f"Use 'engine run {path}'.")
+            raise EngineError(
+                f"{path} already holds a project.", "A project is created only once.", f"Use 'engine run {path}'."
+            )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise EngineError(f"{path} is not empty.", "A project wants a folder of its own.", "Choose another folder or name.")
+            raise EngineError(
+                f"{path} is not empty.", "A project wants a folder of its own.", "Choose another folder or name."
+            )
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.chmod(0o700)
         except (OSError, ValueError) as error:
-            raise EngineError(f"{path} cannot be created.", str(error), "Choose a folder that you may write to.") from error
+            raise EngineError(
+                f"{path} cannot be created.", str(error), "Choose a folder that you may write to."
+            ) from error
         folder = cls(path)
         with _disk_errors(f"The project {path} could not be created."):
             try:
@@ -121,6 +131,7 @@ class ProjectFolder:
 
     @property
     def name(self) -> str:
+        """The folder's name."""
         return self.path.name
 
     def settings(self) -> Settings:
@@ -259,7 +270,9 @@ class ProjectFolder:
         folder = self.path / artifact.folder
         if not folder.is_dir():
             raise DamagedError(
-                f"{folder} is missing.", "The database names it, the disk does not hold it.", "Run 'engine run' to build it again."
+                f"{folder} is missing.",
+                "The database names it, the disk does not hold it.",
+                "Run 'engine run' to build it again.",
             )
         return folder
 
@@ -295,7 +308,6 @@ def _disk_errors(what: str) -> Iterator[None]:
     except OSError as error:
         kind = ResourceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else EngineError
         raise kind(what, f"{error}.", "Check the disk's free space and the folder's permissions.") from error
-
 
 
 def _sync_tree(folder: Path) -> None:

@@ -20,33 +20,57 @@ class Section(BaseModel):
 
 
 class CorpusSettings(Section):
-    paths: list[str] = Field(default=[], description="folders or files to read; relative ones are taken from the project folder")
+    """Which documents, and how they are cut."""
+
+    paths: list[str] = Field(
+        default=[], description="folders or files to read; relative ones are taken from the project folder"
+    )
     include: list[str] = Field(default=["**/*"], description="glob patterns of files to read")
     exclude: list[str] = Field(default=[], description="glob patterns of files to leave out")
-    chunk_tokens: int = Field(default=256, ge=16, le=8192, description="longest chunk, in tokens of the encoder's tokenizer")
-    overlap_sentences: int = Field(default=1, ge=0, le=5, description="sentences that a chunk repeats from the one before")
+    chunk_tokens: int = Field(
+        default=256, ge=16, le=8192, description="longest chunk, in tokens of the encoder's tokenizer"
+    )
+    overlap_sentences: int = Field(
+        default=1, ge=0, le=5, description="sentences that a chunk repeats from the one before"
+    )
     context: Literal["none", "headings", "title"] = Field(
         default="none", description="what is put before a chunk's text when it is indexed and embedded"
     )
     drift: float = Field(
-        default=0.1, ge=0, le=1, description="share of changed chunks up to which the adapter is kept; above it, it is trained anew"
+        default=0.1,
+        ge=0,
+        le=1,
+        description="share of changed chunks up to which the adapter is kept; above it, it is trained anew",
     )
 
 
 class LexicalSettings(Section):
-    language: str = Field(default="auto", description="language of stemming and stop words: auto, none, or a code such as en, de, fr")
+    """BM25."""
+
+    language: str = Field(
+        default="auto", description="language of stemming and stop words: auto, none, or a code such as en, de, fr"
+    )
 
 
 class EncoderSettings(Section):
-    model: str = Field(default=DEFAULT_MODEL, description="the bundled model's name, or a folder with a sentence-transformers model")
+    """The embedding model and where it runs."""
+
+    model: str = Field(
+        default=DEFAULT_MODEL, description="the bundled model's name, or a folder with a sentence-transformers model"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="where the model runs")
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(default="auto", description="precision of the model's weights")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="precision of the model's weights"
+    )
     max_tokens: int = Field(default=256, ge=16, le=32768, description="longer texts are cut here")
 
 
 class QuerySettings(Section):
+    """Training queries."""
+
     backend: Literal["extractive", "imported", "both"] = Field(
-        default="extractive", description="where training queries come from: built from the documents, imported, or both"
+        default="extractive",
+        description="where training queries come from: built from the documents, imported, or both",
     )
     kinds: list[Literal["question", "keyword", "title", "claim"]] = Field(
         default=["question", "keyword", "title", "claim"], description="kinds of extractive queries"
@@ -54,31 +78,48 @@ class QuerySettings(Section):
     per_chunk: int = Field(default=3, ge=1, le=20, description="extractive queries per chunk, at most")
     max_queries: int = Field(default=8000, ge=1, le=1_000_000, description="training queries in all, at most")
     consistency_top: int = Field(
-        default=20, ge=0, le=1000, description="a query is kept when its chunk is this high in BM25 or the base encoder; 0 keeps all"
+        default=20,
+        ge=0,
+        le=1000,
+        description="a query is kept when its chunk is this high in BM25 or the base encoder; 0 keeps all",
     )
 
 
 class RankingSettings(Section):
+    """BM25 rankings to learn from."""
+
     k: int = Field(default=1000, ge=3, le=100_000, description="depth of the BM25 rankings")
     m: int = Field(default=9, ge=2, le=64, description="intervals that a ranking is parted into (BMEmbed)")
-    strategy: Literal["fine-to-coarse", "uniform"] = Field(default="fine-to-coarse", description="how the intervals grow")
+    strategy: Literal["fine-to-coarse", "uniform"] = Field(
+        default="fine-to-coarse", description="how the intervals grow"
+    )
 
 
 class TrainingSettings(Section):
     """Values that are left out come from the preset."""
 
-    preset: Literal["quick", "standard", "paper"] = Field(default="standard", description="quick, standard, or paper (BMEmbed as published)")
+    preset: Literal["quick", "standard", "paper"] = Field(
+        default="standard", description="quick, standard, or paper (BMEmbed as published)"
+    )
     objective: Literal["mixed", "listnet", "infonce"] | None = Field(default=None, description="loss")
     steps: int | None = Field(default=None, ge=1, description="training steps, at most")
     queries_per_step: int | None = Field(default=None, ge=1, le=4096, description="queries per step")
     negatives_per_query: int | None = Field(default=None, ge=0, le=64, description="BM25 negatives added per query")
     learning_rate: float | None = Field(default=None, gt=0, le=0.1, description="peak learning rate of AdamW")
-    teacher_temperature: float | None = Field(default=None, gt=0, description="alpha: smaller makes BM25's distribution sharper")
-    target: Literal["fixed", "entropy"] | None = Field(default=None, description="fixed alpha, or alpha per query for a set entropy")
-    target_entropy: float | None = Field(default=None, gt=0, description="entropy of the target in nats, where target is entropy")
+    teacher_temperature: float | None = Field(
+        default=None, gt=0, description="alpha: smaller makes BM25's distribution sharper"
+    )
+    target: Literal["fixed", "entropy"] | None = Field(
+        default=None, description="fixed alpha, or alpha per query for a set entropy"
+    )
+    target_entropy: float | None = Field(
+        default=None, gt=0, description="entropy of the target in nats, where target is entropy"
+    )
     student_temperature: float | None = Field(default=None, gt=0, description="tau of the student's softmax")
     infonce_weight: float | None = Field(default=None, ge=0, le=1, description="share of InfoNCE in the mixed loss")
-    teacher_bm25_weight: float | None = Field(default=None, ge=0, le=1, description="share of BM25 in the mixed teacher")
+    teacher_bm25_weight: float | None = Field(
+        default=None, ge=0, le=1, description="share of BM25 in the mixed teacher"
+    )
     lora_rank: int | None = Field(default=None, ge=1, le=512, description="rank of the LoRA adapter")
     lora_alpha: float | None = Field(default=None, gt=0, description="scale of the LoRA adapter")
     lora_dropout: float | None = Field(default=None, ge=0, lt=1, description="dropout on the LoRA branch")
@@ -93,20 +134,38 @@ class TrainingSettings(Section):
 
 
 class EvaluationSettings(Section):
-    heldout_share: float = Field(default=0.15, gt=0, lt=0.9, description="share of the documents whose queries are never trained on")
+    """How candidates are compared."""
+
+    heldout_share: float = Field(
+        default=0.15, gt=0, lt=0.9, description="share of the documents whose queries are never trained on"
+    )
     max_heldout: int = Field(default=600, ge=20, description="held-out queries used, at most")
-    bootstrap_samples: int = Field(default=10_000, ge=100, le=1_000_000, description="samples of every confidence interval")
-    lambdas: list[Annotated[float, Field(ge=0, le=1)]] = Field(default=[0.25, 0.5, 0.75], description="merges of base and adapted that compete with both")
-    depth: int = Field(default=100, ge=10, le=10_000, description="ranking depth that the systems are compared and fused at")
-    veto: bool = Field(default=True, description="judged queries may forbid an adapter that is clearly worse than base on them")
+    bootstrap_samples: int = Field(
+        default=10_000, ge=100, le=1_000_000, description="samples of every confidence interval"
+    )
+    lambdas: list[Annotated[float, Field(ge=0, le=1)]] = Field(
+        default=[0.25, 0.5, 0.75], description="merges of base and adapted that compete with both"
+    )
+    depth: int = Field(
+        default=100, ge=10, le=10_000, description="ranking depth that the systems are compared and fused at"
+    )
+    veto: bool = Field(
+        default=True, description="judged queries may forbid an adapter that is clearly worse than base on them"
+    )
 
 
 class VectorSettings(Section):
+    """The vector index."""
+
     dtype: Literal["f16", "f32", "i8"] = Field(default="f16", description="storage type of the vectors")
-    expansion_search: int = Field(default=128, ge=16, le=4096, description="HNSW search width; larger finds more, slower")
+    expansion_search: int = Field(
+        default=128, ge=16, le=4096, description="HNSW search width; larger finds more, slower"
+    )
 
 
 class SearchSettings(Section):
+    """Defaults of a search."""
+
     mode: Literal["hybrid", "semantic", "bm25"] = Field(default="hybrid", description="ranker used when none is named")
     fusion: Literal["rrf", "weighted"] = Field(default="rrf", description="how hybrid search joins both rankings")
     rrf_u: int = Field(default=40, ge=1, description="constant of reciprocal rank fusion")
@@ -141,7 +200,9 @@ def load(path: Path) -> Settings:
     except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
         raise SettingsError(f"{path} is not valid TOML.", str(error), "Correct that line and run again.") from None
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read.", str(error), "Check that it is a file that you may read.") from None
+        raise SettingsError(
+            f"{path} cannot be read.", str(error), "Check that it is a file that you may read."
+        ) from None
     return validate(data, str(path))
 
 

@@ -48,14 +48,19 @@ def main(arguments: list[str]) -> int:
         return error.exit_code
 
 
-def _work(
-    project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event
-) -> None:
+def _work(project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event) -> None:
     started = time.monotonic()
     store = project.store()
     try:
         context = StageContext(
-            project, project.settings(), store, stage=stage, fingerprint=wanted, run=run, emit=log, should_stop=stopping.is_set
+            project,
+            project.settings(),
+            store,
+            stage=stage,
+            fingerprint=wanted,
+            run=run,
+            emit=log,
+            should_stop=stopping.is_set,
         )
         summary = stage_module(stage).run(context)
     finally:
@@ -117,7 +122,9 @@ def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again.",
         )
     if isinstance(caught, PermissionError):
-        return StageError(f"The stage '{stage}' may not write or read a file.", f"{caught}.", "Correct its permissions and run again.")
+        return StageError(
+            f"The stage '{stage}' may not write or read a file.", f"{caught}.", "Correct its permissions and run again."
+        )
     return StageError(
         f"The stage '{stage}' met a fault of its own ({type(caught).__name__}).", f"Its record is in {log}.",
         "Run again; if it stays, report it with that record.",

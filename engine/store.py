@@ -82,7 +82,9 @@ class Store:
     def create(cls, path: Path) -> Store:
         """Make an empty database. Raises EngineError where one exists."""
         if path.exists():
-            raise EngineError(f"{path} exists already.", "A project is created only once.", "Open it, or choose another folder.")
+            raise EngineError(
+                f"{path} exists already.", "A project is created only once.", "Open it, or choose another folder."
+            )
         with guarded(path):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # SQLite's other files get its mode
             try:
@@ -101,7 +103,9 @@ class Store:
     def open(cls, path: Path, *, check: bool = False) -> Store:
         """Open project.db; with `check`, verify every page first. Raises DamagedError; UsageError for a newer version's."""
         if not path.is_file():
-            raise DamagedError(f"{path} is missing.", "The project's database is gone.", "Run 'engine run' to build it again.")
+            raise DamagedError(
+                f"{path} is missing.", "The project's database is gone.", "Run 'engine run' to build it again."
+            )
         with guarded(path):
             connection = _connect(path)
             try:
@@ -112,6 +116,7 @@ class Store:
         return cls(connection, path)
 
     def close(self) -> None:
+        """Close the connection."""
         self._db.close()
 
     @contextmanager
@@ -158,7 +163,9 @@ class Store:
 
     def files(self) -> dict[tuple[str, str], FileRecord]:
         """Every known file by (source, path)."""
-        rows = self._rows("SELECT source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id FROM files")
+        rows = self._rows(
+            "SELECT source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id FROM files"
+        )
         return {(row[0], row[1]): FileRecord(*row) for row in rows}
 
     def touch_file(self, file_id: int, size: int, mtime_ns: int) -> None:
@@ -179,9 +186,14 @@ class Store:
 
     def forget_file(self, file_id: int) -> None:
         """Drop a file that is gone: its documents leave search at once."""
-        self._rows("UPDATE chunks SET live = 0 WHERE document_id IN (SELECT id FROM documents WHERE file_id = ?)", (file_id,))
+        self._rows(
+            "UPDATE chunks SET live = 0 WHERE document_id IN (SELECT id FROM documents WHERE file_id = ?)", (file_id,)
+        )
         self._rows("UPDATE documents SET live = 0 WHERE file_id = ?", (file_id,))
-        self._rows("DELETE FROM files WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents WHERE file_id = ?)", (file_id, file_id))
+        self._rows(
+            "DELETE FROM files WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents WHERE file_id = ?)",
+            (file_id, file_id),
+        )
         self._rows("UPDATE files SET state = 'gone' WHERE id = ?", (file_id,))
 
     def documents_of(self, file_id: int) -> dict[str, tuple[int, str]]:
@@ -218,7 +230,9 @@ class Store:
         Chunks that no longer exist stay readable (not live) until `purge_dead`, since the former index still names them.
         """
         known: dict[str, list[int]] = {}
-        former = self._rows("SELECT id, content_hash FROM chunks WHERE document_id = ? ORDER BY live DESC, id", (document_id,))
+        former = self._rows(
+            "SELECT id, content_hash FROM chunks WHERE document_id = ? ORDER BY live DESC, id", (document_id,)
+        )
         for row_id, content_hash in former:
             known.setdefault(content_hash, []).append(row_id)
         self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
@@ -252,8 +266,9 @@ class Store:
 
     def documents(self, *, with_text: bool = False) -> list[Document]:
         """Live documents, in order of path; their text is left empty unless asked for."""
+        text = "text" if with_text else "''"
         rows = self._rows(
-            f"""SELECT path, source, format, title, {"text" if with_text else "''"}, content_hash, size, modified, external_id, id FROM documents
+            f"""SELECT path, source, format, title, {text}, content_hash, size, modified, external_id, id FROM documents
             WHERE live ORDER BY path, id"""
         )
         return [Document(*row) for row in rows]
@@ -333,7 +348,8 @@ class Store:
             self._db.execute("DELETE FROM adaptation_chunks")
             self._db.execute("INSERT OR IGNORE INTO adaptation_chunks SELECT content_hash FROM chunks WHERE live")
             self._db.executemany(
-                "INSERT INTO queries (text, kind, chunk_id, document_id, evidence, split) VALUES (?, ?, ?, ?, ?, ?)", rows
+                "INSERT INTO queries (text, kind, chunk_id, document_id, evidence, split) VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
             )
             self._put_artifact(artifact)
 
@@ -364,7 +380,9 @@ class Store:
         """All judged queries, in order of id."""
         rows = self._rows("SELECT key, text, evidence, grades, path, id FROM judged_queries ORDER BY id")
         return [
-            JudgedQuery(row[0], row[1], tuple(self._json(row[2])), tuple((d, g) for d, g in self._json(row[3])), row[4], row[5])
+            JudgedQuery(
+                row[0], row[1], tuple(self._json(row[2])), tuple((d, g) for d, g in self._json(row[3])), row[4], row[5]
+            )
             for row in rows
         ]
 
@@ -450,7 +468,9 @@ def _check(connection: sqlite3.Connection, path: Path, every_page: bool) -> None
 
 def _damaged(path: Path, detail: str) -> DamagedError:
     return DamagedError(
-        f"{path} is damaged.", f"SQLite says: {detail}.", "Run 'engine run': it restores the last good copy and builds the rest anew."
+        f"{path} is damaged.",
+        f"SQLite says: {detail}.",
+        "Run 'engine run': it restores the last good copy and builds the rest anew.",
     )
 
 
@@ -469,16 +489,22 @@ def guarded(path: Path) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise ResourceError(
-            "The project's database could not be written.", f"{error}.", "Check the disk's space and the folder's permissions."
+            "The project's database could not be written.",
+            f"{error}.",
+            "Check the disk's space and the folder's permissions.",
         ) from error
     except sqlite3.DatabaseError as error:
         text = str(error)
         if "disk is full" in text or "disk I/O" in text:
             raise ResourceError(
-                "The project's database could not be written.", f"SQLite says: {text}.", "Free some disk space and run again."
+                "The project's database could not be written.",
+                f"SQLite says: {text}.",
+                "Free some disk space and run again.",
             ) from error
         if "locked" in text:
-            raise EngineError("The project's database is busy.", text, "Try again when the other program is done.") from error
+            raise EngineError(
+                "The project's database is busy.", text, "Try again when the other program is done."
+            ) from error
         if "readonly" in text or "unable to open" in text:
             raise EngineError(f"{path} cannot be opened.", text, "Check the folder's permissions.") from error
         raise _damaged(path, text) from error

@@ -162,7 +162,11 @@ def test_template_shows_every_key_and_loads_as_the_defaults(tmp_path: Path) -> N
 
 
 def test_template_lines_hold_the_defaults_when_their_comment_sign_is_removed(tmp_path: Path) -> None:
-    lines = [line for line in template({}).splitlines() if "from the preset" not in line and not line.startswith("# Settings")]
+    lines = [
+        line
+        for line in template({}).splitlines()
+        if "from the preset" not in line and not line.startswith("# Settings")
+    ]
     bare = "\n".join(line.removeprefix("# ") for line in lines)
     assert tomllib.loads(bare)["corpus"]["chunk_tokens"] == 256
     assert load(write(tmp_path, bare)) == Settings()

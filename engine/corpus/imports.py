@@ -23,10 +23,10 @@ def import_judgments(project: ProjectFolder, path: Path, split: str = "test") ->
     """
     judged = read_beir_judgments(path, split) if path.is_dir() else read_evidence_questions(path)
     if not judged:
-        raise DatasetError(f"{path} holds no judgments.", "No query in it has an answer.", "Give each query evidence or a document id.")
-    lines = [
-        {"key": q.key, "text": q.text, "evidence": q.evidence, "grades": q.grades, "path": q.path} for q in judged
-    ]
+        raise DatasetError(
+            f"{path} holds no judgments.", "No query in it has an answer.", "Give each query evidence or a document id."
+        )
+    lines = [{"key": q.key, "text": q.text, "evidence": q.evidence, "grades": q.grades, "path": q.path} for q in judged]
     _keep(project, "judgments", lines)
     store = project.store()
     try:
@@ -43,7 +43,9 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
     """
     queries = read_queries_jsonl(path)
     if not queries:
-        raise DatasetError(f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' a line.")
+        raise DatasetError(
+            f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' a line."
+        )
     _keep(project, "queries", [{"query": q.text, "evidence": q.evidence, "document": q.document} for q in queries])
     return len(queries)
 
@@ -51,7 +53,9 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
 def read_judgments(path: Path) -> list[JudgedQuery]:
     """Judged queries of a file that `import_judgments` wrote."""
     return [
-        JudgedQuery(row["key"], row["text"], tuple(row["evidence"]), tuple((d, g) for d, g in row["grades"]), row["path"])
+        JudgedQuery(
+            row["key"], row["text"], tuple(row["evidence"]), tuple((d, g) for d, g in row["grades"]), row["path"]
+        )
         for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())
     ]
 

@@ -50,18 +50,24 @@ def run(context: StageContext) -> dict[str, Any]:
 
     sources = context.project.sources(context.settings)
     if not sources:
-        raise UsageError("The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it.")
+        raise UsageError(
+            "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it."
+        )
     found = scan(sources, context.settings.corpus.include, context.settings.corpus.exclude)
     _refuse_empty(found.files, found.skipped, sources)
     files = [replace(file, source=_movable(file.source, context.project.path)) for file in found.files]
     model = resolve_model(context.settings.encoder.model)
     chunking = fingerprint(
-        version=VERSION, model=model.fingerprint, **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})
+        version=VERSION,
+        model=model.fingerprint,
+        **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
     )
     tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(files, found.skipped)
     if not context.store.counts()["chunks"]:
         raise NoDocumentsError(
-            "None of the files could be read.", _reasons(found.skipped), "Look at 'engine status', and name other files."
+            "None of the files could be read.",
+            _reasons(found.skipped),
+            "Look at 'engine status', and name other files.",
         )
     judged = _import_judgments(context, files)
     artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, {"chunks": context.store.corpus_fingerprint()})
@@ -105,7 +111,10 @@ class Ingest:
         corpus = context.settings.corpus
         self._context, self._store, self._chunking = context, context.store, chunking
         self._chunker = Chunker(
-            tokenizer, chunk_tokens=corpus.chunk_tokens, overlap_sentences=corpus.overlap_sentences, context=corpus.context
+            tokenizer,
+            chunk_tokens=corpus.chunk_tokens,
+            overlap_sentences=corpus.overlap_sentences,
+            context=corpus.context,
         )
         self._tally = Tally()
         self._known: dict[tuple[str, str], FileRecord] = {}
@@ -143,7 +152,11 @@ class Ingest:
         record = self._known.get((file.source, file.path))
         try:
             content_hash = _hash_file(file.absolute)
-            if record and record.state == "read" and (record.content_hash, record.chunking) == (content_hash, self._chunking):
+            if (
+                record
+                and record.state == "read"
+                and (record.content_hash, record.chunking) == (content_hash, self._chunking)
+            ):
                 self._store.touch_file(record.id, file.size, file.mtime_ns)
                 return
             documents = reader_for(file.format).read(file.absolute)
@@ -152,7 +165,9 @@ class Ingest:
             reason = error.why or error.what if isinstance(error, UnreadableFileError) else str(error.strerror or error)
             self._note_unreadable(file, reason)
 
-    def _keep(self, file: ScannedFile, content_hash: str, documents: Iterator[ReadDocument], record: FileRecord | None) -> None:
+    def _keep(
+        self, file: ScannedFile, content_hash: str, documents: Iterator[ReadDocument], record: FileRecord | None
+    ) -> None:
         file_id = self._store.put_file(_record(file, content_hash, "read", "", self._chunking))
         former = self._store.documents_of(file_id)
         same_chunking = record is not None and record.chunking == self._chunking
@@ -190,7 +205,9 @@ class Ingest:
 
 
 def _record(file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str) -> FileRecord:
-    return FileRecord(file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking)
+    return FileRecord(
+        file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking
+    )
 
 
 def _document(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:

@@ -37,7 +37,7 @@ class Line:
 
 def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     """Horizontal bars from 0 with interval whiskers, values in percent."""
-    left, right, row = 170, 130, 24
+    left, right, row = 150, 160, 24
     height = row * len(bars) + 8
     ticks = _ticks(0, max((bar.high for bar in bars), default=1))
     scale = (WIDTH - left - right) / ticks[-1]

@@ -105,7 +105,9 @@ class Evaluation:
             sets.append(QuerySet("judged queries", "judged", relevant_chunks(judged, self._chunks, documents)))
         present = {chunk.id for chunk in self._chunks}
         heldout = [query for query in context.store.queries() if query.split == "heldout" and query.chunk_id in present]
-        kept = cap_queries([query.text for query in heldout], context.settings.evaluation.max_heldout, context.settings.training.seed)
+        kept = cap_queries(
+            [query.text for query in heldout], context.settings.evaluation.max_heldout, context.settings.training.seed
+        )
         if kept:
             sets.append(QuerySet("held-out queries", "synthetic", from_queries(heldout[row] for row in kept)))
         return sets
@@ -138,7 +140,9 @@ class Evaluation:
         vectors = chunk_vectors(self._context, encoder, self._chunks, f"chunks ({name})")
         for one in self.sets:
             depth = self._context.settings.evaluation.depth
-            one.rankings[name], one.scores[name] = rank_by_cosine(encoder.encode_queries(one.texts), vectors, self._ids, depth)
+            one.rankings[name], one.scores[name] = rank_by_cosine(
+                encoder.encode_queries(one.texts), vectors, self._ids, depth
+            )
 
     def alias(self, name: str, system: str) -> None:
         """Let `name` stand for a system that has been ranked already."""
@@ -156,8 +160,12 @@ class Evaluation:
             selection = Selection("base", 0.0, f"The base encoder is served, because {reason}.", 0, ())
         else:
             judged = self._set("judged") if settings.veto else None
-            veto = self._ndcg(judged, ("base", "adapted")) if judged and any(j.usable for j in judged.judgments) else None
-            selection = choose_served(self._candidates(heldout), veto, settings.bootstrap_samples, self._context.settings.training.seed)
+            veto = (
+                self._ndcg(judged, ("base", "adapted")) if judged and any(j.usable for j in judged.judgments) else None
+            )
+            selection = choose_served(
+                self._candidates(heldout), veto, settings.bootstrap_samples, self._context.settings.training.seed
+            )
         self._context.choose("served", selection.served, selection.reason)
         return selection
 
@@ -215,7 +223,11 @@ class Evaluation:
         with context.project.building("reports", context.fingerprint) as building:
             write_report(building.folder, self._report(selection, comparisons))
         adapter = self._artifact.info.get("adapter")
-        served = {"name": selection.served, "scale": selection.strength, "adapter": adapter if selection.strength else None}
+        served = {
+            "name": selection.served,
+            "scale": selection.strength,
+            "adapter": adapter if selection.strength else None,
+        }
         tables = {one.kind: comparison.as_dict() for one, comparison in comparisons}
         info = {"served": served, "adapter": served["adapter"], "reason": selection.reason, "tables": tables}
         context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
@@ -224,7 +236,9 @@ class Evaluation:
     def _compare(self, one: QuerySet) -> Comparison:
         from engine.evaluation.comparison import compare
 
-        order = [name for name in ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted") if name in one.rankings]
+        order = [
+            name for name in ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted") if name in one.rankings
+        ]
         settings = self._context.settings
         return compare(
             {name: one.rankings[name] for name in order}, one.judgments, self._document_of,

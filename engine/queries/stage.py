@@ -57,12 +57,20 @@ def run(context: StageContext) -> dict[str, Any]:
     kept, rejected = _filter(context, candidates, chunks)
     queries = _split(context, kept)
     corpus = context.store.corpus_fingerprint()
-    artifact = Artifact(ARTIFACT, context.fingerprint, "", time.time(), {"corpus": corpus, "made": made, "rejected": rejected})
+    artifact = Artifact(
+        ARTIFACT, context.fingerprint, "", time.time(), {"corpus": corpus, "made": made, "rejected": rejected}
+    )
     context.store.replace_queries(queries, artifact)
     heldout = sum(query.split == "heldout" for query in queries)
     if not queries:
         context.warn("No training query could be made: the documents hold too little text.")
-    return {"made": made, "kept": len(queries), "rejected": rejected, "heldout": heldout, "kinds": dict(Counter(q.kind for q in queries))}
+    return {
+        "made": made,
+        "kept": len(queries),
+        "rejected": rejected,
+        "heldout": heldout,
+        "kinds": dict(Counter(q.kind for q in queries)),
+    }
 
 
 def _candidates(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Query], int]:
@@ -93,7 +101,9 @@ def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
 
     settings = context.settings.queries
     language = str(context.need("lexical", "index").info["language"])
-    context.choose("backend", "extractive", "queries are built from the documents' own sentences; no language model is used")
+    context.choose(
+        "backend", "extractive", "queries are built from the documents' own sentences; no language model is used"
+    )
     titles = {document.id: document.title for document in context.store.documents()}
     return generate(
         chunks, titles, language=language, kinds=settings.kinds, per_chunk=settings.per_chunk,
@@ -101,7 +111,9 @@ def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
     )  # fmt: skip
 
 
-def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> tuple[list[Query], dict[str, int]]:
+def _filter(
+    context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]
+) -> tuple[list[Query], dict[str, int]]:
     """Without repeats, and without queries whose own chunk neither BM25 nor the base encoder finds."""
     from engine.queries.consistency import consistency_filter
     from engine.queries.dedupe import deduplicate
@@ -112,7 +124,10 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     top = context.settings.queries.consistency_top
     if not top or not unique:
         return unique, dict(rejected)
-    rankers = [lambda queries: _bm25_ranks(context, queries, top), lambda queries: _base_ranks(context, queries, chunks, top)]
+    rankers = [
+        lambda queries: _bm25_ranks(context, queries, top),
+        lambda queries: _base_ranks(context, queries, chunks, top),
+    ]
     filtered = consistency_filter(unique, rankers, top=top)
     if filtered.rejected:
         rejected[f"source chunk beyond the top {top}"] = len(filtered.rejected)
@@ -139,7 +154,9 @@ def _bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> ND
     return ranks
 
 
-def _base_ranks(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int) -> NDArray[np.int64]:
+def _base_ranks(
+    context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int
+) -> NDArray[np.int64]:
     """As `_bm25_ranks`, by cosine of the base encoder."""
     import numpy as np
 

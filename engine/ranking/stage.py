@@ -29,7 +29,9 @@ def run(context: StageContext) -> dict[str, Any]:
     if k < context.settings.ranking.k:
         context.choose("k", k, f"the corpus has only {index.count} chunks")
     lists = []
-    for found in index.search_many([query.text for query in queries], k, bonus=False):  # the bonus would drown BM25's order
+    for found in index.search_many(
+        [query.text for query in queries], k, bonus=False
+    ):  # the bonus would drown BM25's order
         lists.append(found)
         if len(lists) % STEP == 0:
             context.check_stop()

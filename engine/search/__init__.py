@@ -4,7 +4,7 @@ In: a project whose `index` stage (for BM25) or `embed` stage (for semantic) has
 """
 
 from engine.search.filters import SearchFilter
-from engine.search.hits import Hit, Found
+from engine.search.hits import Found, Hit
 from engine.search.searcher import Searcher
 
 __all__ = ["Found", "Hit", "SearchFilter", "Searcher"]

@@ -26,6 +26,7 @@ class SearchFilter:
 
     @property
     def empty(self) -> bool:
+        """Whether everything passes."""
         return not self.paths and not self.formats and self.after is None and self.before is None
 
     def allowed(self, documents: Iterable[Document]) -> set[int]:
@@ -35,7 +36,9 @@ class SearchFilter:
         try:
             spec = GitIgnoreSpec.from_lines(self.paths)
         except (ValueError, re.error) as error:
-            raise UsageError("A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'.") from None
+            raise UsageError(
+                "A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'."
+            ) from None
         formats = {text.lower().lstrip(".") for text in self.formats}
         return {
             document.id
@@ -55,4 +58,6 @@ def parse_date(text: str, *, end_of_day: bool = False) -> float:
             day += timedelta(days=1)
         return (day if day.tzinfo else day.astimezone()).astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError):
-        raise UsageError(f"'{text}' is not a date.", "Dates are written as YYYY-MM-DD.", "Write for example 2031-04-30.") from None
+        raise UsageError(
+            f"'{text}' is not a date.", "Dates are written as YYYY-MM-DD.", "Write for example 2031-04-30."
+        ) from None

@@ -40,6 +40,7 @@ class Searcher:
         self._encoder: tuple[tuple[object, ...], Encoder] | None = None
 
     def close(self) -> None:
+        """Let go of the database."""
         self._store.close()
 
     def search(
@@ -60,9 +61,13 @@ class Searcher:
         settings = self.project.settings()
         mode, top = mode or settings.search.mode, settings.search.top if top is None else top
         if mode not in MODES:
-            raise UsageError(f"There is no search mode '{mode}'.", "The modes are " + ", ".join(MODES) + ".", "Name one of them.")
+            raise UsageError(
+                f"There is no search mode '{mode}'.", "The modes are " + ", ".join(MODES) + ".", "Name one of them."
+            )
         if top < 1:
-            raise UsageError(f"{top} hits cannot be shown.", "The number of hits is at least 1.", "Ask for one or more.")
+            raise UsageError(
+                f"{top} hits cannot be shown.", "The number of hits is at least 1.", "Ask for one or more."
+            )
         allowed = self._allowed(where)
         depth = max(LEAST_DEPTH, 5 * top)
         rankings, notes = self._rankings(query, mode, depth, allowed)
@@ -97,7 +102,9 @@ class Searcher:
         """Load what a mode needs, so that the first search is quick."""
         self.search("warm up", mode=mode, top=1)
 
-    def _rankings(self, query: str, mode: Mode, depth: int, allowed: set[int] | None) -> tuple[dict[str, Ranking], list[str]]:
+    def _rankings(
+        self, query: str, mode: Mode, depth: int, allowed: set[int] | None
+    ) -> tuple[dict[str, Ranking], list[str]]:
         """The rankings that a mode asks for; a hybrid one may do without one of them."""
         if mode == "bm25":
             return {"bm25": self._bm25(query, depth, allowed)}, []
@@ -209,7 +216,9 @@ class Searcher:
         if where is None or where.empty:
             return None
         documents = where.allowed(self._store.documents())
-        return {chunk_id for chunk_id, document_id in self._store.chunk_owners(superseded=True) if document_id in documents}
+        return {
+            chunk_id for chunk_id, document_id in self._store.chunk_owners(superseded=True) if document_id in documents
+        }
 
     def _fuse(self, rankings: dict[str, Ranking]) -> list[tuple[int, float]]:
         """(chunk id, score), best first: fused when there are two rankings, as it is when there is one."""

@@ -18,7 +18,14 @@ from engine.project import ProjectFolder
 from engine.search.filters import SearchFilter, parse_date
 from engine.search.searcher import MODES, Searcher
 
-PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, ENGINE = -32700, -32600, -32601, -32602, -32603, -32000
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, ENGINE = (
+    -32700,
+    -32600,
+    -32601,
+    -32602,
+    -32603,
+    -32000,
+)
 Task = Callable[[Searcher], Any]
 
 
@@ -48,6 +55,7 @@ class Worker:
         return self._searcher
 
     def put(self, task: Callable[[Callable[[], Searcher]], None]) -> None:
+        """Queue a task."""
         self._tasks.put(task)
 
     def finish(self) -> None:
@@ -160,7 +168,9 @@ def _search(
     if not isinstance(query, str) or not (top is None or (type(top) is int and top > 0)):
         raise TypeError("query must be a string and top a whole number above 0")
     _check_mode(mode)
-    where = SearchFilter(_texts("paths", paths), _texts("formats", formats), _date("after", after), _date("before", before))
+    where = SearchFilter(
+        _texts("paths", paths), _texts("formats", formats), _date("after", after), _date("before", before)
+    )
     return lambda searcher: searcher.search(query, mode=mode, top=top, where=where).as_dict()
 
 

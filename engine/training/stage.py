@@ -34,7 +34,9 @@ def inputs(view: View) -> dict[str, Any]:
     rankings, queries = view.need("rankings", "rank"), view.need("queries", "generate")
     if rankings.info["queries"] != queries.fingerprint:
         raise NotBuiltError(
-            "The rankings belong to former queries.", "'generate' has run since.", "Run 'engine rank' first, or 'engine run' for all."
+            "The rankings belong to former queries.",
+            "'generate' has run since.",
+            "Run 'engine rank' first, or 'engine run' for all.",
         )
     return {
         "rankings": rankings.fingerprint,
@@ -56,7 +58,9 @@ def run(context: StageContext) -> dict[str, Any]:
     queries, chunks = context.store.queries(), context.store.chunks()
     train_queries = [query for query in queries if query.split == "train"]
     if len(train_queries) < LEAST_QUERIES:
-        reason = f"{len(train_queries)} training queries are too few to learn from (at least {LEAST_QUERIES} are needed)"
+        reason = (
+            f"{len(train_queries)} training queries are too few to learn from (at least {LEAST_QUERIES} are needed)"
+        )
         context.warn(f"No adapter was trained: {reason}. Search uses the base encoder.")
         return _finish(context, "", {"adapter": None, "reason": reason, "history": {}})
     from engine.embedding import told_hardware
@@ -71,7 +75,13 @@ def run(context: StageContext) -> dict[str, Any]:
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
     model = resolve_model(context.settings.encoder.model)
     result = train(
-        model, data, config, told_hardware(context, "train"), checkpoints, emit=context.emit, should_stop=context.should_stop
+        model,
+        data,
+        config,
+        told_hardware(context, "train"),
+        checkpoints,
+        emit=context.emit,
+        should_stop=context.should_stop,
     )
     with context.project.building("adapters", context.fingerprint) as building:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
@@ -98,7 +108,11 @@ def _drop_checkpoints(root: Path) -> None:
 
 
 def _data(
-    context: StageContext, config: TrainingConfig, queries: Sequence[Query], chunks: Sequence[Chunk], ranked: RankedLists
+    context: StageContext,
+    config: TrainingConfig,
+    queries: Sequence[Query],
+    chunks: Sequence[Chunk],
+    ranked: RankedLists,
 ) -> TrainingData:
     import numpy as np
 

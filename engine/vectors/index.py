@@ -29,7 +29,13 @@ class VectorIndex:
 
     @classmethod
     def build(
-        cls, folder: Path, ids: NDArray[np.int64], vectors: NDArray[np.float32], *, dtype: str = "f16", expansion: int = 128
+        cls,
+        folder: Path,
+        ids: NDArray[np.int64],
+        vectors: NDArray[np.float32],
+        *,
+        dtype: str = "f16",
+        expansion: int = 128,
     ) -> VectorIndex:
         """Write an index of `vectors` (float32, (n, d), unit norm) under keys `ids` (n,) into `folder`.
 
@@ -68,7 +74,9 @@ class VectorIndex:
         try:
             index.save(str(path))
         except RuntimeError as error:
-            raise ResourceError("The vector index could not be written.", f"{error}.", "Free some disk space and run again.") from error
+            raise ResourceError(
+                "The vector index could not be written.", f"{error}.", "Free some disk space and run again."
+            ) from error
         path.chmod(0o600)
         manifest = {
             "version": FORMAT_VERSION,
@@ -97,6 +105,7 @@ class VectorIndex:
 
     @property
     def count(self) -> int:
+        """Number of vectors."""
         return int(self.manifest["count"])
 
     def keys(self) -> NDArray[np.int64]:
@@ -133,7 +142,6 @@ class VectorIndex:
 
     def _check_query(self, vector: NDArray[np.float32]) -> None:
         """Raises EngineError for a vector that is not finite, or of another width than the index."""
-        import numpy as np
 
         if vector.shape != (self.manifest["dimension"],):
             raise EngineError(
@@ -154,7 +162,9 @@ def _add(index: Any, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> No
     import numpy as np
 
     if vectors.ndim != 2 or len(ids) != len(vectors) or vectors.shape[1] != index.ndim:
-        raise ValueError(f"{len(ids)} ids do not fit vectors of shape {vectors.shape} in an index of width {index.ndim}")
+        raise ValueError(
+            f"{len(ids)} ids do not fit vectors of shape {vectors.shape} in an index of width {index.ndim}"
+        )
     if len(np.unique(ids)) != len(ids) or (len(ids) and ids.min() < 0):
         raise ValueError("ids must be unique and not negative")
     if len(ids) == 0:
@@ -168,7 +178,9 @@ def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
 
     if not np.isfinite(vectors).all():
         raise EngineError(
-            "The encoder made vectors that are not finite.", "The model's weights may be damaged.", "Check the model, or use another."
+            "The encoder made vectors that are not finite.",
+            "The model's weights may be damaged.",
+            "Check the model, or use another.",
         )
 
 
@@ -193,7 +205,11 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise _damaged(folder, f"its format is version {version}")
     if found != expected:
         raise _damaged(folder, "its checksum does not match")
-    if not known or not all(type(number) is int and 0 <= number < 2**31 for number in numbers) or manifest["dimension"] < 1:
+    if (
+        not known
+        or not all(type(number) is int and 0 <= number < 2**31 for number in numbers)
+        or manifest["dimension"] < 1
+    ):
         raise _damaged(folder, "its manifest holds impossible values")
     return cast(dict[str, Any], manifest)
 
@@ -205,5 +221,7 @@ def _sha256(path: Path) -> str:
 
 def _damaged(folder: Path, why: str) -> DamagedError:
     return DamagedError(
-        f"The vector index in {folder} is damaged.", f"{why}.", "Run 'engine embed --force' to build it again; BM25 search goes on meanwhile."
+        f"The vector index in {folder} is damaged.",
+        f"{why}.",
+        "Run 'engine embed --force' to build it again; BM25 search goes on meanwhile.",
     )

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.records import Chunk
 
 VERSION = 1
 ARTIFACT = "vectors"
@@ -47,7 +46,9 @@ def run(context: StageContext) -> dict[str, Any]:
     encoder = load_encoder(context, told_hardware(context, "encode"), adapter, scale)
     chunks = context.store.chunks()
     if not chunks:
-        raise TooLittleTextError("There is nothing to embed.", "No document holds any text.", "Add documents and run again.")
+        raise TooLittleTextError(
+            "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
+        )
     vectors = chunk_vectors(context, encoder, chunks)
     ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
     with context.project.building("vectors", context.fingerprint) as building:
@@ -59,10 +60,18 @@ def run(context: StageContext) -> dict[str, Any]:
     }  # fmt: skip
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     _tidy(context, encoder.fingerprint)
-    return {"chunks": len(chunks), "added": added, "dimension": encoder.dimension, "encoder": "adapted" if adapter else "base", "scale": scale}
+    return {
+        "chunks": len(chunks),
+        "added": added,
+        "dimension": encoder.dimension,
+        "encoder": "adapted" if adapter else "base",
+        "scale": scale,
+    }
 
 
-def _write(context: StageContext, folder: Path, ids: NDArray[np.int64], vectors: NDArray[np.float32], encoder: str) -> int:
+def _write(
+    context: StageContext, folder: Path, ids: NDArray[np.int64], vectors: NDArray[np.float32], encoder: str
+) -> int:
     """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
     import numpy as np
 

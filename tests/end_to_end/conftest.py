@@ -23,7 +23,12 @@ def make_project(tiny_model: Path) -> Callable[[Path], Path]:
         from engine.project import ProjectFolder
 
         chosen = {name: {**SETTINGS.get(name, {}), **sections.get(name, {})} for name in {*SETTINGS, *sections}}
-        chosen["encoder"] = {"model": str(tiny_model), "device": "cpu", "dtype": "float32", **sections.get("encoder", {})}
+        chosen["encoder"] = {
+            "model": str(tiny_model),
+            "device": "cpu",
+            "dtype": "float32",
+            **sections.get("encoder", {}),
+        }
         ProjectFolder.create(path, chosen)
         return path
 

@@ -1,0 +1,480 @@
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import DamagedError, EngineError, InputError, ResourceError, UsageError
+from engine.records import Chunk, Document, JudgedQuery, Query
+from engine.store import SCHEMA_VERSION, Artifact, FileRecord, Store
+
+ARTIFACT = Artifact("queries", "f" * 16, "", 1.0, {"n": 1})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store.create(tmp_path / "project.db")
+    yield made
+    made.close()
+
+
+def put_file(store: Store, path: str = "a.md") -> int:
+    return store.put_file(FileRecord("/docs", path, "md", 10, 5, "hash", "read", "", "chunking"))
+
+
+def document(path: str = "a.md", text: str = "one two", **changes: object) -> Document:
+    return replace(Document(path, "/docs", "md", "Title", text, "dhash", len(text), 7.5), **changes)  # type: ignore[arg-type]
+
+
+def chunk(ordinal: int, text: str, context: str = "") -> Chunk:
+    embedded = context + text
+    digest = hashlib.sha256(embedded.encode("utf-8", "replace")).hexdigest()
+    return Chunk(0, ordinal, ordinal * 10, ordinal * 10 + len(text), text, ("A", "é"), 3, embedded, digest)
+
+
+def put_document(store: Store, texts: list[str], path: str = "a.md") -> int:
+    document_id = store.put_document(put_file(store, path), document(path))
+    store.replace_chunks(document_id, [chunk(n, text) for n, text in enumerate(texts)])
+    return document_id
+
+
+def live(store: Store) -> dict[str, int]:
+    return {found.text: found.id for found in store.chunks()}
+
+
+def test_records_come_back_as_they_were(store: Store) -> None:
+    file_id = put_file(store)
+    row = store.put_document(file_id, document(text="né 文", external_id="7"))
+    store.replace_chunks(row, [chunk(0, "né"), chunk(1, "文", "Heading\n")])
+    assert store.document(row) == document(text="né 文", external_id="7", id=row)
+    assert store.document_card(row) == replace(document(text="né 文", external_id="7", id=row), text="")
+    assert store.documents() == [store.document_card(row)]
+    assert store.documents(with_text=True) == [store.document(row)]
+    first, second = store.chunks()
+    assert first == replace(chunk(0, "né"), document_id=row, id=first.id)
+    assert second == replace(chunk(1, "文", "Heading\n"), document_id=row, id=second.id)
+    assert store.files()["/docs", "a.md"].id == file_id
+    assert store.documents_of(file_id) == {"a.md": (row, "dhash")}
+    assert store.counts() == {"files": 1, "skipped": 0, "documents": 1, "chunks": 2, "queries": 0, "judged_queries": 0}
+    assert store.document(99) is None
+    with pytest.raises(DamagedError, match=r"project\.db is damaged"):
+        store.document_card(99)
+
+
+def test_put_file_keeps_the_id(store: Store) -> None:
+    first = put_file(store)
+    put_file(store, "b.md")
+    assert put_file(store) == first
+    store.touch_file(first, 99, 100)
+    assert (store.files()["/docs", "a.md"].size, store.files()["/docs", "a.md"].mtime_ns) == (99, 100)
+
+
+def test_equal_chunks_keep_their_ids(store: Store) -> None:
+    row = put_document(store, ["one", "two", "three"])
+    before = live(store)
+    assert store.replace_chunks(row, [chunk(0, "zero"), chunk(1, "three"), chunk(2, "one")]) == 1
+    after = live(store)
+    assert {text: after[text] for text in ("one", "three")} == {text: before[text] for text in ("one", "three")}
+    assert after["zero"] not in before.values()
+    assert [found.ordinal for found in sorted(store.chunks(), key=lambda c: c.ordinal)] == [0, 1, 2]
+    assert store.chunk_hashes() == [(found.id, found.content_hash) for found in store.chunks()]
+
+
+def test_the_same_text_twice_has_two_ids_and_keeps_both(store: Store) -> None:
+    row = put_document(store, ["same", "same"])
+    before = [found.id for found in store.chunks()]
+    assert len(set(before)) == 2
+    assert store.replace_chunks(row, [chunk(0, "same"), chunk(1, "same"), chunk(2, "same")]) == 1
+    assert {found.id for found in store.chunks()} > set(before)
+    store.replace_chunks(row, [chunk(0, "same")])
+    assert store.replace_chunks(row, [chunk(0, "same")]) == 0
+    assert [found.id for found in store.chunks()] == before[:1]
+
+
+def test_superseded_chunks_stay_readable_until_purged(store: Store) -> None:
+    row = put_document(store, ["one", "two"])
+    old = live(store)
+    store.replace_chunks(row, [chunk(0, "one")])
+    assert set(live(store)) == {"one"}
+    assert store.chunks_by_id(old.values())[old["two"]].text == "two"
+    assert store.chunk_owners() == [(old["one"], row)]
+    assert sorted(store.chunk_owners(superseded=True)) == sorted((key, row) for key in old.values())
+    assert store.purge_dead() == 1
+    assert set(store.chunks_by_id(old.values())) == {old["one"]}
+
+
+def test_a_superseded_chunk_that_comes_back_has_its_old_id(store: Store) -> None:
+    row = put_document(store, ["one", "two"])
+    old = live(store)
+    store.replace_chunks(row, [chunk(0, "one")])
+    assert store.replace_chunks(row, [chunk(0, "two")]) == 0
+    assert live(store) == {"two": old["two"]}
+
+
+def test_ids_of_purged_chunks_are_never_given_again(store: Store, tmp_path: Path) -> None:
+    row = put_document(store, ["one", "two"])
+    last = max(live(store).values())
+    store.replace_chunks(row, [])
+    store.purge_dead()
+    store.backup(tmp_path / "copy.db")
+    store.replace_chunks(row, [chunk(0, "three")])
+    assert live(store)["three"] > last
+    copy = Store.open(tmp_path / "copy.db")
+    copy.replace_chunks(row, [chunk(0, "three")])
+    assert live(copy)["three"] > last
+    copy.close()
+
+
+def test_chunks_of_deleted_documents_are_not_found(store: Store) -> None:
+    put_document(store, ["one"], "a.md")
+    gone = put_document(store, ["two"], "b.md")
+    ids = live(store)
+    store.drop_document(gone)
+    assert set(live(store)) == set(store.chunks_by_id(ids.values())[i].text for i in [ids["one"]]) == {"one"}
+    assert set(store.chunks_by_id(ids.values())) == {ids["one"]}
+    assert [owner for owner, _ in store.chunk_owners(superseded=True)] == [ids["one"]]
+    assert [found.path for found in store.documents()] == ["a.md"]
+    assert store.purge_dead() == 1
+    assert store.document(gone) is None
+
+
+def test_a_forgotten_file_leaves_search_and_may_come_back(store: Store) -> None:
+    put_document(store, ["one"])
+    old = live(store)
+    file_id = store.files()["/docs", "a.md"].id
+    store.forget_file(file_id)
+    assert store.chunks_by_id(old.values()) == {}
+    assert store.files()["/docs", "a.md"].state == "gone"
+    again = put_document(store, ["one"])
+    store.purge_dead()
+    assert [found.id for found in store.documents()] == [again]
+    assert store.files()["/docs", "a.md"].state == "read"
+    store.forget_file(file_id)
+    assert store.purge_dead() == 1
+    assert store.files() == {}
+
+
+def test_forgetting_a_file_without_documents_removes_it(store: Store) -> None:
+    store.forget_file(put_file(store))
+    assert store.files() == {}
+
+
+def test_chunks_by_id_takes_more_ids_than_sqlite_takes_variables(store: Store) -> None:
+    put_document(store, [f"text {n}" for n in range(1200)])
+    ids = [found.id for found in store.chunks()]
+    assert list(store.chunks_by_id([*ids, 10**9])) == ids
+
+
+def test_fingerprint_follows_the_content(store: Store) -> None:
+    empty = store.corpus_fingerprint()
+    row = put_document(store, ["one", "two"])
+    full = store.corpus_fingerprint()
+    assert empty != full
+    store.replace_chunks(row, [chunk(0, "two"), chunk(1, "one")])
+    assert store.corpus_fingerprint() == full
+    store.replace_chunks(row, [chunk(0, "two"), chunk(1, "one!")])
+    assert store.corpus_fingerprint() != full
+
+
+@pytest.mark.parametrize(("count", "least", "most"), [(0, 0, 1), (1, 1, 1), (5, 5, 5), (10, 10, 10), (99, 10, 10)])
+def test_sample_is_spread_over_the_corpus(store: Store, count: int, least: int, most: int) -> None:
+    put_document(store, [f"text {n}" for n in range(10)])
+    assert least <= len(store.sample_chunk_texts(count)) <= most
+    if count == 5:
+        assert store.sample_chunk_texts(5) == [f"text {n}" for n in (1, 3, 5, 7, 9)]
+
+
+def test_drift_is_the_share_of_chunks_that_came_or_went(store: Store) -> None:
+    assert store.drift() == 0
+    row = put_document(store, ["a", "b", "c", "d"])
+    assert store.drift() == 1
+    query = Query("q", "question", 1, row, "a", "heldout")
+    store.replace_queries([query], ARTIFACT)
+    assert store.queries() == [replace(query, id=1)]
+    assert store.artifact("queries") == ARTIFACT
+    assert store.drift() == 0
+    store.replace_chunks(row, [chunk(n, text) for n, text in enumerate("abcx")])
+    assert store.drift() == pytest.approx(2 / 5)
+    store.replace_chunks(row, [])
+    assert store.drift() == 1
+    store.replace_queries([], ARTIFACT)
+    assert (store.drift(), store.queries()) == (0, [])
+
+
+def test_judged_queries_replace_those_with_their_key(store: Store) -> None:
+    first = JudgedQuery("k", "text", ("e1", "é"), (("d", 2),), "p")
+    assert store.put_judged([first, JudgedQuery("l", "other")]) == 2
+    assert store.put_judged([replace(first, text="new")]) == 2
+    assert store.judged() == [replace(first, text="new", id=1), JudgedQuery("l", "other", id=2)]
+
+
+def test_artifacts_and_runs(store: Store) -> None:
+    assert store.artifact("queries") is None
+    store.put_artifact(ARTIFACT)
+    store.put_artifact(replace(ARTIFACT, fingerprint="new"))
+    assert store.artifacts() == {"queries": replace(ARTIFACT, fingerprint="new")}
+    store.drop_artifact("queries")
+    assert store.artifacts() == {}
+    store.start_run("r")
+    store.finish_run("r", "done")
+
+
+def test_a_transaction_is_all_or_nothing(store: Store) -> None:
+    put_document(store, ["one"])
+    with pytest.raises(KeyboardInterrupt), store.transaction():
+        put_document(store, ["two"], "b.md")
+        raise KeyboardInterrupt
+    assert set(live(store)) == {"one"}
+    with store.transaction():
+        put_document(store, ["two"], "b.md")
+    assert set(live(store)) == {"one", "two"}
+
+
+def test_a_failed_set_of_queries_leaves_the_former_one(store: Store) -> None:
+    good = Query("q", "question", 1, 1, "e")
+    store.replace_queries([good], ARTIFACT)
+    with pytest.raises(DamagedError):
+        store.replace_queries([replace(good, text=None)], replace(ARTIFACT, fingerprint="new"))  # type: ignore[arg-type]
+    assert [query.text for query in store.queries()] == ["q"]
+    assert store.artifact("queries") == ARTIFACT
+
+
+def test_text_that_utf8_cannot_hold_is_the_inputs_fault(store: Store) -> None:
+    with pytest.raises(InputError, match="cannot be stored") as caught:
+        put_file(store, "caf\udce9.md")
+    str(caught.value).encode()
+    with pytest.raises(InputError), store.transaction():
+        put_document(store, ["fine"])
+        put_document(store, ["half a pair: \ud83d"], "b.md")
+    assert live(store) == {}
+
+
+def test_a_fault_of_the_program_does_not_blame_the_file(store: Store) -> None:
+    with pytest.raises(sqlite3.ProgrammingError):
+        store.document([1])  # type: ignore[arg-type]
+
+
+def test_an_error_of_the_system_within_a_transaction_is_not_blamed_on_the_database(store: Store) -> None:
+    with pytest.raises(FileNotFoundError), store.transaction():
+        Path("/no/such/file").read_text()
+
+
+def test_create_refuses_an_existing_file_and_is_private(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="exists already"):
+        Store.create(tmp_path / "project.db")
+    put_document(store, ["one"])
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes["project.db"] == modes["project.db-wal"] == 0o600
+
+
+def test_create_in_a_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(EngineError):
+        Store.create(tmp_path / "missing" / "project.db")
+
+
+def test_backup_and_restore(store: Store, tmp_path: Path) -> None:
+    put_document(store, ["one"])
+    target = tmp_path / "project.db.bak"
+    store.backup(target)
+    put_document(store, ["two"], "b.md")
+    assert target.stat().st_mode & 0o777 == 0o600
+    shutil.copy(target, tmp_path / "restored.db")
+    restored = Store.open(tmp_path / "restored.db", check=True)
+    assert set(live(restored)) == {"one"}
+    restored.close()
+    store.backup(target)
+    assert not (tmp_path / "project.db.tmp").exists()
+    newer = Store.open(target, check=True)
+    assert set(live(newer)) == {"one", "two"}
+    newer.close()
+
+
+def test_a_backup_that_fails_leaves_the_former_one(store: Store, tmp_path: Path) -> None:
+    put_document(store, ["one"])
+    target = tmp_path / "project.db.bak"
+    store.backup(target)
+    former = target.read_bytes()
+    with store.transaction(), pytest.raises(EngineError):
+        store.backup(target)
+    assert target.read_bytes() == former
+    assert not (tmp_path / "project.db.tmp").exists()
+
+
+# damage
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Path:
+    """A database of some 40 pages, closed."""
+    path = tmp_path / "closed.db"
+    store = Store.create(path)
+    for n in range(30):
+        put_document(store, [f"chunk {n} {m} " + "word " * 60 for m in range(10)], f"{n}.md")
+    store.put_judged([JudgedQuery("k", "t", ("e",), (("d", 1),))])
+    store.put_artifact(ARTIFACT)
+    store.close()
+    return path
+
+
+def use_everything(path: Path) -> None:
+    """Open, check and read all; raises only EngineError."""
+    store = Store.open(path, check=True)
+    try:
+        store.chunks()
+        store.chunks_by_id(range(400))
+        store.documents(with_text=True)
+        store.files()
+        store.judged()
+        store.artifacts()
+        store.queries()
+        store.counts()
+        store.drift()
+    finally:
+        store.close()
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DamagedError, match="missing"):
+        Store.open(tmp_path / "none.db")
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 8192, b"hello", b"SQLite format 3\0" + b"\xff" * 4096, random.Random(0).randbytes(9000)])
+def test_garbage(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "garbage.db"
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=r"garbage\.db"):
+        Store.open(path)
+
+
+def test_a_truncated_file(closed: Path) -> None:
+    whole = closed.read_bytes()
+    for length in (1, 50, 100, 4000, 4096, len(whole) // 2, len(whole) - 4096):
+        closed.write_bytes(whole[:length])
+        with pytest.raises(DamagedError):
+            use_everything(closed)
+
+
+def test_flipped_bytes_are_found_or_harmless_but_never_a_fault(closed: Path) -> None:
+    whole, chance, found = closed.read_bytes(), random.Random(1), 0
+    for _ in range(60):
+        data = bytearray(whole)
+        for _ in range(20):
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        closed.write_bytes(data)
+        try:
+            use_everything(closed)
+        except EngineError:
+            found += 1
+    assert found > 0
+
+
+def test_a_damaged_page_is_found_by_the_check(closed: Path) -> None:
+    data = bytearray(closed.read_bytes())
+    middle = len(data) // 2 // 4096 * 4096
+    data[middle : middle + 4096] = random.Random(2).randbytes(4096)
+    closed.write_bytes(data)
+    with pytest.raises(DamagedError):
+        Store.open(closed, check=True)
+
+
+@pytest.mark.parametrize(("table", "column"), [("chunks", "headings"), ("judged_queries", "grades"), ("artifacts", "info")])
+def test_a_value_that_is_no_json_any_more(closed: Path, table: str, column: str) -> None:
+    with sqlite3.connect(closed) as connection:
+        connection.execute(f"UPDATE {table} SET {column} = '[\"A'")
+    connection.close()
+    with pytest.raises(DamagedError, match="damaged"):
+        use_everything(closed)
+
+
+def test_bytes_that_are_no_text_any_more(closed: Path) -> None:
+    with sqlite3.connect(closed) as connection:
+        connection.execute("UPDATE chunks SET text = CAST(x'ff41' AS TEXT) WHERE id = 3")
+    connection.close()
+    with pytest.raises(DamagedError):
+        use_everything(closed)
+
+
+def set_version(path: Path, version: int) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+
+
+def test_the_schema_of_a_newer_version_is_not_called_damage(closed: Path) -> None:
+    set_version(closed, SCHEMA_VERSION + 1)
+    with pytest.raises(UsageError, match=f"version {SCHEMA_VERSION + 1}"):
+        Store.open(closed)
+
+
+@pytest.mark.parametrize("version", [0, -5])
+def test_a_schema_version_that_never_was_is_damage(closed: Path, version: int) -> None:
+    set_version(closed, version)
+    with pytest.raises(DamagedError, match=f"version {version}"):
+        Store.open(closed)
+
+
+# a full disk
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+    store = Store.create(small_disk / "project.db")
+    put_document(store, ["one"])
+    before = live(store)
+    disk_filler(small_disk, leave=16_384)
+    with pytest.raises(ResourceError, match="could not be written"), store.transaction():
+        for n in range(200):
+            put_document(store, [f"{n} {m} " + "word " * 200 for m in range(5)], f"{n}.md")
+    assert live(store) == before
+    with pytest.raises(ResourceError):
+        store.backup(small_disk / "project.db.bak")
+    assert not (small_disk / "project.db.tmp").exists()
+    (small_disk / "ballast").unlink()
+    with store.transaction():
+        put_document(store, ["two"], "b.md")
+    assert set(live(store)) == {"one", "two"}
+    store.close()
+    use_everything(small_disk / "project.db")
+
+
+def test_a_database_that_cannot_be_made_leaves_no_trace(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+    disk_filler(small_disk)
+    with pytest.raises(ResourceError):
+        Store.create(small_disk / "project.db")
+    assert not (small_disk / "project.db").exists()
+
+
+# several connections
+
+
+def test_a_reader_works_during_a_writers_transaction(store: Store, tmp_path: Path) -> None:
+    put_document(store, ["one"])
+    reader = Store.open(tmp_path / "project.db")
+    started = time.monotonic()
+    with store.transaction():
+        put_document(store, ["two"], "b.md")
+        assert set(live(reader)) == {"one"}
+        assert reader.counts()["documents"] == 1
+        assert set(live(store)) == {"one", "two"}
+    assert set(live(reader)) == {"one", "two"}
+    assert time.monotonic() - started < 25, "the reader waited for the lock"
+    reader.close()
+
+
+def test_a_second_writer_that_must_wait_too_long_is_told_so(store: Store, tmp_path: Path) -> None:
+    other = Store.open(tmp_path / "project.db")
+    other._db.execute("PRAGMA busy_timeout = 20")
+    with store.transaction():
+        put_document(store, ["one"])
+        with pytest.raises(EngineError, match="busy") as caught:
+            put_file(other, "b.md")
+    assert not isinstance(caught.value, DamagedError)
+    assert put_file(other, "b.md")
+    other.close()

@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import engine.vectors.index as module
+from engine.errors import DamagedError, EngineError, ResourceError
+from engine.vectors import VectorIndex
+
+WIDTH = 24
+
+
+def unit(rows: int, seed: int = 0, width: int = WIDTH) -> np.ndarray[Any, Any]:
+    made = np.random.default_rng(seed).normal(size=(rows, width)).astype(np.float32)
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True))
+
+
+def ids_of(rows: int) -> np.ndarray[Any, Any]:
+    """Neither dense, nor in order."""
+    return np.random.default_rng(9).permutation(np.arange(5, 5 + 3 * rows, 3, dtype=np.int64))
+
+
+def build(folder: Path, rows: int, dtype: str = "f32") -> tuple[VectorIndex, Any, Any]:
+    folder.mkdir()
+    ids, vectors = ids_of(rows), unit(rows)
+    return VectorIndex.build(folder, ids, vectors, dtype=dtype), ids, vectors
+
+
+def brute_force(query: Any, ids: Any, vectors: Any) -> tuple[Any, Any]:
+    scores = vectors @ query
+    order = np.lexsort((ids, -scores))
+    return ids[order], scores[order]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with an index of 40 vectors."""
+    build(tmp_path / "index", 40)
+    return tmp_path / "index"
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-5), ("f16", 2e-3), ("i8", 3e-2)])
+@pytest.mark.parametrize("reopened", [False, True])
+def test_search_agrees_with_brute_force(tmp_path: Path, dtype: str, error: float, reopened: bool) -> None:
+    index, ids, vectors = build(tmp_path / "index", 300, dtype)
+    if reopened:
+        index = VectorIndex.open(tmp_path / "index")
+    allowed = np.append(ids[::3], [1, 2, 10**6])
+    inside = np.isin(ids, allowed)
+    for query in unit(20, seed=1):
+        for found, scores, wanted, right in (
+            (*index.search(query, 10), *brute_force(query, ids, vectors)),
+            (*index.search_among(query, allowed, 10), *brute_force(query, ids[inside], vectors[inside])),
+        ):
+            assert (found.dtype, scores.dtype, len(found)) == (np.int64, np.float32, 10)
+            assert (np.diff(scores) <= 0).all()
+            np.testing.assert_allclose(scores, right[:10], atol=error)
+            of = dict(zip(wanted.tolist(), right.tolist(), strict=True))
+            np.testing.assert_allclose([of[key] for key in found.tolist()], scores, atol=error)
+            if dtype == "f32":
+                assert found.tolist() == wanted[:10].tolist()
+
+
+def test_a_large_index_is_searched_by_its_graph_with_high_recall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EXACT_UP_TO", 100)
+    index, ids, vectors = build(tmp_path / "index", 1500, "f16")
+    shares = []
+    for query in unit(30, seed=2):
+        found, _ = index.search(query, 10)
+        shares.append(len(set(found.tolist()) & set(brute_force(query, ids, vectors)[0][:10].tolist())) / 10)
+    assert np.mean(shares) > 0.97
+
+
+def test_ties_come_in_order_of_id(tmp_path: Path) -> None:
+    row = unit(1)
+    index = VectorIndex.build(tmp_path, np.array([9, 3, 7, 5]), np.repeat(row, 4, axis=0))
+    assert index.search(row[0], 4)[0].tolist() == [3, 5, 7, 9]
+    assert index.search_among(row[0], np.array([9, 5, 7]), 2)[0].tolist() == [5, 7]
+
+
+@pytest.mark.parametrize("k", [40, 41, 10_000, 2**40])
+def test_k_above_n_gives_n(folder: Path, k: int) -> None:
+    index = VectorIndex.open(folder)
+    found, scores = index.search(unit(1, seed=3)[0], k)
+    assert sorted(found.tolist()) == sorted(ids_of(40).tolist())
+    assert len(scores) == 40
+    assert len(index.search_among(unit(1, seed=3)[0], ids_of(40)[:7], k)[0]) == 7
+
+
+@pytest.mark.parametrize("k", [0, -3])
+def test_k_below_one_gives_nothing(folder: Path, k: int) -> None:
+    index, query = VectorIndex.open(folder), unit(1)[0]
+    assert [len(part) for part in (*index.search(query, k), *index.search_among(query, ids_of(40), k))] == [0] * 4
+
+
+def test_an_empty_index(tmp_path: Path) -> None:
+    none = np.empty(0, np.int64)
+    VectorIndex.build(tmp_path, none, np.empty((0, WIDTH), np.float32))
+    index = VectorIndex.open(tmp_path)
+    query = unit(1)[0]
+    assert (index.count, len(index.keys())) == (0, 0)
+    assert [len(part) for part in (*index.search(query, 5), *index.search_among(query, np.array([1]), 5))] == [0] * 4
+    (tmp_path / "next").mkdir()
+    grown = VectorIndex.update(tmp_path, tmp_path / "next", np.array([4]), unit(1), [])
+    assert grown is not None
+    assert grown.search(query, 5)[0].tolist() == [4]
+
+
+def test_search_among_takes_unknown_repeated_and_no_ids(folder: Path) -> None:
+    index, query = VectorIndex.open(folder), unit(1)[0]
+    known = ids_of(40)[:2]
+    assert sorted(index.search_among(query, np.array([*known, *known, -4, 0, 10**9]), 9)[0].tolist()) == sorted(known.tolist())
+    assert index.search_among(query, np.empty(0, np.int64), 9)[0].tolist() == []
+    assert index.search_among(query, np.array([0]), 9)[0].tolist() == []
+
+
+def test_a_vector_of_zeros_has_a_finite_score(tmp_path: Path) -> None:
+    vectors = np.vstack([unit(1), np.zeros((1, WIDTH), np.float32)])
+    index = VectorIndex.build(tmp_path, np.array([1, 2]), vectors)
+    for found, scores in (index.search(vectors[0], 2), index.search_among(vectors[0], np.array([1, 2]), 2)):
+        assert found.tolist() == [1, 2]
+        np.testing.assert_allclose(scores, [1, 0], atol=1e-3)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, folder: Path, bad: float) -> None:
+    vectors = unit(3)
+    vectors[1, 2] = bad
+    with pytest.raises(EngineError, match="not finite"):
+        VectorIndex.build(tmp_path, np.arange(3), vectors)
+    with pytest.raises(EngineError, match="not finite"):
+        VectorIndex.update(folder, tmp_path, np.arange(1000, 1003), vectors, [])
+    with pytest.raises(EngineError, match="not finite"):
+        VectorIndex.open(folder).search(vectors[1], 3)
+    with pytest.raises(EngineError, match="not finite"):
+        VectorIndex.open(folder).search_among(vectors[1], ids_of(40), 3)
+
+
+def test_a_query_of_another_width_is_told(folder: Path) -> None:
+    with pytest.raises(EngineError, match="does not fit"):
+        VectorIndex.open(folder).search(unit(1, width=8)[0], 3)
+    with pytest.raises(EngineError, match="does not fit"):
+        VectorIndex.open(folder).search_among(unit(1, width=8)[0], ids_of(40), 3)
+
+
+@pytest.mark.parametrize("ids", [[1, 1, 2], [1, 2], [1, -2, 3]])
+def test_ids_that_do_not_fit_are_refused(tmp_path: Path, ids: list[int]) -> None:
+    with pytest.raises(ValueError, match="ids"):
+        VectorIndex.build(tmp_path, np.array(ids), unit(3))
+
+
+# update
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
+def test_update_adds_and_removes_in_a_copy(tmp_path: Path, dtype: str) -> None:
+    _, ids, vectors = build(tmp_path / "former", 60, dtype)
+    before = contents(tmp_path / "former")
+    (tmp_path / "new").mkdir()
+    added, fresh = np.arange(1000, 1010), unit(10, seed=5)
+    assert VectorIndex.update(tmp_path / "former", tmp_path / "new", added, fresh, ids[:6].tolist()) is not None
+    assert contents(tmp_path / "former") == before
+    index = VectorIndex.open(tmp_path / "new")
+    all_ids, all_vectors = np.concatenate([ids[6:], added]), np.concatenate([vectors[6:], fresh])
+    assert (index.count, sorted(index.keys().tolist())) == (64, sorted(all_ids.tolist()))
+    for query in [*vectors[:6], *fresh[:3]]:
+        found, scores = index.search(query, 64)
+        wanted, right = brute_force(query, all_ids, all_vectors)
+        assert sorted(found.tolist()) == sorted(all_ids.tolist())
+        np.testing.assert_allclose(scores, right, atol=3e-2)
+        if dtype == "f32":
+            assert found.tolist() == wanted.tolist()
+        assert not set(index.search_among(query, ids[:6], 6)[0].tolist())
+
+
+def test_updates_are_counted_until_a_rebuild_is_due(tmp_path: Path) -> None:
+    _, ids, _ = build(tmp_path / "0", 50)
+    none, no_vectors = np.empty(0, np.int64), np.empty((0, WIDTH), np.float32)
+    for number, (first, last) in enumerate([(0, 4), (4, 8)]):
+        (tmp_path / str(number + 1)).mkdir()
+        done = VectorIndex.update(tmp_path / str(number), tmp_path / str(number + 1), none, no_vectors, ids[first:last].tolist())
+        assert done is not None
+        assert done.manifest["removed"] == last
+    (tmp_path / "3").mkdir()
+    assert VectorIndex.update(tmp_path / "2", tmp_path / "3", none, no_vectors, ids[8:12].tolist()) is None
+    assert contents(tmp_path / "3") == {}
+    assert VectorIndex.open(tmp_path / "2").count == 42
+
+
+def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    done = VectorIndex.update(folder, tmp_path / "new", np.empty(0, np.int64), np.empty((0, WIDTH), np.float32), range(10**5, 10**5 + 99))
+    assert done is not None
+    assert (done.count, done.manifest["removed"]) == (40, 0)
+
+
+def test_adding_a_known_key_replaces_it(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    key, fresh = ids_of(40)[:1], unit(1, seed=8)
+    done = VectorIndex.update(folder, tmp_path / "new", key, fresh, [])
+    assert done is not None
+    found, scores = done.search(fresh[0], 40)
+    assert (done.count, found[0], len(set(found.tolist()))) == (40, key[0], 40)
+    assert scores[0] == pytest.approx(1, abs=1e-5)
+
+
+# damage
+
+
+@pytest.mark.parametrize("name", ["index.usearch", "manifest.json"])
+def test_a_missing_file(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(DamagedError, match="vector index"):
+        VectorIndex.open(folder)
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(DamagedError):
+        VectorIndex.open(tmp_path / "none")
+
+
+def test_a_truncated_index(folder: Path) -> None:
+    whole = (folder / "index.usearch").read_bytes()
+    for length in (0, 1, 64, len(whole) // 2, len(whole) - 1):
+        (folder / "index.usearch").write_bytes(whole[:length])
+        with pytest.raises(DamagedError):
+            VectorIndex.open(folder)
+
+
+def test_every_flipped_bit_of_the_index_is_found(folder: Path) -> None:
+    whole, chance = (folder / "index.usearch").read_bytes(), random.Random(0)
+    for _ in range(60):
+        data = bytearray(whole)
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        (folder / "index.usearch").write_bytes(data)
+        with pytest.raises(DamagedError, match="checksum"):
+            VectorIndex.open(folder)
+
+
+def test_every_flipped_bit_of_the_manifest_is_found_or_harmless(folder: Path) -> None:
+    """In a process of its own: native code that crashes must fail this test, not end the test run."""
+    code = (
+        "import sys\nfrom pathlib import Path\nimport numpy as np\n"
+        "from engine.errors import DamagedError\nfrom engine.vectors import VectorIndex\n"
+        "folder = Path(sys.argv[1]); path = folder / 'manifest.json'; whole = path.read_bytes(); found = 0\n"
+        "for at in range(len(whole)):\n  for bit in range(8):\n"
+        "    data = bytearray(whole); data[at] ^= 1 << bit; path.write_bytes(data)\n"
+        "    try:\n      index = VectorIndex.open(folder)\n"
+        "      assert len(index.search(np.ones(24, np.float32), 10**6)[0]) == 40\n"
+        "    except DamagedError:\n      found += 1\n"
+        "print(found)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 500
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": 41}, {"count": 39}, {"count": "40"}, {"count": -1}, {"count": None}, {"count": 40.0}, {"dimension": 12}, {"dimension": 0},
+        {"dimension": 2**40}, {"dtype": "f64"}, {"dtype": ["f16"]}, {"dtype": None}, {"expansion": "x"}, {"expansion": -1},
+        {"removed": None}, {"version": 2}, {"version": None}, {"sha256": ""}, {"sha256": None},
+    ],
+)  # fmt: skip
+def test_a_manifest_with_impossible_values(folder: Path, change: dict[str, Any]) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(DamagedError):
+        VectorIndex.open(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b"3", b"\xff", b"[" * 100_000])
+def test_a_manifest_that_is_something_else(folder: Path, content: bytes) -> None:
+    (folder / "manifest.json").write_bytes(content)
+    with pytest.raises(DamagedError):
+        VectorIndex.open(folder)
+
+
+def test_update_of_a_damaged_index_says_so(folder: Path, tmp_path: Path) -> None:
+    (folder / "index.usearch").write_bytes(b"")
+    (tmp_path / "new").mkdir()
+    with pytest.raises(DamagedError):
+        VectorIndex.update(folder, tmp_path / "new", np.array([1]), unit(1), [])
+
+
+def test_an_index_stays_usable_while_its_folder_is_removed(folder: Path) -> None:
+    index = VectorIndex.open(folder)
+    shutil.rmtree(folder)
+    assert len(index.search(unit(1)[0], 5)[0]) == 5
+
+
+def test_files_are_private(folder: Path) -> None:
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+
+def test_a_full_disk_is_told(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+    (small_disk / "index").mkdir()
+    disk_filler(small_disk, leave=8192)
+    with pytest.raises(ResourceError, match="could not be written"):
+        VectorIndex.build(small_disk / "index", np.arange(3000), unit(3000))
