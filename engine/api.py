@@ -112,15 +112,18 @@ class Project:
         """Files, documents, chunks, queries and judged queries in the project."""
         store = self.folder.store()
         try:
-            return store.counts()
+            return {**store.counts(), "skipped": len(self.skipped())}
         finally:
             store.close()
 
     def skipped(self) -> dict[str, str]:
-        """Files that could not be read, with the reason."""
+        """Files that are not searched, with the reason."""
         store = self.folder.store()
         try:
-            return {record.path: record.reason for record in store.files().values() if record.state == "skipped"}
+            unreadable = {record.path: record.reason for record in store.files().values() if record.state == "skipped"}
+            corpus = store.artifact("corpus")
+            left_out: dict[str, str] = corpus.info.get("skipped", {}) if corpus else {}
+            return dict(sorted({**left_out, **unreadable}.items()))
         finally:
             store.close()
 

@@ -7,6 +7,7 @@ failed, 6 out of disk or memory, 7 damaged project, 130 cancelled.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -32,6 +33,9 @@ app = typer.Typer(
 )
 ProjectName = Annotated[str, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON on standard output")]
+MaybeProject = Annotated[
+    str | None, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")
+]
 Force = Annotated[bool, typer.Option("--force", help="do it again even where it is up to date")]
 Preset = Annotated[str, typer.Option(help="training preset: quick, standard or paper")]
 
@@ -43,6 +47,7 @@ def main() -> None:
 
     try:
         app(standalone_mode=False)
+        sys.stdout.flush()
     except EngineError as error:
         from engine.console import show_error
 
@@ -53,10 +58,19 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        _nobody_reads()
+    except SystemExit as done:  # the command line library's own answer to a closed pipe
+        if isinstance(done.__context__, BrokenPipeError):
+            _nobody_reads()
+        raise
     except Exception as error:
         _unexpected(error)
+
+
+def _nobody_reads() -> None:
+    """The reader of our output, such as `head`, has what it wanted: that is no fault."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered must not be written at exit
+    sys.exit(0)
 
 
 def _unexpected(error: Exception) -> None:
@@ -64,7 +78,11 @@ def _unexpected(error: Exception) -> None:
     import errno
 
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):
-        print(f"Error: {error.format_message()}\nTry 'engine --help'.", file=sys.stderr)
+        command = getattr(getattr(error, "ctx", None), "command_path", "engine")
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+        else:
+            print(f"Error: {error.format_message()}\nTry '{command} --help'.", file=sys.stderr)
         sys.exit(2)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         print(f"Error: The disk is full.\n{error}\nFree some disk space and try again.", file=sys.stderr)
@@ -115,16 +133,29 @@ def _stoppable() -> Iterator[Callable[[], bool]]:
 
 
 def _execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bool) -> None:
-    """Run stages with progress shown; with `--json`, every event goes to standard output, one JSON object a line."""
+    """Run stages with progress shown; with `--json`, every event goes to standard output, one JSON object a line.
+
+    A reader of those lines that goes away stops the run at its next safe point, as Ctrl-C does.
+    """
     from engine.console import RunView
     from engine.events import encode
 
-    def as_line(event: Event) -> None:
-        print(encode(event), flush=True)
+    unread = False
 
-    with _stoppable() as should_stop, RunView() as view:
+    def as_line(event: Event) -> None:
+        nonlocal unread
+        try:
+            print(encode(event), flush=True)
+        except BrokenPipeError:
+            unread = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+    with _stoppable() as asked, RunView() as view:
         project.run(
-            stages, force=stages if force else (), on_event=as_line if as_json else view, should_stop=should_stop
+            stages,
+            force=stages if force else (),
+            on_event=as_line if as_json else view,
+            should_stop=lambda: unread or asked(),
         )
 
 
@@ -203,9 +234,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search a project. Each hit says which ranker found it, and at what rank."""
-    from rich.console import Console
-
-    from engine.console import show_found
+    from engine.console import output, show_found
     from engine.search.filters import SearchFilter, parse_date
 
     where = SearchFilter(
@@ -219,7 +248,7 @@ def search(
     if as_json:
         _print_json(found.as_dict())
     else:
-        show_found(found, Console(highlight=False))
+        show_found(found, output())
         if not found.hits:
             print("Nothing was found.", file=sys.stderr)
 
@@ -239,11 +268,13 @@ def serve(
     from engine.search.server import Server
 
     with _opened(project) as opened:
-        Server(opened.folder, sys.stdout).serve(sys.stdin)
+        answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)  # what a library prints must not mix with the answers
+        Server(opened.folder, answers).serve(sys.stdin)
 
 
 @app.command()
-def status(project: Annotated[str | None, typer.Argument(metavar="[PROJECT]")] = None, as_json: AsJson = False) -> None:
+def status(project: MaybeProject = None, as_json: AsJson = False) -> None:
     """Show how far each stage of a project is; without a name, list the known projects."""
     if project is None:
         from engine.project import known_projects
@@ -252,10 +283,9 @@ def status(project: Annotated[str | None, typer.Argument(metavar="[PROJECT]")] =
         if as_json:
             _print_json(names)
         else:
-            print(
-                "\n".join(f"{name}  {path}" for name, path in names.items())
-                or "No projects yet: 'engine new' makes one."
-            )
+            print("".join(f"{name}  {path}\n" for name, path in names.items()), end="")
+        if not names:
+            print("No projects yet: 'engine new' makes one.", file=sys.stderr)
         return
     from dataclasses import asdict
 
@@ -297,9 +327,7 @@ def cancel(project: ProjectName) -> None:
 @app.command()
 def report(project: ProjectName, as_json: AsJson = False) -> None:
     """Show what the last evaluation found: the table, what search serves, and why."""
-    from rich.console import Console
-
-    from engine.console import show_tables
+    from engine.console import output, show_tables
 
     with _opened(project) as opened:
         found = opened.report()
@@ -308,13 +336,15 @@ def report(project: ProjectName, as_json: AsJson = False) -> None:
             {"served": found["served"], "reason": found["reason"], "tables": found["tables"], "folder": found["folder"]}
         )
         return
-    show_tables(found["tables"], Console(highlight=False))
+    show_tables(found["tables"], output())
     print(found["reason"])
     print(f"Report: {Path(found['folder']) / 'report.html'}")
 
 
 @app.command("import-queries")
-def import_queries(project: ProjectName, path: Path) -> None:
+def import_queries(
+    project: ProjectName, path: Annotated[Path, typer.Argument(help="a .jsonl file, or a .json array")]
+) -> None:
     """Add training queries: JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}."""
     with _opened(project) as opened:
         count = opened.import_queries(path)
@@ -327,7 +357,7 @@ def import_queries(project: ProjectName, path: Path) -> None:
 @app.command("import-judgments")
 def import_judgments(
     project: ProjectName,
-    path: Path,
+    path: Annotated[Path, typer.Argument(help="a .jsonl file, or a BEIR folder")],
     split: Annotated[str, typer.Option(help="which qrels/NAME.tsv of a BEIR folder")] = "test",
 ) -> None:
     """Add questions with known answers: JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on."""
@@ -348,10 +378,8 @@ def benchmark(
     as_json: AsJson = False,
 ) -> None:
     """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
-    from rich.console import Console
-
     from engine.benchmark import benchmark as measure
-    from engine.console import RunView, show_tables
+    from engine.console import RunView, output, show_tables
 
     settings: dict[str, dict[str, Any]] = {"training": {"preset": preset, "seed": seed}}
     if model:
@@ -362,9 +390,7 @@ def benchmark(
         _print_json(result)
         return
     table = {"queries": result["queries"], "systems": result["systems"]}
-    show_tables(
-        {"judged": table}, Console(highlight=False), ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted")
-    )
+    show_tables({"judged": table}, output(), ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted"))
     print(f"{result['served']['reason']}")
     for name, row in result["differences"].items():
         gap = row["ndcg@10"]
@@ -373,7 +399,7 @@ def benchmark(
 
 @app.command()
 def doctor(
-    project: Annotated[str | None, typer.Argument(metavar="[PROJECT]")] = None,
+    project: MaybeProject = None,
     model: Annotated[str | None, typer.Option(help="model folder to check")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -399,15 +425,13 @@ def demo(
     project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
 ) -> None:
     """Run every stage on the sample corpus, show the table, and try three searches."""
-    from rich.console import Console
-
-    from engine.console import show_found, show_tables
+    from engine.console import output, show_found, show_tables
     from engine.demo import SEARCHES, sample_project
     from engine.stage import ORDER
 
     sample = sample_project(project)
     _execute(sample, ORDER, force=False, as_json=False)
-    console, found = Console(highlight=False), sample.report()
+    console, found = output(), sample.report()
     console.print()
     show_tables(found["tables"], console)
     print(found["reason"])

@@ -41,6 +41,12 @@ def narration() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
+def output() -> Console:
+    """The console of data. What reads a pipe gets whole lines."""
+    piped = not sys.stdout.isatty()
+    return Console(highlight=False, soft_wrap=piped, width=120 if piped else None)
+
+
 class RunView:
     """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events."""
 
@@ -151,7 +157,7 @@ def show_found(found: Found, console: Console) -> None:
         narration().print(Text(note, style="yellow"))
     for hit in found.hits:
         console.print(_heading(hit))
-        body = Text("   " + hit.snippet)
+        body = Text("   " + _harmless(hit.snippet))
         for start, end in hit.marks:
             body.stylize("bold yellow", start + 3, end + 3)
         console.print(body)
@@ -160,7 +166,12 @@ def show_found(found: Found, console: Console) -> None:
 def _heading(hit: Hit) -> Text:
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
-    return Text.assemble((f"{hit.rank}. {hit.path}", "bold"), f"  {place}  ", (f"[{found}]", "dim"))
+    return Text.assemble((f"{hit.rank}. {_harmless(hit.path)}", "bold"), f"  {_harmless(place)}  ", (f"[{found}]", "dim"))
+
+
+def _harmless(text: str) -> str:
+    """One character for one, without those that steer a terminal: documents and file names are not trusted."""
+    return "".join(char if char.isprintable() else " " if char.isspace() else "�" for char in text)
 
 
 def show_error(error: EngineError) -> None:

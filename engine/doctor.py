@@ -61,7 +61,7 @@ def _hardware(device: str, dtype: str) -> list[Finding]:
     try:
         hardware = choose_hardware(device, dtype, purpose="train")
     except EngineError as error:
-        return [Finding("device", "problem", error.what, f"{error.why} {error.to_do}")]
+        return [Finding("device", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
     return [Finding(choice.setting, "good", choice.value, choice.reason) for choice in hardware.choices]
 
 
@@ -100,7 +100,7 @@ def _model(model: str | None) -> list[Finding]:
     try:
         folder = resolve_model(model or DEFAULT_MODEL)
     except EngineError as error:
-        return [Finding("model", "problem", error.what, f"{error.why} {error.to_do}")]
+        return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
     found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
     return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
 
@@ -155,7 +155,7 @@ def project_findings(folder: Path) -> list[Finding]:
             )
         )
     except EngineError as error:
-        findings.append(Finding("project", "problem", error.what, f"{error.why} {error.to_do}"))
+        findings.append(Finding("project", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}"))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     findings.append(
         Finding(

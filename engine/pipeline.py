@@ -62,7 +62,20 @@ def stage_status(view: View, stage: str) -> StageStatus:
         return StageStatus(stage, "stale", f"{current.folder} is missing", wanted)
     if current.fingerprint != wanted:
         return StageStatus(stage, "stale", "its settings or inputs changed", wanted)
-    return StageStatus(stage, "done", "up to date", wanted)
+    reason = module.kept(view) if hasattr(module, "kept") else ""
+    return StageStatus(stage, "done", reason or "up to date", wanted)
+
+
+def verified(view: View, status: StageStatus) -> StageStatus:
+    """The status of a finished stage after a look into its files: stale when they are damaged."""
+    module = stage_module(status.stage)
+    if not hasattr(module, "verify"):
+        return status
+    try:
+        module.verify(view)
+    except EngineError as error:
+        return StageStatus(status.stage, "stale", error.what.rstrip("."), status.fingerprint)
+    return status
 
 
 def all_status(view: View) -> list[StageStatus]:
@@ -73,6 +86,8 @@ def all_status(view: View) -> list[StageStatus]:
             status = stage_status(view, stage)
         except NotBuiltError as error:
             status = StageStatus(stage, "to do", error.what, "")
+        except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
+            status = StageStatus(stage, "stale", error.what, "")
         behind = next((earlier for earlier in result if earlier.state == "stale"), None)
         if behind and status.state == "done":
             status = StageStatus(stage, "stale", f"{behind.stage} is stale", status.fingerprint)
@@ -153,6 +168,8 @@ class Run:
         try:
             view = View(self.project, self.project.settings(), store)
             status = stage_status(view, stage)
+            if status.state == "done":
+                status = verified(view, status)
         except EngineError as error:
             self._tell(StageFailed(stage=stage, error=error.as_dict()))
             raise
@@ -161,7 +178,7 @@ class Run:
         if status.state == "done" and not forced and not getattr(stage_module(stage), "ALWAYS", False):
             self._tell(StageSkipped(stage=stage, reason=status.reason))
             return
-        reason = "asked for" if forced else status.reason
+        reason = "asked for" if forced else "looks for changes" if status.state == "done" else status.reason
         self._tell(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
         self._child(stage, status.fingerprint)
 
@@ -182,6 +199,8 @@ class Run:
         assert child.stdout is not None
         answer = child.stdout.read().decode("utf-8", "replace")
         self._relay()
+        if asked and child.returncode == -signal.SIGTERM:
+            raise _cancelled()  # the child was not yet ready to stop by itself
         self._judge(stage, child.returncode, answer)
 
     def _judge(self, stage: str, code: int, answer: str) -> None:

@@ -14,6 +14,8 @@ from engine.project import ProjectFolder
 from engine.settings import Settings
 from engine.store import Artifact, Store
 
+WORDS = {"corpus": "chunks", "lexical": "BM25 index", "vectors": "vector index"}
+SINGULAR = ("lexical", "adapter", "evaluation", "vectors")
 ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 
 
@@ -30,9 +32,9 @@ class View:
         artifact = self.store.artifact(kind)
         if artifact is None:
             raise NotBuiltError(
-                f"The project {self.project.name} has no {kind} yet.",
-                f"The stage '{stage}' makes it.",
-                f"Run 'engine run {self.project.name}', or the stage alone with 'engine {stage}'.",
+                f"The project {self.project.name} has no {WORDS.get(kind, kind)} yet.",
+                f"The stage '{stage}' makes {'it' if kind in SINGULAR else 'them'}.",
+                f"Run 'engine run {self.project.name}', or the stage alone with 'engine {stage} {self.project.name}'.",
             )
         return artifact
 

@@ -72,10 +72,21 @@ def test_numbers_of_numpy_and_unknown_objects_do_not_end_a_run() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "", "{", "null", "[]", "3", '"event"', "{}", '{"event": "from_the_future", "x": 1}', '{"event": []}', '{"event": null}',
-        '{"event": "warning", "stage": "train"}', "[" * 100_000, '{"event": "progress", "stage": "tra',
+        "",
+        "{",
+        "null",
+        "[]",
+        "3",
+        '"event"',
+        "{}",
+        '{"event": "from_the_future", "x": 1}',
+        '{"event": []}',
+        '{"event": null}',
+        '{"event": "warning", "stage": "train"}',
+        "[" * 100_000,
+        '{"event": "progress", "stage": "tra',
     ],
-)  # fmt: skip
+)
 def test_what_is_not_an_event_is_none(line: str) -> None:
     assert decode(line) is None
 

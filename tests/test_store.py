@@ -4,7 +4,6 @@ import hashlib
 import random
 import shutil
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -40,8 +39,9 @@ def chunk(ordinal: int, text: str, context: str = "") -> Chunk:
 
 
 def put_document(store: Store, texts: list[str], path: str = "a.md") -> int:
-    document_id = store.put_document(put_file(store, path), document(path))
-    store.replace_chunks(document_id, [chunk(n, text) for n, text in enumerate(texts)])
+    with store.transaction():
+        document_id = store.put_document(put_file(store, path), document(path))
+        store.replace_chunks(document_id, [chunk(n, text) for n, text in enumerate(texts)])
     return document_id
 
 
@@ -137,7 +137,7 @@ def test_chunks_of_deleted_documents_are_not_found(store: Store) -> None:
     gone = put_document(store, ["two"], "b.md")
     ids = live(store)
     store.drop_document(gone)
-    assert set(live(store)) == set(store.chunks_by_id(ids.values())[i].text for i in [ids["one"]]) == {"one"}
+    assert set(live(store)) == {"one"}
     assert set(store.chunks_by_id(ids.values())) == {ids["one"]}
     assert [owner for owner, _ in store.chunk_owners(superseded=True)] == [ids["one"]]
     assert [found.path for found in store.documents()] == ["a.md"]
@@ -228,12 +228,17 @@ def test_artifacts_and_runs(store: Store) -> None:
 
 def test_a_transaction_is_all_or_nothing(store: Store) -> None:
     put_document(store, ["one"])
-    with pytest.raises(KeyboardInterrupt), store.transaction():
-        put_document(store, ["two"], "b.md")
-        raise KeyboardInterrupt
+
+    def stopped() -> None:
+        with store.transaction():
+            store.drop_document(1)
+            assert live(store) == {}
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
     assert set(live(store)) == {"one"}
-    with store.transaction():
-        put_document(store, ["two"], "b.md")
+    put_document(store, ["two"], "b.md")
     assert set(live(store)) == {"one", "two"}
 
 
@@ -250,9 +255,8 @@ def test_text_that_utf8_cannot_hold_is_the_inputs_fault(store: Store) -> None:
     with pytest.raises(InputError, match="cannot be stored") as caught:
         put_file(store, "caf\udce9.md")
     str(caught.value).encode()
-    with pytest.raises(InputError), store.transaction():
-        put_document(store, ["fine"])
-        put_document(store, ["half a pair: \ud83d"], "b.md")
+    with pytest.raises(InputError):
+        put_document(store, ["fine", "half a pair: \ud83d"])
     assert live(store) == {}
 
 
@@ -346,7 +350,9 @@ def test_a_missing_file(tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 8192, b"hello", b"SQLite format 3\0" + b"\xff" * 4096, random.Random(0).randbytes(9000)])
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 8192, b"hello", b"SQLite format 3\0" + b"\xff" * 4096, random.Random(0).randbytes(9000)]
+)
 def test_garbage(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "garbage.db"
     path.write_bytes(content)
@@ -385,7 +391,9 @@ def test_a_damaged_page_is_found_by_the_check(closed: Path) -> None:
         Store.open(closed, check=True)
 
 
-@pytest.mark.parametrize(("table", "column"), [("chunks", "headings"), ("judged_queries", "grades"), ("artifacts", "info")])
+@pytest.mark.parametrize(
+    ("table", "column"), [("chunks", "headings"), ("judged_queries", "grades"), ("artifacts", "info")]
+)
 def test_a_value_that_is_no_json_any_more(closed: Path, table: str, column: str) -> None:
     with sqlite3.connect(closed) as connection:
         connection.execute(f"UPDATE {table} SET {column} = '[\"A'")
@@ -429,16 +437,14 @@ def test_a_full_disk_is_told_and_nothing_is_lost(small_disk: Path, disk_filler: 
     put_document(store, ["one"])
     before = live(store)
     disk_filler(small_disk, leave=16_384)
-    with pytest.raises(ResourceError, match="could not be written"), store.transaction():
-        for n in range(200):
-            put_document(store, [f"{n} {m} " + "word " * 200 for m in range(5)], f"{n}.md")
+    with pytest.raises(ResourceError, match="could not be written"):
+        put_document(store, [f"{n} " + "word " * 200 for n in range(1000)], "b.md")
     assert live(store) == before
     with pytest.raises(ResourceError):
         store.backup(small_disk / "project.db.bak")
     assert not (small_disk / "project.db.tmp").exists()
     (small_disk / "ballast").unlink()
-    with store.transaction():
-        put_document(store, ["two"], "b.md")
+    put_document(store, ["two"], "b.md")
     assert set(live(store)) == {"one", "two"}
     store.close()
     use_everything(small_disk / "project.db")
@@ -457,14 +463,12 @@ def test_a_database_that_cannot_be_made_leaves_no_trace(small_disk: Path, disk_f
 def test_a_reader_works_during_a_writers_transaction(store: Store, tmp_path: Path) -> None:
     put_document(store, ["one"])
     reader = Store.open(tmp_path / "project.db")
-    started = time.monotonic()
     with store.transaction():
-        put_document(store, ["two"], "b.md")
+        store.replace_chunks(1, [chunk(0, "one"), chunk(1, "two")])
         assert set(live(reader)) == {"one"}
-        assert reader.counts()["documents"] == 1
+        assert reader.counts()["chunks"] == 1
         assert set(live(store)) == {"one", "two"}
     assert set(live(reader)) == {"one", "two"}
-    assert time.monotonic() - started < 25, "the reader waited for the lock"
     reader.close()
 
 
@@ -472,7 +476,7 @@ def test_a_second_writer_that_must_wait_too_long_is_told_so(store: Store, tmp_pa
     other = Store.open(tmp_path / "project.db")
     other._db.execute("PRAGMA busy_timeout = 20")
     with store.transaction():
-        put_document(store, ["one"])
+        put_file(store)
         with pytest.raises(EngineError, match="busy") as caught:
             put_file(other, "b.md")
     assert not isinstance(caught.value, DamagedError)

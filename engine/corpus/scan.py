@@ -79,12 +79,16 @@ def scan(sources: Sequence[Path], include: Sequence[str] = ("**/*",), exclude: S
 
 
 def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
-    from pathspec import PathSpec
+    import re
+
+    from pathspec import GitIgnoreSpec
 
     try:
-        return PathSpec.from_lines("gitignore", lines)
-    except (ValueError, TypeError) as error:
-        raise UsageError("A pattern in corpus.include or corpus.exclude is not valid.", str(error)) from error
+        return GitIgnoreSpec.from_lines(lines)
+    except (ValueError, TypeError, re.error) as error:
+        raise UsageError(
+            "A pattern in corpus.include or corpus.exclude is not valid.", str(error), "Write it as in a .gitignore file."
+        ) from error
 
 
 class _Walk:

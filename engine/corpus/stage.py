@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ VERSION = 1
 ARTIFACT = "corpus"
 ALWAYS = True  # only a look at the folder tells whether anything changed
 FILES_PER_TRANSACTION = 50
+SKIPPED_KEPT = 1000  # names of files left out that 'engine status' can show
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -36,7 +38,6 @@ class Tally:
     read: int = 0
     unchanged: int = 0
     removed: int = 0
-    skipped: int = 0
     new_chunks: int = 0
 
 
@@ -62,20 +63,22 @@ def run(context: StageContext) -> dict[str, Any]:
         model=model.fingerprint,
         **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
     )
-    tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(files, found.skipped)
+    tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(files)
     if not context.store.counts()["chunks"]:
+        unreadable = [Skipped(file.path, file.reason) for file in context.store.files().values() if file.reason]
         raise NoDocumentsError(
             "None of the files could be read.",
-            _reasons(found.skipped),
-            "Look at 'engine status', and name other files.",
+            _reasons(unreadable + found.skipped),
+            "Put documents that hold text there, or name another folder in project.toml.",
         )
     judged = _import_judgments(context, files)
-    artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, {"chunks": context.store.corpus_fingerprint()})
+    info = {"chunks": context.store.corpus_fingerprint(), "skipped": _told_skipped(context, found.skipped)}
+    artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, info)
     context.store.put_artifact(artifact)
     counts = context.store.counts()
     return {
         "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
-        "files_skipped": tally.skipped, "new_chunks": tally.new_chunks, "documents": counts["documents"],
+        "files_skipped": counts["skipped"] + len(found.skipped), "new_chunks": tally.new_chunks, "documents": counts["documents"],
         "chunks": counts["chunks"], "judged_queries": judged,
     }  # fmt: skip
 
@@ -102,6 +105,17 @@ def _reasons(skipped: list[Skipped]) -> str:
     return f"Skipped: {shown}{more}."
 
 
+def _told_skipped(context: StageContext, skipped: list[Skipped]) -> dict[str, str]:
+    """Path → reason of the files that were left out unread; what is new about them is told, by reason."""
+    left_out = {item.path: item.reason for item in skipped[:SKIPPED_KEPT]}
+    former = context.store.artifact(ARTIFACT)
+    if left_out and (former is None or former.info.get("skipped") != left_out):
+        reasons = Counter(item.reason for item in skipped).most_common()
+        told = ", ".join(f"{reason} ({count})" for reason, count in reasons)
+        context.warn(f"{len(skipped)} left out: {told}.")
+    return left_out
+
+
 class Ingest:
     """Compares scanned files with what the database knows, and reads the difference."""
 
@@ -117,9 +131,10 @@ class Ingest:
             context=corpus.context,
         )
         self._tally = Tally()
+        self._touched = 0
         self._known: dict[tuple[str, str], FileRecord] = {}
 
-    def bring_in_line(self, files: list[ScannedFile], skipped: list[Skipped]) -> Tally:
+    def bring_in_line(self, files: list[ScannedFile]) -> Tally:
         """Forget what is gone, read what is new or changed, a batch of files per transaction."""
         known = self._store.files()
         present = {(file.source, file.path) for file in files}
@@ -128,7 +143,6 @@ class Ingest:
                 if key not in present and record.state != "gone":
                     self._store.forget_file(record.id)
                     self._tally.removed += record.state == "read"
-        self._tally.skipped = len(skipped)
         changed = [file for file in files if self._is_changed(file, known.get((file.source, file.path)))]
         self._known = known
         for start in range(0, len(changed), FILES_PER_TRANSACTION):
@@ -137,7 +151,7 @@ class Ingest:
                 for file in changed[start : start + FILES_PER_TRANSACTION]:
                     self._read(file)
             self._context.progress(min(start + FILES_PER_TRANSACTION, len(changed)), len(changed), "files")
-        self._tally.unchanged = len(files) - self._tally.read
+        self._tally.unchanged = len(files) - len(changed) + self._touched
         return self._tally
 
     def _is_changed(self, file: ScannedFile, record: FileRecord | None) -> bool:
@@ -158,6 +172,7 @@ class Ingest:
                 and (record.content_hash, record.chunking) == (content_hash, self._chunking)
             ):
                 self._store.touch_file(record.id, file.size, file.mtime_ns)
+                self._touched += 1
                 return
             documents = reader_for(file.format).read(file.absolute)
             self._keep(file, content_hash, documents, record)
@@ -200,7 +215,6 @@ class Ingest:
         file_id = self._store.put_file(_record(file, "", "skipped", reason, self._chunking))
         for document_id, _ in self._store.documents_of(file_id).values():
             self._store.drop_document(document_id)
-        self._tally.skipped += 1
         self._context.warn(f"{file.path} was skipped: {reason}")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.errors import DamagedError
 from engine.events import Choice, read
 from engine.queries.heldout import cap_queries
 from engine.stage import StageContext, View
@@ -45,6 +46,15 @@ def inputs(view: View) -> dict[str, Any]:
         "evaluation": view.settings.evaluation.model_dump(),
         "search": view.settings.search.model_dump(include={"rrf_u"}),
     }
+
+
+def verify(view: View) -> None:
+    """Raises DamagedError when the report is gone, or the adapter that was chosen has been replaced."""
+    artifact, adapter = view.need(ARTIFACT, "evaluate"), view.need("adapter", "train").info.get("adapter")
+    if not (view.project.folder_of(artifact) / "report.html").is_file():
+        raise DamagedError("The report is missing.", "", "Run 'engine evaluate'.")
+    if artifact.info["served"].get("adapter") not in (None, adapter):
+        raise DamagedError("The adapter was trained anew.", "", "Run 'engine evaluate'.")
 
 
 @dataclass

@@ -22,6 +22,13 @@ def inputs(view: View) -> dict[str, Any]:
     return {"chunks": view.store.corpus_fingerprint(), "lexical": view.settings.lexical.model_dump()}
 
 
+def verify(view: View) -> None:
+    """Raises DamagedError when the index on disk is not the one that was built."""
+    from engine.lexical.storage import read_manifest
+
+    read_manifest(view.project.folder_of(view.need(ARTIFACT, "index")))
+
+
 def run(context: StageContext) -> dict[str, Any]:
     """Build or update the index, then make it the current one."""
     hashes = dict(context.store.chunk_hashes())

@@ -50,6 +50,14 @@ def adaptation_corpus(view: View) -> tuple[str, float]:
     return (str(former.info["corpus"]), drift) if drift <= view.settings.corpus.drift else (current, drift)
 
 
+def kept(view: View) -> str:
+    """Why the queries, and the adapter made from them, are kept although the corpus has changed; empty when it has not."""
+    drift = adaptation_corpus(view)[1]
+    if not drift:
+        return ""
+    return f"kept: {100 * drift:.1f} % of the chunks changed since, up to {100 * view.settings.corpus.drift:g} % may (corpus.drift)"
+
+
 def run(context: StageContext) -> dict[str, Any]:
     """Make, attach, filter and split the queries, then put them in the former ones' place."""
     chunks = context.store.chunks()

@@ -19,6 +19,11 @@ def inputs(view: View) -> dict[str, Any]:
     return {"queries": view.need("queries", "generate").fingerprint, "k": view.settings.ranking.k}
 
 
+def verify(view: View) -> None:
+    """Raises DamagedError when the lists on disk cannot be read."""
+    RankedLists.load(view.project.folder_of(view.need(ARTIFACT, "rank")))
+
+
 def run(context: StageContext) -> dict[str, Any]:
     """Mine BM25's best k chunks of every query."""
     from engine.lexical import LexicalIndex

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.encoders import resolve_model
-from engine.errors import NotBuiltError
+from engine.errors import DamagedError, NotBuiltError
 from engine.records import Chunk, Query
 from engine.stage import StageContext, View
 from engine.store import Artifact
@@ -46,6 +46,15 @@ def inputs(view: View) -> dict[str, Any]:
     }
 
 
+def verify(view: View) -> None:
+    """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
+    from engine.encoders.fingerprint import adapter_digest
+
+    info = view.need(ARTIFACT, "train").info
+    if info.get("adapter") and adapter_digest(view.project.path / info["adapter"]) != info.get("digest"):
+        raise DamagedError(f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.")
+
+
 def resolve_config(view: View) -> TrainingConfig:
     """The preset, with what the user changed in project.toml."""
     settings = view.settings.training
@@ -64,6 +73,7 @@ def run(context: StageContext) -> dict[str, Any]:
         context.warn(f"No adapter was trained: {reason}. Search uses the base encoder.")
         return _finish(context, "", {"adapter": None, "reason": reason, "history": {}})
     from engine.embedding import told_hardware
+    from engine.encoders.fingerprint import adapter_digest
     from engine.ranking import RankedLists
     from engine.training.trainer import train
 
@@ -87,6 +97,7 @@ def run(context: StageContext) -> dict[str, Any]:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
     info = {
         "adapter": building.name, "reason": "", "steps": result.steps, "best_step": result.best_step,
+        "digest": adapter_digest(context.project.path / building.name),
         "history": {
             "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],
             "held_out": [[entry["step"], entry["ndcg_at_10"]] for entry in result.history],
@@ -99,7 +110,7 @@ def run(context: StageContext) -> dict[str, Any]:
 
 def _finish(context: StageContext, folder: str, info: dict[str, Any]) -> dict[str, Any]:
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, folder, time.time(), info))
-    return {key: value for key, value in info.items() if key != "history"}
+    return {key: value for key, value in info.items() if key not in ("history", "digest")}
 
 
 def _drop_checkpoints(root: Path) -> None:
@@ -140,7 +151,7 @@ def _data(
 
 
 def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:
-    """Chunk ids → positions, −1 for padding and for chunks that are gone; gone ones move to the end of their row."""
+    """Chunk ids → positions; −1 for padding and for chunks that are gone since."""
     import numpy as np
 
     known = np.array(sorted(position), dtype=np.int64)

@@ -142,7 +142,6 @@ class VectorIndex:
 
     def _check_query(self, vector: NDArray[np.float32]) -> None:
         """Raises EngineError for a vector that is not finite, or of another width than the index."""
-
         if vector.shape != (self.manifest["dimension"],):
             raise EngineError(
                 f"A query vector of {vector.shape[-1]} numbers does not fit the index of {self.manifest['dimension']}.",

@@ -38,6 +38,17 @@ def _served(view: View) -> tuple[Path | None, float]:
     return (view.project.path / served["adapter"], float(served["scale"])) if served.get("adapter") else (None, 1.0)
 
 
+def verify(view: View) -> None:
+    """Raises DamagedError when the index on disk is not the one that was built, or its adapter has been replaced."""
+    from engine.vectors.index import VectorIndex
+
+    artifact = view.need(ARTIFACT, "embed")
+    VectorIndex.open(view.project.folder_of(artifact))
+    adapter, _ = _served(view)
+    if artifact.info["adapter"] != (adapter.relative_to(view.project.path).as_posix() if adapter else None):
+        raise DamagedError("The adapter was trained anew.", "", "Run 'engine embed'.")
+
+
 def run(context: StageContext) -> dict[str, Any]:
     """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
     import numpy as np
@@ -55,8 +66,9 @@ def run(context: StageContext) -> dict[str, Any]:
         added = _write(context, building.folder, ids, vectors, encoder.fingerprint)
     settings = context.settings.encoder
     info = {
-        "model": settings.model, "adapter": str(adapter.relative_to(context.project.path)) if adapter else None, "scale": scale,
-        "max_tokens": settings.max_tokens, "encoder": encoder.fingerprint, "dimension": encoder.dimension, "chunks": len(chunks),
+        "model": settings.model, "max_tokens": settings.max_tokens,
+        "adapter": adapter.relative_to(context.project.path).as_posix() if adapter else None, "scale": scale,
+        "encoder": encoder.fingerprint, "dimension": encoder.dimension, "chunks": len(chunks),
     }  # fmt: skip
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     _tidy(context, encoder.fingerprint)

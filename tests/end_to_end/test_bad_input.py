@@ -1,0 +1,281 @@
+"""Bad documents, damaged files, a full disk: a clear error or warning, and what was searchable stays searchable."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import SAMPLE, copy_documents, engine
+
+NOISE = bytes(range(256)) * 8
+
+
+def hits(project: Path, query: str = "freezer door", mode: str = "bm25") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(engine("search", str(project), query, "--mode", mode, "--json").stdout)["hits"]
+    return found
+
+
+def overwrite(path: Path, start: int = 20) -> None:
+    """Flip bytes in the middle of a file, keeping its size."""
+    with path.open("r+b") as file:
+        file.seek(start)
+        old = file.read(64)
+        file.seek(start)
+        file.write(bytes(byte ^ 0x55 for byte in old))
+
+
+def stages(*arguments: str) -> dict[str, str]:
+    """Stage → reason that it ran for, or 'skipped'."""
+    told = [json.loads(line) for line in engine(*arguments, "--json").stdout.splitlines()]
+    ran = {event["stage"]: event["reason"] for event in told if event["event"] == "stage_started"}
+    return ran | {event["stage"]: "skipped" for event in told if event["event"] == "stage_skipped"}
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[[Path], Path]) -> Path:
+    path = make_project(tmp_path_factory.mktemp("indexed") / "project")
+    copy_documents(path / "documents", ("incidents", "policies"), 6)
+    engine("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
+    engine("ingest", str(path))
+    engine("index", str(path))
+    return path
+
+
+@pytest.fixture
+def small(indexed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(indexed, tmp_path / "small"))
+
+
+def test_an_empty_folder(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
+    project = make_project(tmp_path / "empty")
+    (project / "documents").mkdir()
+    done = engine("run", str(project), check=False)
+    assert done.returncode == 3
+    assert "No readable documents" in done.stderr
+    assert ".txt, .md, .html" in done.stderr
+    assert engine("search", str(project), "x", check=False).returncode == 3
+
+
+def test_a_missing_folder_and_an_emptied_one_keep_what_was_searchable(small: Path) -> None:
+    shutil.rmtree(small / "documents")
+    gone = engine("ingest", str(small), check=False)
+    assert gone.returncode == 3
+    assert "documents" in gone.stderr
+    (small / "documents").mkdir()
+    emptied = engine("ingest", str(small), check=False)
+    assert emptied.returncode == 3
+    assert "stays so" in emptied.stderr
+    assert hits(small)
+
+
+def test_a_corpus_of_three_words_is_searchable(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
+    project = make_project(tmp_path / "tiny")
+    (project / "documents").mkdir()
+    (project / "documents" / "a.txt").write_text("cold blue freezer")
+    done = engine("run", str(project))
+    assert "too little text" in done.stderr
+    assert "Search uses the base encoder" in done.stderr
+    assert [hit["path"] for hit in hits(project, "freezer")] == ["a.txt"]
+    (hit,) = hits(project, "blue freezer", "hybrid")
+    assert set(hit["rankers"]) == {"bm25", "semantic"}
+    assert "base encoder is served" in engine("report", str(project)).stdout
+
+
+def test_unreadable_files_beside_good_ones_are_told_once_and_listed(small: Path) -> None:
+    documents = small / "documents"
+    (documents / "noise.txt").write_bytes(NOISE)
+    (documents / "empty.md").write_bytes(b"")
+    (documents / "latin.txt").write_bytes("Der Kühlraum der Straßenmeisterei ist größer als üblich.".encode("latin-1"))
+    (documents / "scan.pdf").write_bytes(b"%PDF-1.4")
+    first = engine("ingest", str(small))
+    for name in ("noise.txt", "empty.md", ".pdf"):
+        assert name in first.stderr
+    assert "files read: 1 · files unchanged: 12 · files skipped: 3" in first.stderr
+    assert "!" not in engine("ingest", str(small)).stderr
+    status = json.loads(engine("status", str(small), "--json").stdout)
+    assert set(status["skipped"]) == {"noise.txt", "empty.md", "scan.pdf"}
+    assert status["counts"]["skipped"] == 3
+    engine("index", str(small))
+    assert [hit["path"] for hit in hits(small, "Straßenmeisterei Kühlraum")][:1] == ["latin.txt"]
+
+
+def test_nothing_but_unreadable_files(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
+    project = make_project(tmp_path / "noise")
+    (project / "documents").mkdir()
+    (project / "documents" / "noise.txt").write_bytes(NOISE)
+    done = engine("ingest", str(project), check=False)
+    assert done.returncode == 3
+    assert "noise.txt: binary content" in done.stderr.split("Error:")[1]
+
+
+def test_damaged_indexes_are_told_by_search_and_rebuilt_by_the_next_run(project: Path) -> None:
+    (lexical,) = project.glob("lexical/*/*/*.term")
+    (vectors,) = project.glob("vectors/*/index.usearch")
+    overwrite(vectors, 500)
+    assert engine("search", str(project), "door", "--mode", "semantic", check=False).returncode == 7
+    found = json.loads(engine("search", str(project), "door", "--json").stdout)
+    assert found["hits"]
+    assert "damaged" in found["notes"][0]
+    assert hits(project)
+    overwrite(lexical)
+    told = engine("search", str(project), "door", "--mode", "bm25", check=False)
+    assert told.returncode == 7
+    assert "damaged" in told.stderr
+    ran = stages("run", str(project))
+    assert "damaged" in ran["index"]
+    assert "damaged" in ran["embed"]
+    assert [ran[stage] for stage in ("generate", "rank", "train", "evaluate")] == ["skipped"] * 4
+    assert hits(project)
+
+
+@pytest.mark.parametrize("harm", ["truncated", "changed", "gone"])
+def test_a_damaged_adapter_is_seen_and_trained_anew(project: Path, harm: str) -> None:
+    (weights,) = project.glob("adapters/*/adapter_model.safetensors")
+    if harm == "truncated":
+        os.truncate(weights, 3000)
+    elif harm == "changed":
+        overwrite(weights, weights.stat().st_size - 200)
+    else:
+        shutil.rmtree(weights.parent)
+    if harm != "truncated":  # one training is enough
+        before = sorted((project / "runs").iterdir())
+        engine("status", str(project))
+        assert sorted((project / "runs").iterdir()) == before
+    reason = stages("train", str(project))["train"] if harm == "truncated" else verdict(project)
+    assert re.search("damaged|missing", reason), reason
+    if harm == "truncated":
+        assert stages("train", str(project))["train"] == "skipped"
+    assert hits(project)
+
+
+def verdict(project: Path) -> str:
+    """Why `train` would run, without running it."""
+    from engine.pipeline import stage_status, verified
+    from engine.project import ProjectFolder
+    from engine.stage import View
+
+    folder = ProjectFolder.open(project)
+    store = folder.store()
+    try:
+        view = View(folder, folder.settings(), store)
+        return verified(view, stage_status(view, "train")).reason
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("harm", ["truncated", "garbage", "gone"])
+@pytest.mark.parametrize("copy", [True, False])
+def test_a_damaged_database_is_restored_or_rebuilt(small: Path, harm: str, copy: bool) -> None:
+    expected = hits(small)
+    database = small / "project.db"
+    for suffix in ("-wal", "-shm"):
+        Path(f"{database}{suffix}").unlink(missing_ok=True)
+    if not copy:
+        (small / "project.db.bak").unlink()
+    if harm == "truncated":
+        os.truncate(database, database.stat().st_size // 3)
+    elif harm == "garbage":
+        database.write_bytes(os.urandom(50_000))
+    else:
+        database.unlink()
+    told = engine("search", str(small), "door", "--mode", "bm25", check=False)
+    assert told.returncode == 7
+    assert "engine run" in told.stderr
+    repaired = engine("ingest", str(small))
+    assert ("last good run was restored" if copy else "built again") in repaired.stderr
+    status = json.loads(engine("status", str(small), "--json").stdout)
+    assert (status["counts"]["documents"], status["counts"]["judged_queries"]) == (12, 60)
+    if not copy:
+        engine("index", str(small))
+    assert [hit["path"] for hit in hits(small)] == [hit["path"] for hit in expected]
+    assert bool(list(small.glob("project.db.damaged-*"))) == (harm != "gone")
+
+
+def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
+    settings = small / "project.toml"
+    good = settings.read_text()
+    for written, typo, told in [
+        ("chunk_tokens = 96", "chunk_tokenz = 96", "corpus.chunk_tokens"),
+        ("[ranking]", "[rankings]", "'ranking'"),
+        ("chunk_tokens = 96", 'chunk_tokens = "many"', "corpus.chunk_tokens"),
+        ("[ranking]", "[ranking", "TOML"),
+    ]:
+        settings.write_text(good.replace(written, typo))
+        for command in (["status", str(small)], ["ingest", str(small)], ["search", str(small), "x", "--mode", "bm25"]):
+            done = engine(*command, check=False)
+            assert done.returncode == 2
+            assert told in done.stderr
+            assert "project.toml" in done.stderr
+    settings.write_text(good)
+    assert hits(small)
+
+
+def test_a_model_folder_that_is_gone(small: Path, tiny_model: Path) -> None:
+    settings = small / "project.toml"
+    settings.write_text(settings.read_text().replace(str(tiny_model), str(tiny_model.parent / "gone")))
+    done = engine("run", str(small), check=False)
+    assert done.returncode == 3
+    assert "gone" in done.stderr
+    assert "nothing is downloaded" in done.stderr
+    assert hits(small)
+    states = {row["stage"]: row for row in json.loads(engine("status", str(small), "--json").stdout)["stages"]}
+    assert states["embed"]["state"] != "done"
+    assert "gone" in states["embed"]["reason"]
+
+
+@contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[Path]:
+    folder.mkdir(exist_ok=True)
+    if shutil.which("mount") is None:
+        pytest.skip("there is no mount command")
+    done = subprocess.run(["mount", *options, str(folder)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("stage", ["ingest", "index", "embed"])
+def test_a_full_disk_is_told_and_forgotten_once_there_is_room(
+    indexed: Path, tmp_path: Path, stage: str, disk_filler: Callable[[Path, int], None]
+) -> None:
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=6m", "tmpfs") as disk:
+        project = Path(shutil.copytree(indexed, disk / "project"))
+        if stage == "ingest":
+            for folder in ("contracts", "minutes", "mail"):
+                copy_documents(project / "documents", (folder,), 8)
+        disk_filler(disk, 24_000)
+        full = engine(stage, str(project), *(["--force"] if stage == "index" else []), check=False)
+        assert full.returncode == 6, full.stderr
+        assert re.search("disk|space", full.stderr)
+        assert "ree some disk space" in full.stderr or "free space" in full.stderr
+        if stage != "ingest":  # ingest changes the very database that is searched
+            assert hits(project)
+        (disk / "ballast").unlink()
+        assert hits(project)
+        engine(stage, str(project))
+        assert not list(project.glob("*/.tmp-*"))
+        states = {row["stage"]: row["state"] for row in json.loads(engine("status", str(project), "--json").stdout)["stages"]}
+        assert states[stage] == "done"
+
+
+def test_a_read_only_project_is_told(indexed: Path, tmp_path: Path) -> None:
+    project = Path(shutil.copytree(indexed, tmp_path / "project"))
+    with mounted(project, "--bind", str(project)):
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(project)], check=True)
+        for command in (["ingest"], ["import-judgments", str(SAMPLE / "questions.jsonl")], ["cancel"]):
+            done = engine(command[0], str(project), *command[1:], check=False)
+            assert done.returncode in (2, 3, 5), done.stderr
+            assert done.stderr.startswith("Error")
+            assert re.search("permission|write|read-only", done.stderr, flags=re.I)
+        assert hits(project)

@@ -1,0 +1,362 @@
+"""The `engine` command as people and programs use it: exit codes, what goes where, cancelling, piping."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import SAMPLE, copy_documents, engine, environment
+
+from engine import events
+
+COMMANDS = (
+    "new", "run", "ingest", "index", "generate", "rank", "train", "evaluate", "embed", "search", "serve", "status",
+    "cancel", "report", "import-queries", "import-judgments", "benchmark", "doctor", "demo",
+)  # fmt: skip
+HEAVY = (
+    "torch", "transformers", "sentence_transformers", "peft", "tantivy", "usearch", "numpy", "pydantic", "matplotlib",
+    "jinja2", "semantic_text_splitter", "bs4", "sqlite3",
+)  # fmt: skip
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine", *arguments],
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def wait_for(project: Path, wanted: type[events.Event], before: set[Path], run: subprocess.Popen[str]) -> Path:
+    """The folder of the new run, once it has told an event of the wanted kind."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for folder in set((project / "runs").iterdir()) - before:
+            if any(isinstance(event, wanted) for event, _ in events.read(folder / "events.jsonl")):
+                return folder
+        assert run.poll() is None, run.communicate()[1]
+        time.sleep(0.01)
+    raise AssertionError(f"no {wanted.__name__} came")
+
+
+def long_training(project: Path, steps: int = 80) -> None:
+    """Settings under which `engine train` has work for some seconds."""
+    settings = project / "project.toml"
+    text = re.sub(r"^steps = .*$", f"steps = {steps}", settings.read_text(), flags=re.M)
+    settings.write_text(re.sub(r"^eval_every = .*$", f"eval_every = {steps}", text, flags=re.M))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    done = engine(command, "--help")
+    assert f"engine {command}" in done.stdout
+    assert not done.stderr
+
+
+def test_help_loads_no_heavy_library() -> None:
+    code = (
+        "import sys; sys.argv = ['engine', '--help']\n"
+        "from engine.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print(sorted(set(sys.modules) & {set(HEAVY)!r}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
+    assert all(command in done.stdout for command in COMMANDS)
+    assert done.stderr.strip() == "[]"
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    done = engine(check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["frobnicate"], 2, "frobnicate"),
+        (["search", "PROJECT"], 2, "engine search --help"),
+        (["search", "PROJECT", "x", "--colour"], 2, "--colour"),
+        (["search", "PROJECT", "x", "--mode", "foo"], 2, "hybrid, semantic, bm25"),
+        (["search", "PROJECT", "x", "--mode", "bm25", "--top", "0"], 2, "at least 1"),
+        (["search", "PROJECT", "x", "--mode", "bm25", "--after", "soon"], 2, "YYYY-MM-DD"),
+        (["run", "nowhere"], 2, "engine new"),
+        (["serve", "PROJECT"], 2, "--stdio"),
+        (["cancel", "PROJECT"], 2, "nothing to cancel"),
+        (["import-queries", "PROJECT", "/no/file.jsonl"], 3, "/no/file.jsonl"),
+        (["import-judgments", "PROJECT", "/no/file.jsonl"], 3, "/no/file.jsonl"),
+        (["benchmark", "/no/folder"], 3, "BEIR"),
+        (["doctor", "nowhere"], 2, "nowhere"),
+    ],
+)
+def test_wrong_use_ends_with_its_code_and_a_reason(
+    finished: Path, arguments: list[str], code: int, told: str
+) -> None:
+    done = engine(*[str(finished) if part == "PROJECT" else part for part in arguments], check=False)
+    assert done.returncode == code
+    assert told in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_misspelt_name_suggests_the_nearest_project(tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    engine("new", "handbook-of-rules", str(tmp_path / "documents"))
+    done = engine("status", "handbok-of-rules", check=False)
+    assert done.returncode == 2
+    assert "'handbook-of-rules'" in done.stderr
+    assert "handbook-of-rules" in json.loads(engine("status", "--json").stdout)
+
+
+def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
+    documents = str(SAMPLE / "documents")
+    made = engine("new", str(tmp_path / "made"), documents)
+    assert Path(made.stdout.strip()) == tmp_path / "made"
+    assert "engine run" in made.stderr
+    for arguments, told in [
+        ([str(finished), documents], "already holds a project"),
+        ([str(tmp_path / "a"), "/no/such/folder"], "/no/such/folder"),
+        ([str(tmp_path / "a"), documents, "--model", str(tmp_path)], "modules.json"),
+        ([str(tmp_path / "a"), documents, "--preset", "gigantic"], "quick"),
+    ]:
+        done = engine("new", *arguments, check=False)
+        assert done.returncode in (2, 3, 5)
+        assert told in done.stderr
+        assert done.stdout == ""
+        assert not (tmp_path / "a").exists()
+
+
+def test_new_refuses_a_model_without_safetensors(tiny_model: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    done = engine("new", str(tmp_path / "a"), str(SAMPLE), "--model", str(model), check=False)
+    assert done.returncode == 3
+    assert "safetensors" in done.stderr
+
+
+def test_status_and_report_as_json(finished: Path) -> None:
+    status = engine("status", str(finished), "--json")
+    told = json.loads(status.stdout)
+    assert {stage["state"] for stage in told["stages"]} == {"done"}
+    assert told["running"] is False
+    assert told["latest_run"]["state"] == "done"
+    assert told["counts"]["documents"] == 24
+    assert status.stderr == ""
+    report = json.loads(engine("report", str(finished), "--json").stdout)
+    assert set(report["tables"]) == {"judged", "synthetic"}
+    assert report["served"]["name"] in report["reason"]
+    assert (Path(report["folder"]) / "report.html").is_file()
+    text = engine("report", str(finished)).stdout
+    assert "BM25" in text
+    assert "nDCG@10" in text
+
+
+def test_search_filters(finished: Path) -> None:
+    def found(*options: str) -> list[dict[str, Any]]:
+        done = engine("search", str(finished), "cold room door", "--mode", "bm25", "--json", "--top", "50", *options)
+        assert done.stderr == ""
+        hits: list[dict[str, Any]] = json.loads(done.stdout)["hits"]
+        return hits
+
+    everything = found()
+    assert {hit["format"] for hit in everything} >= {"md", "txt", "html"}
+    assert {hit["format"] for hit in found("--type", "md", "--type", ".TXT")} == {"md", "txt"}
+    inside = found("--path", "policies/**")
+    assert inside
+    assert all(hit["path"].startswith("policies/") for hit in inside)
+    tomorrow = time.strftime("%Y-%m-%d", time.localtime(time.time() + 86400))
+    assert found("--after", tomorrow) == []
+    assert found("--before", "2001-01-01") == []
+    assert found("--before", tomorrow) == everything
+    assert [hit["rank"] for hit in everything] == list(range(1, len(everything) + 1))
+
+
+def test_hits_piped_are_whole_lines(finished: Path) -> None:
+    env = {name: value for name, value in environment().items() if name != "COLUMNS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "search", str(finished), "freezer door left open", "--mode", "bm25"],
+        capture_output=True, text=True, env=env, check=True,
+    )  # fmt: skip
+    heads, bodies = done.stdout.splitlines()[::2], done.stdout.splitlines()[1::2]
+    assert all(re.match(r"\d+\. .* \[bm25 #\d+\]$", head) for head in heads)
+    assert all(body.startswith("   ") for body in bodies)
+    assert "\x1b" not in done.stdout
+
+
+def test_nothing_found_is_said_aside(finished: Path) -> None:
+    done = engine("search", str(finished), "qqqqzzzz", "--mode", "bm25")
+    assert done.stdout == ""
+    assert "Nothing" in done.stderr
+
+
+def test_a_reader_that_has_enough_is_no_fault(finished: Path) -> None:
+    for arguments in (["--help"], ["search", str(finished), "door", "--mode", "bm25", "--top", "300", "--json"]):
+        command = " ".join([sys.executable, "-m", "engine", *arguments])
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {command} | head -1 >/dev/null"],
+            env=environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0
+        assert done.stderr == ""
+
+
+def test_events_whose_reader_is_gone_stop_the_run(project: Path) -> None:
+    command = f"set -o pipefail; {sys.executable} -m engine index {project} --force --json | head -1"
+    done = subprocess.run(["bash", "-c", command], env=environment(), capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["event"] == "run_started"
+    assert done.returncode in (0, 130)  # 0: the stage was quicker
+    assert "Traceback" not in done.stderr
+    assert json.loads(engine("status", str(project), "--json").stdout)["running"] is False
+
+
+def test_serve_answers_from_a_shell_pipe(finished: Path) -> None:
+    requests = [
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 2, "method": "search", "params": {"query": "freezer door", "mode": "bm25", "top": 2}},
+        {"jsonrpc": "2.0", "id": 3, "method": "search", "params": {"query": "freezer door", "top": 2}},
+        {"jsonrpc": "2.0", "id": 4, "method": "nonsense"},
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "serve", str(finished), "--stdio"],
+        input="".join(json.dumps(request) + "\n" for request in requests) + "not json\n",
+        capture_output=True, text=True, env=environment(), check=True, timeout=120,
+    )  # fmt: skip
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert answers[1]["result"] == "pong"
+    assert len(answers[2]["result"]["hits"]) == 2
+    assert set().union(*(hit["rankers"] for hit in answers[3]["result"]["hits"])) == {"bm25", "semantic"}
+    assert answers[4]["error"]["code"] == -32601
+    assert answers[None]["error"]["code"] == -32700
+    assert done.stderr == ""
+
+
+def test_doctor_as_json(finished: Path) -> None:
+    done = engine("doctor", str(finished), "--json", check=False)
+    findings = json.loads(done.stdout)
+    assert {"python", "device", "memory", "disk", "model", "network", "project"} <= {item["topic"] for item in findings}
+    problems = [item for item in findings if item["state"] == "problem"]
+    assert done.returncode == (3 if problems else 0)
+    assert all(item["follows"] for item in findings)
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "told"),
+    [
+        ("import-queries", '{"query": "a"}\n{"quer": "b"}\n', "2"),
+        ("import-queries", '{"query": "a"}\nnot json\n', "2"),
+        ("import-queries", "", "no queries"),
+        ("import-judgments", '{"query": "a", "evidence": ["b"]}\n{"query": 3}\n', "2"),
+        ("import-judgments", "[]\n", "1"),
+        ("import-judgments", "", "no judgments"),
+    ],
+)
+def test_a_malformed_import_names_file_and_line(
+    finished: Path, tmp_path: Path, command: str, text: str, told: str
+) -> None:
+    (tmp_path / "bad.jsonl").write_text(text)
+    before = sorted((finished / "imports").iterdir())
+    done = engine(command, str(finished), str(tmp_path / "bad.jsonl"), check=False)
+    assert done.returncode == 3
+    assert "bad.jsonl" in done.stderr
+    assert told in done.stderr.replace("bad.jsonl", "")
+    assert sorted((finished / "imports").iterdir()) == before
+
+
+def test_stages_alone_in_order_on_imported_queries(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(
+        tmp_path / "alone",
+        queries={"backend": "imported", "consistency_top": 0},
+        training={"steps": 2, "eval_every": 2},
+    )
+    copy_documents(project / "documents", ("mail",), 6)
+    needs = {"index": "ingest", "generate": "index", "rank": "generate", "train": "rank", "evaluate": "train"}
+    for stage, before in {**needs, "embed": "ingest"}.items():
+        early = engine(stage, str(project), check=False)
+        assert early.returncode == 3
+        assert f"engine {before}" in early.stderr
+    for arguments, before in {("search", "x", "--mode", "bm25"): "index", ("report",): "evaluate"}.items():
+        early = engine(arguments[0], str(project), *arguments[1:], check=False)
+        assert early.returncode == 3
+        assert before in early.stderr
+        assert early.stdout == ""
+    lines = [line for path in sorted(project.rglob("documents/**/*.txt")) for line in path.read_text().splitlines()]
+    evidence = [line for line in dict.fromkeys(lines) if len(line) > 50][:40]
+    assert len(evidence) > 25
+    rows = [{"query": f"what about {text[:30]}", "evidence": text} for text in evidence]
+    rows.append({"query": "what is nowhere", "evidence": "this sentence stands in no document of the corpus"})
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = engine("import-queries", str(project), str(tmp_path / "queries.jsonl"))
+    assert f"{len(rows)} queries" in told.stderr
+    outputs = {stage: engine(stage, str(project)) for stage in (*needs.values(), "evaluate", "embed")}
+    assert all(done.stdout == "" for done in outputs.values())
+    assert f"imported {len(evidence)}" in outputs["generate"].stderr
+    assert "1 of" in outputs["generate"].stderr, "the query whose evidence is nowhere must be told"
+    assert "adapters/" in outputs["train"].stderr
+    states = json.loads(engine("status", str(project), "--json").stdout)["stages"]
+    assert {row["state"] for row in states} == {"done"}
+
+
+def test_force_does_a_stage_again(project: Path) -> None:
+    assert "skipped" in engine("index", str(project)).stderr
+    again = engine("index", str(project), "--force", "--json")
+    kinds = [json.loads(line)["event"] for line in again.stdout.splitlines()]
+    assert kinds == [*kinds[:1], "stage_started", *kinds[2:-2], "stage_finished", "run_finished"]
+    assert again.stderr == ""
+
+
+def test_cancel_lock_and_resume(project: Path) -> None:
+    long_training(project)
+    before = set((project / "runs").iterdir())
+    run = start("train", str(project))
+    folder = wait_for(project, events.TrainStep, before, run)
+    busy = engine("index", str(project), check=False)
+    assert busy.returncode == 4
+    assert "engine cancel" in busy.stderr
+    assert json.loads(engine("status", str(project), "--json").stdout)["running"] is True
+    assert "asked to stop" in engine("cancel", str(project)).stderr
+    stdout, stderr = run.communicate(timeout=60)
+    assert run.returncode == 130, stderr
+    assert stdout == ""
+    assert "Traceback" not in stderr
+    assert json.loads((folder / "run.json").read_text())["state"] == "cancelled"
+    assert not is_alive(json.loads((folder / "stage.json").read_text())["pid"])
+    steps = [
+        json.loads(line)["step"]
+        for line in engine("train", str(project), "--json").stdout.splitlines()
+        if json.loads(line)["event"] == "train_step"
+    ]
+    assert steps[0] > 1, "training began again instead of resuming"
+    assert steps[-1] == 80
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> None:
+    long_training(project, 2000)
+    before = set((project / "runs").iterdir())
+    run = start("run", str(project))
+    folder = wait_for(project, events.TrainStep, before, run)
+    run.send_signal(number)
+    _, stderr = run.communicate(timeout=60)
+    assert run.returncode == 130, stderr
+    assert "Stopping" in stderr
+    assert "Traceback" not in stderr
+    assert json.loads((folder / "run.json").read_text())["state"] == "cancelled"
+    assert not is_alive(json.loads((folder / "stage.json").read_text())["pid"])
+    assert json.loads(engine("search", str(project), "freezer", "--mode", "bm25", "--json").stdout)["hits"]

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import UsageError
+from engine.records import Document
+from engine.search.filters import SearchFilter, parse_date
+
+
+def document(number: int, path: str, modified: float = 0.0) -> Document:
+    return Document(path, "/docs", path.split("#")[0].rpartition(".")[2], "", "", "h", 1, modified, id=number)
+
+
+DOCUMENTS = [
+    document(1, "contracts/lease.md", 10.0),
+    document(2, "contracts/old/loan.html", 20.0),
+    document(3, "reports/wing.md", 30.0),
+    document(4, "corpus.jsonl#doc-7", 40.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("paths", "wanted"),
+    [
+        (["contracts/**"], {1, 2}),
+        (["contracts/*"], {1, 2}),
+        (["contracts"], {1, 2}),
+        (["*.md"], {1, 3}),
+        (["**/*.html"], {2}),
+        (["/reports/*.md"], {3}),
+        (["*.html", "reports/"], {2, 3}),
+        (["corpus.jsonl#*"], {4}),
+        (["*.pdf"], set()),
+        ([], {1, 2, 3, 4}),
+    ],
+)
+def test_globs(paths: list[str], wanted: set[int]) -> None:
+    assert SearchFilter(paths=tuple(paths)).allowed(DOCUMENTS) == wanted
+
+
+@pytest.mark.parametrize(
+    ("formats", "wanted"), [(("md",), {1, 3}), ((".MD", "html"), {1, 2, 3}), (("jsonl",), {4}), (("pdf",), set())]
+)
+def test_formats(formats: tuple[str, ...], wanted: set[int]) -> None:
+    assert SearchFilter(formats=formats).allowed(DOCUMENTS) == wanted
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "wanted"),
+    [(20.0, None, {2, 3, 4}), (None, 20.0, {1}), (20.0, 30.0, {2}), (30.0, 20.0, set()), (0.0, None, {1, 2, 3, 4})],
+)
+def test_dates_include_the_first_and_exclude_the_last(
+    after: float | None, before: float | None, wanted: set[int]
+) -> None:
+    assert SearchFilter(after=after, before=before).allowed(DOCUMENTS) == wanted
+
+
+def test_everything_must_hold_at_once() -> None:
+    assert SearchFilter(("contracts/**",), ("md", "html"), after=15.0).allowed(DOCUMENTS) == {2}
+
+
+def test_empty() -> None:
+    assert SearchFilter().empty
+    assert not SearchFilter(after=0.0).empty
+    assert not SearchFilter(formats=("md",)).empty
+
+
+@pytest.mark.parametrize("glob", ["!", "\\", "[z-a]"])
+def test_malformed_globs(glob: str) -> None:
+    with pytest.raises(UsageError, match="glob"):
+        SearchFilter(paths=(glob,)).allowed(DOCUMENTS)
+
+
+@pytest.mark.filterwarnings("ignore:Possible nested set")
+@given(globs=st.lists(st.text(alphabet="ab/*?[]!-\\#{} ^", max_size=8) | st.text(max_size=6), max_size=3))
+def test_any_glob_works_or_is_told(globs: list[str]) -> None:
+    with contextlib.suppress(UsageError):
+        assert SearchFilter(paths=tuple(globs)).allowed(DOCUMENTS) <= {1, 2, 3, 4}
+
+
+def test_a_date_is_midnight_local_time() -> None:
+    assert parse_date("2031-04-30") == datetime(2031, 4, 30).timestamp()
+    assert parse_date("2031-04-30", end_of_day=True) == datetime(2031, 5, 1).timestamp()
+    assert parse_date("2031-04-30T12:00:00+00:00", end_of_day=True) == 1_935_316_800.0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "today", "2031-13-01", "30.04.2031", "2031-04-31", "0001-01-01T00:00:00+14:00", "\ud800"]
+)
+def test_what_is_not_a_date(text: str) -> None:
+    with pytest.raises(UsageError, match="not a date"):
+        parse_date(text)
+
+
+def test_the_last_day_has_no_day_after() -> None:
+    with pytest.raises(UsageError, match="not a date"):
+        parse_date("9999-12-31", end_of_day=True)
+
+
+@given(
+    text=st.text() | st.dates().map(str) | st.datetimes(timezones=st.none() | st.timezones()).map(str),
+    end=st.booleans(),
+)
+def test_any_date_works_or_is_told(text: str, end: bool) -> None:
+    with contextlib.suppress(UsageError):
+        assert isinstance(parse_date(text, end_of_day=end), float)

@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.errors import DamagedError, EngineError, NotBuiltError, SettingsError, UsageError
+from engine.lexical import LexicalIndex
+from engine.project import ProjectFolder, write_text
+from engine.search import Found, Searcher, SearchFilter
+from engine.vectors import VectorIndex
+
+DAY = 86_400.0
+QUERY = "who repairs the roof"
+
+
+@pytest.fixture
+def open_searcher(project: ProjectFolder) -> Iterator[Callable[[], Searcher]]:
+    opened: list[Searcher] = []
+
+    def make() -> Searcher:
+        opened.append(Searcher(project))
+        return opened[-1]
+
+    yield make
+    for searcher in opened:
+        searcher.close()
+
+
+@pytest.fixture
+def searcher(indexed: Any, open_searcher: Callable[[], Searcher]) -> Searcher:
+    return open_searcher()
+
+
+def ids(found: Found) -> list[int]:
+    return [hit.chunk_id for hit in found.hits]
+
+
+def paths(found: Found) -> set[str]:
+    return {hit.path for hit in found.hits}
+
+
+def test_bm25_gives_what_the_index_gives(searcher: Searcher, indexed: Any) -> None:
+    found = searcher.search(QUERY, mode="bm25")
+    wanted, scores = LexicalIndex.open(indexed.folder("lexical")).search(QUERY, 10)
+    assert (found.query, found.mode, found.notes) == (QUERY, "bm25", ())
+    assert ids(found) == wanted.tolist() != []
+    assert [hit.score for hit in found.hits] == pytest.approx(scores.tolist())
+    assert [hit.rankers.keys() for hit in found.hits] == [{"bm25"}] * len(found.hits)
+
+
+def test_semantic_gives_what_the_index_gives(searcher: Searcher, indexed: Any, fake_encoder: Any) -> None:
+    found = searcher.search(QUERY, mode="semantic", top=4)
+    wanted, scores = VectorIndex.open(indexed.folder("vectors")).search(fake_encoder.encode_queries([QUERY])[0], 4)
+    assert ids(found) == wanted.tolist()
+    assert [hit.score for hit in found.hits] == pytest.approx(scores.tolist())
+    assert [hit.rankers["semantic"].rank for hit in found.hits] == [1, 2, 3, 4]
+
+
+def test_hybrid_fuses_both_and_tells_each_rank(searcher: Searcher) -> None:
+    bm25, semantic = (ids(searcher.search(QUERY, mode=mode)) for mode in ("bm25", "semantic"))
+    found = searcher.search(QUERY)
+    assert found.mode == "hybrid"
+    for hit in found.hits:
+        wanted = {
+            name: ranking.index(hit.chunk_id) + 1
+            for name, ranking in (("bm25", bm25), ("semantic", semantic))
+            if hit.chunk_id in ranking
+        }
+        assert {name: ranked.rank for name, ranked in hit.rankers.items()} == wanted
+        assert hit.score == pytest.approx(sum(1 / (40 + rank) for rank in wanted.values()))
+    assert [hit.rank for hit in found.hits] == [1, 2, 3, 4, 5, 6]
+    assert found.hits[0].snippet == "The landlord repairs the roof."
+
+
+def test_weighted_fusion_follows_the_settings(searcher: Searcher, project: ProjectFolder) -> None:
+    write_text(project.path / "project.toml", "[search]\nfusion = 'weighted'\nweight = 1.0\ntop = 1")
+    assert ids(searcher.search(QUERY)) == ids(searcher.search(QUERY, mode="semantic"))
+    write_text(project.path / "project.toml", "[search]\nfusion = 'weighted'\nweight = 0.0\ntop = 1\nmode = 'bm25'")
+    assert searcher.search(QUERY).mode == "bm25"
+    assert ids(searcher.search(QUERY, mode="hybrid")) == ids(searcher.search(QUERY))
+    assert len(searcher.search(QUERY, mode="hybrid").hits) == 1
+
+
+def test_a_hit_says_where_it_is(searcher: Searcher, indexed: Any) -> None:
+    hit = searcher.search("borrower interest loan", mode="bm25").hits[0]
+    assert (hit.path, hit.format, hit.modified, hit.headings) == ("contracts/old/loan.html", "html", 20 * DAY, ("A",))
+    assert hit.chunk_id == indexed.ids["The borrower pays interest on the loan."]
+    assert [hit.snippet[a:b] for a, b in hit.marks] == ["borrower", "interest", "loan"]
+    document = searcher.document(hit.document_id)
+    assert document is not None
+    assert document.text.startswith("The borrower pays")
+    assert searcher.document(999) is None
+
+
+@pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
+def test_answers_are_json(searcher: Searcher, mode: Any) -> None:
+    json.dumps(searcher.search("Köln Miete", mode=mode).as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "   ", "???", "\ud800", "a\0b", "the the the", "\u202e", "x" * 5000, "roof " * 3000, "'\"[](){}*:^~"]
+)
+@pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
+def test_any_query_is_answered(searcher: Searcher, query: str, mode: Any) -> None:
+    json.dumps(searcher.search(query, mode=mode).as_dict()).encode()
+
+
+@pytest.mark.parametrize("top", [1, 2, 6, 7, 1000, 2**70])
+@pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
+def test_top_is_the_most_that_is_shown(searcher: Searcher, top: int, mode: Any) -> None:
+    found = searcher.search("the roof pays", mode=mode, top=top)
+    assert len(found.hits) == min(top, len(searcher.search("the roof pays", mode=mode, top=6).hits))
+    assert [hit.rank for hit in found.hits] == list(range(1, len(found.hits) + 1))
+
+
+def test_wrong_arguments(searcher: Searcher) -> None:
+    for wrong in ({"top": 0}, {"top": -5}, {"mode": "best"}, {"mode": ["bm25"]}):
+        with pytest.raises(UsageError):
+            searcher.search(QUERY, **wrong)
+
+
+def test_a_typo_in_the_settings_is_told(searcher: Searcher, project: ProjectFolder) -> None:
+    write_text(project.path / "project.toml", "[search]\ntopp = 3")
+    with pytest.raises(SettingsError, match=r"search\.top"):
+        searcher.search(QUERY)
+
+
+# one ranker is missing, damaged or fails
+
+
+def test_nothing_is_built_yet(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:
+    for mode in ("bm25", "semantic", "hybrid"):
+        with pytest.raises(NotBuiltError, match="engine run"):
+            open_searcher().search(QUERY, mode=mode)  # type: ignore[arg-type]
+
+
+def test_hybrid_goes_on_with_bm25_alone(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:
+    corpus.index(vectors=False)
+    searcher = open_searcher()
+    found = searcher.search(QUERY)
+    assert ids(found) == ids(searcher.search(QUERY, mode="bm25")) != []
+    assert len(found.notes) == 1
+    assert found.notes[0].startswith("bm25 only: The project project has no vectors index yet.")
+    assert {name for hit in found.hits for name in hit.rankers} == {"bm25"}
+    with pytest.raises(NotBuiltError):
+        searcher.search(QUERY, mode="semantic")
+
+
+def test_hybrid_goes_on_with_semantic_alone(
+    corpus: Any, fake_encoder: Any, open_searcher: Callable[[], Searcher]
+) -> None:
+    corpus.index(lexical=False)
+    found = open_searcher().search(QUERY)
+    assert len(found.hits) == 6
+    assert found.notes[0].startswith("semantic only: ")
+
+
+@pytest.mark.parametrize(("kind", "other"), [("lexical", "semantic"), ("vectors", "bm25")])
+def test_a_damaged_index_is_told_and_the_other_answers(
+    indexed: Any, open_searcher: Callable[[], Searcher], damage: Callable[[Any], None], kind: str, other: Any
+) -> None:
+    damage(indexed.folder(kind))
+    searcher = open_searcher()
+    found = searcher.search(QUERY)
+    assert ids(found) == ids(searcher.search(QUERY, mode=other)) != []
+    assert "damaged" in found.notes[0]
+    with pytest.raises(DamagedError):
+        searcher.search(QUERY, mode="semantic" if other == "bm25" else "bm25")
+
+
+def test_both_damaged(indexed: Any, open_searcher: Callable[[], Searcher], damage: Callable[[Any], None]) -> None:
+    damage(indexed.folder("lexical"))
+    damage(indexed.folder("vectors"))
+    with pytest.raises(DamagedError):
+        open_searcher().search(QUERY)
+
+
+def test_a_model_that_is_gone_stops_semantic_search_only(
+    corpus: Any, open_searcher: Callable[[], Searcher], tmp_path: Path
+) -> None:
+    corpus.index(model=str(tmp_path / "no-model"))
+    searcher = open_searcher()
+    found = searcher.search(QUERY)
+    assert ids(found) == ids(searcher.search(QUERY, mode="bm25")) != []
+    assert "no-model" in found.notes[0]
+    with pytest.raises(EngineError, match="no-model"):
+        searcher.search(QUERY, mode="semantic")
+
+
+# filters
+
+
+@pytest.mark.parametrize(
+    ("where", "wanted"),
+    [
+        (SearchFilter(paths=("contracts/**",)), {"contracts/lease.md", "contracts/old/loan.html"}),
+        (SearchFilter(formats=("md",)), {"contracts/lease.md", "reports/wing.md"}),
+        (SearchFilter(after=20 * DAY), {"contracts/old/loan.html", "reports/wing.md"}),
+        (SearchFilter(before=20 * DAY), {"contracts/lease.md"}),
+        (SearchFilter(paths=("contracts/**",), formats=("md",)), {"contracts/lease.md"}),
+        (SearchFilter(paths=("nothing/**",)), set()),
+        (SearchFilter(), {"contracts/lease.md", "contracts/old/loan.html", "reports/wing.md"}),
+    ],
+)
+@pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
+def test_filters_hold_in_every_mode(searcher: Searcher, mode: Any, where: SearchFilter, wanted: set[str]) -> None:
+    assert paths(searcher.search("tenant borrower wing pays", mode=mode, where=where)) == wanted
+
+
+@pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
+@pytest.mark.parametrize("top", [10, 120, 163, 500])
+def test_a_filter_finds_what_lies_below_the_first_page(
+    crowded: Any, open_searcher: Callable[[], Searcher], mode: Any, top: int
+) -> None:
+    found = open_searcher().search("roof", mode=mode, top=top, where=SearchFilter(paths=("rare.html",)))
+    assert paths(found) == {"rare.html"}
+    assert len(found.hits) == min(top, 130)
+
+
+def test_a_filtered_ranking_is_the_whole_ranking_without_the_rest(
+    crowded: Any, open_searcher: Callable[[], Searcher]
+) -> None:
+    searcher = open_searcher()
+    whole = [hit.chunk_id for hit in searcher.search("roof", mode="bm25", top=1000).hits if hit.path == "rare.html"]
+    assert ids(searcher.search("roof", mode="bm25", top=130, where=SearchFilter(paths=("rare.html",)))) == whole
+    assert len(whole) == 130
+
+
+# what changes under a search
+
+
+@pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
+def test_deleted_documents_are_never_shown(crowded: Any, open_searcher: Callable[[], Searcher], mode: Any) -> None:
+    searcher = open_searcher()
+    assert paths(searcher.search("roof", mode=mode, top=20)) == {"crowd.md"}
+    crowded.drop("crowd.md")
+    for where in (None, SearchFilter(after=0.0)):
+        assert "crowd.md" not in paths(searcher.search("roof", mode=mode, top=20, where=where))
+
+
+def test_deleted_documents_do_not_crowd_out_the_rest(indexed: Any, searcher: Searcher) -> None:
+    indexed.drop("contracts/lease.md")
+    found = searcher.search("roof", mode="bm25", top=1)
+    assert [hit.snippet for hit in found.hits] == ["The roof of the tunnel was heated."]
+    assert found.hits[0].rank == 1
+
+
+@pytest.mark.parametrize("where", [None, SearchFilter(paths=("contracts/**",))])
+def test_a_changed_document_is_found_by_its_former_text_until_it_is_indexed(
+    indexed: Any, searcher: Searcher, where: SearchFilter | None
+) -> None:
+    indexed.put("contracts/lease.md", ["Cats are forbidden.", "The landlord repairs the roof."])
+    assert (
+        searcher.search("tenant rent", mode="bm25", where=where).hits[0].snippet == "The tenant pays the rent monthly."
+    )
+    assert searcher.search("cats", mode="bm25", where=where).hits == ()
+    indexed.index()
+    assert searcher.search("tenant rent", mode="bm25", where=where).hits == ()
+    assert searcher.search("cats", mode="bm25", where=where).hits[0].snippet == "Cats are forbidden."
+
+
+@pytest.mark.parametrize("kind", ["lexical", "vectors"])
+def test_an_index_that_is_replaced_and_swept_while_it_is_opened(
+    indexed: Any,
+    open_searcher: Callable[[], Searcher],
+    project: ProjectFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    """A run puts a new index in place between the searcher's look at the database and its opening of the folder."""
+    former, looked = ProjectFolder.folder_of, []
+
+    def late(self: ProjectFolder, artifact: Any) -> Path:
+        if artifact.kind == kind and not looked:
+            looked.append(artifact.folder)
+            indexed.index()
+            with_store = project.store()
+            project.sweep({one.folder for one in with_store.artifacts().values()})
+            with_store.close()
+        return former(self, artifact)
+
+    monkeypatch.setattr(ProjectFolder, "folder_of", late)
+    found = open_searcher().search(QUERY)
+    assert looked
+    assert not (project.path / looked[0]).exists()
+    assert (len(found.hits), found.notes) == (6, ())
+
+
+# with a model
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from engine.environment import prepare
+
+    prepare()
+    source = Path(__file__).resolve().parents[1] / "fixtures" / "tiny_model.py"
+    specification = importlib.util.spec_from_file_location("tiny_model", source)
+    assert specification
+    assert specification.loader
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return Path(module.build_tiny_model(tmp_path_factory.mktemp("model") / "tiny"))
+
+
+def test_a_real_encoder_and_a_model_that_changes(
+    corpus: Any, project: ProjectFolder, open_searcher: Callable[[], Searcher], tiny_model: Path
+) -> None:
+    from engine.encoders import Encoder, choose_hardware, resolve_model
+
+    write_text(project.path / "project.toml", "[encoder]\ndevice = 'cpu'\ndtype = 'float32'")
+    encoder = Encoder.load(resolve_model(str(tiny_model)), hardware=choose_hardware("cpu", "float32"), max_tokens=64)
+    corpus.index(encoder=encoder, model=str(tiny_model))
+    searcher = open_searcher()
+    for text, chunk_id in corpus.ids.items():
+        best = searcher.search(text, mode="semantic", top=1).hits[0]
+        assert best.chunk_id == chunk_id
+        assert best.score == pytest.approx(1, abs=1e-3)
+    json.dumps(searcher.search("\ud800 half a pair", mode="semantic").as_dict()).encode()
+    corpus.index(encoder=encoder, model=str(tiny_model), max_tokens=16)
+    with pytest.raises(NotBuiltError, match="not the one"):
+        open_searcher().search(QUERY, mode="semantic")
+    found = open_searcher().search(QUERY)
+    assert ids(found) == ids(open_searcher().search(QUERY, mode="bm25"))
+    assert "not the one" in found.notes[0]
+
+
+def test_scores_are_plain_numbers(searcher: Searcher) -> None:
+    hit = searcher.search(QUERY).hits[0]
+    assert type(hit.score) is float
+    assert not isinstance(hit.chunk_id, np.integer)
