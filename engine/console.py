@@ -166,7 +166,9 @@ def show_found(found: Found, console: Console) -> None:
 def _heading(hit: Hit) -> Text:
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
-    return Text.assemble((f"{hit.rank}. {_harmless(hit.path)}", "bold"), f"  {_harmless(place)}  ", (f"[{found}]", "dim"))
+    return Text.assemble(
+        (f"{hit.rank}. {_harmless(hit.path)}", "bold"), f"  {_harmless(place)}  ", (f"[{found}]", "dim")
+    )
 
 
 def _harmless(text: str) -> str:

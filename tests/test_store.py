@@ -215,15 +215,11 @@ def test_judged_queries_replace_those_with_their_key(store: Store) -> None:
     assert store.judged() == [replace(first, text="new", id=1), JudgedQuery("l", "other", id=2)]
 
 
-def test_artifacts_and_runs(store: Store) -> None:
+def test_the_newest_artifact_of_a_kind_is_current(store: Store) -> None:
     assert store.artifact("queries") is None
     store.put_artifact(ARTIFACT)
     store.put_artifact(replace(ARTIFACT, fingerprint="new"))
     assert store.artifacts() == {"queries": replace(ARTIFACT, fingerprint="new")}
-    store.drop_artifact("queries")
-    assert store.artifacts() == {}
-    store.start_run("r")
-    store.finish_run("r", "done")
 
 
 def test_a_transaction_is_all_or_nothing(store: Store) -> None:

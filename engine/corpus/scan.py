@@ -87,7 +87,9 @@ def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
         return GitIgnoreSpec.from_lines(lines)
     except (ValueError, TypeError, re.error) as error:
         raise UsageError(
-            "A pattern in corpus.include or corpus.exclude is not valid.", str(error), "Write it as in a .gitignore file."
+            "A pattern in corpus.include or corpus.exclude is not valid.",
+            str(error),
+            "Write it as in a .gitignore file.",
         ) from error
 
 

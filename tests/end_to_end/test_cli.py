@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -107,9 +108,7 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["doctor", "nowhere"], 2, "nowhere"),
     ],
 )
-def test_wrong_use_ends_with_its_code_and_a_reason(
-    finished: Path, arguments: list[str], code: int, told: str
-) -> None:
+def test_wrong_use_ends_with_its_code_and_a_reason(finished: Path, arguments: list[str], code: int, told: str) -> None:
     done = engine(*[str(finished) if part == "PROJECT" else part for part in arguments], check=False)
     assert done.returncode == code
     assert told in done.stderr
@@ -319,6 +318,40 @@ def test_force_does_a_stage_again(project: Path) -> None:
     kinds = [json.loads(line)["event"] for line in again.stdout.splitlines()]
     assert kinds == [*kinds[:1], "stage_started", *kinds[2:-2], "stage_finished", "run_finished"]
     assert again.stderr == ""
+
+
+def test_without_a_terminal_there_are_plain_lines(project: Path) -> None:
+    told = engine("index", str(project), "--force").stderr
+    assert told.splitlines()[0] == "▸ index (asked for)"
+    assert "\x1b" not in told
+    assert "\r" not in told
+
+
+def test_on_a_terminal_there_is_progress_and_the_terminal_is_left_sane(project: Path) -> None:
+    if os.name == "nt":
+        pytest.skip("there are no pseudo-terminals on Windows")
+    import pty
+    import termios
+
+    leader, follower = pty.openpty()
+    before = termios.tcgetattr(follower)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "engine", "index", str(project), "--force"],
+        env={**environment(), "COLUMNS": "80", "TERM": "xterm-256color"},
+        stdin=follower, stdout=follower, stderr=follower,
+    )  # fmt: skip
+    shown = b""
+    while run.poll() is None or select.select([leader], [], [], 0.2)[0]:
+        if select.select([leader], [], [], 0.2)[0]:
+            shown += os.read(leader, 65536)
+    assert termios.tcgetattr(follower) == before
+    os.close(leader)
+    os.close(follower)
+    assert run.returncode == 0
+    text = shown.decode()
+    assert "index" in text
+    assert "\x1b[?25l" in text, "no live progress was shown"
+    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l"), "the cursor stays hidden"
 
 
 def test_cancel_lock_and_resume(project: Path) -> None:

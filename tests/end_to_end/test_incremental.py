@@ -128,7 +128,9 @@ def test_below_the_drift_the_adapter_is_kept_and_the_reason_told(project: Path) 
     assert "corpus.drift" in skipped["reason"]
     for stage in ("rank", "train", "evaluate"):
         assert [event["event"] for event in events_of(stage, str(project))].count("stage_skipped") == 1, stage
-    states = {row["stage"]: row["state"] for row in json.loads(engine("status", str(project), "--json").stdout)["stages"]}
+    states = {
+        row["stage"]: row["state"] for row in json.loads(engine("status", str(project), "--json").stdout)["stages"]
+    }
     assert states == {**dict.fromkeys(states, "done"), "embed": "stale"}
 
 
@@ -139,4 +141,9 @@ def test_above_the_drift_the_adapter_is_made_anew(project: Path) -> None:
     engine("index", str(project))
     stages = json.loads(engine("status", str(project), "--json").stdout)["stages"]
     states = {row["stage"]: row["state"] for row in stages}
-    assert (states["index"], states["generate"], states["train"], states["embed"]) == ("done", "stale", "stale", "stale")
+    assert (states["index"], states["generate"], states["train"], states["embed"]) == (
+        "done",
+        "stale",
+        "stale",
+        "stale",
+    )

@@ -56,5 +56,7 @@ def test_what_a_run_writes_is_private(finished: Path) -> None:
     assert len(written) > 20
     assert stat.S_IMODE(finished.stat().st_mode) == 0o700
     modes = {str(path.relative_to(finished)): stat.S_IMODE(path.stat().st_mode) for path in written}
-    wrong = {name: oct(mode) for name, mode in modes.items() if mode != (0o700 if (finished / name).is_dir() else 0o600)}
+    wrong = {
+        name: oct(mode) for name, mode in modes.items() if mode != (0o700 if (finished / name).is_dir() else 0o600)
+    }
     assert not wrong

@@ -1,0 +1,26 @@
+"""The only SQL: files, documents, chunks, queries, judgments and artifacts of one project, in SQLite (WAL)."""
+
+from __future__ import annotations
+
+from engine.store.artifacts import Artifact
+from engine.store.documents import DocumentTables, FileRecord
+from engine.store.queries import QueryTables
+from engine.store.schema import SCHEMA_VERSION
+
+__all__ = ["SCHEMA_VERSION", "Artifact", "FileRecord", "Store"]
+
+
+class Store(DocumentTables, QueryTables):
+    """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
+
+    def counts(self) -> dict[str, int]:
+        """Row counts of what is live: files, documents, chunks, queries, judged queries."""
+        sql = {
+            "files": "SELECT count(*) FROM files WHERE state = 'read'",
+            "skipped": "SELECT count(*) FROM files WHERE state = 'skipped'",
+            "documents": "SELECT count(*) FROM documents WHERE live",
+            "chunks": "SELECT count(*) FROM chunks WHERE live",
+            "queries": "SELECT count(*) FROM queries",
+            "judged_queries": "SELECT count(*) FROM judged_queries",
+        }
+        return {name: int(self._rows(text)[0][0]) for name, text in sql.items()}

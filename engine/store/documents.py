@@ -1,0 +1,211 @@
+"""Files, documents and chunks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from engine.records import Chunk, Document
+from engine.store.connection import Database, damaged, guarded
+
+_CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """One file of the corpus as last read. `state`: read or skipped (then `reason` says why)."""
+
+    source: str
+    path: str
+    format: str
+    size: int
+    mtime_ns: int
+    content_hash: str
+    state: str
+    reason: str
+    chunking: str
+    id: int = 0
+
+
+class DocumentTables(Database):
+    """What was read, and the chunks made of it."""
+
+    def files(self) -> dict[tuple[str, str], FileRecord]:
+        """Every known file by (source, path)."""
+        rows = self._rows(
+            "SELECT source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id FROM files"
+        )
+        return {(row[0], row[1]): FileRecord(*row) for row in rows}
+
+    def touch_file(self, file_id: int, size: int, mtime_ns: int) -> None:
+        """Note a new time stamp for a file whose content is unchanged."""
+        self._rows("UPDATE files SET size = ?, mtime_ns = ? WHERE id = ?", (size, mtime_ns, file_id))
+
+    def put_file(self, record: FileRecord) -> int:
+        """Insert or replace the record of a file, keeping its id; returns the id."""
+        rows = self._rows(
+            """INSERT INTO files (source, path, format, size, mtime_ns, content_hash, state, reason, chunking)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, path) DO UPDATE SET format = excluded.format,
+            size = excluded.size, mtime_ns = excluded.mtime_ns, content_hash = excluded.content_hash, state = excluded.state,
+            reason = excluded.reason, chunking = excluded.chunking RETURNING id""",
+            (record.source, record.path, record.format, record.size, record.mtime_ns, record.content_hash, record.state,
+             record.reason, record.chunking),
+        )  # fmt: skip
+        return int(rows[0][0])
+
+    def forget_file(self, file_id: int) -> None:
+        """Drop a file that is gone: its documents leave search at once."""
+        self._rows(
+            "UPDATE chunks SET live = 0 WHERE document_id IN (SELECT id FROM documents WHERE file_id = ?)", (file_id,)
+        )
+        self._rows("UPDATE documents SET live = 0 WHERE file_id = ?", (file_id,))
+        self._rows(
+            "DELETE FROM files WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents WHERE file_id = ?)",
+            (file_id, file_id),
+        )
+        self._rows("UPDATE files SET state = 'gone' WHERE id = ?", (file_id,))
+
+    def documents_of(self, file_id: int) -> dict[str, tuple[int, str]]:
+        """Live documents of a file: path → (id, content hash)."""
+        rows = self._rows("SELECT path, id, content_hash FROM documents WHERE file_id = ? AND live", (file_id,))
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    def put_document(self, file_id: int, document: Document) -> int:
+        """Insert a document (id 0) or update the row `document.id`; returns the row id."""
+        values = (document.path, document.source, document.external_id, document.format, document.title, document.text,
+                  document.content_hash, document.size, document.modified)  # fmt: skip
+        if document.id:
+            self._rows(
+                """UPDATE documents SET path = ?, source = ?, external_id = ?, format = ?, title = ?, text = ?,
+                content_hash = ?, size = ?, modified = ?, live = 1 WHERE id = ?""",
+                (*values, document.id),
+            )
+            return document.id
+        rows = self._rows(
+            """INSERT INTO documents (path, source, external_id, format, title, text, content_hash, size, modified, file_id)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+            (*values, file_id),
+        )
+        return int(rows[0][0])
+
+    def drop_document(self, document_id: int) -> None:
+        """Take a document out of search; its rows go with `purge_dead`."""
+        self._rows("UPDATE documents SET live = 0 WHERE id = ?", (document_id,))
+        self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
+
+    def replace_chunks(self, document_id: int, chunks: Sequence[Chunk]) -> int:
+        """Give a document new chunks; equal ones keep their row id. Returns how many are new.
+
+        Chunks that no longer exist stay readable (not live) until `purge_dead`, since the former index still names them.
+        """
+        known: dict[str, list[int]] = {}
+        former = self._rows(
+            "SELECT id, content_hash FROM chunks WHERE document_id = ? ORDER BY live DESC, id", (document_id,)
+        )
+        for row_id, content_hash in former:
+            known.setdefault(content_hash, []).append(row_id)
+        self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
+        fresh = []
+        for chunk in chunks:
+            row = (chunk.ordinal, chunk.start, chunk.end, chunk.text, json.dumps(chunk.headings), chunk.tokens,
+                   None if chunk.embedded_text == chunk.text else chunk.embedded_text, chunk.content_hash)  # fmt: skip
+            if ids := known.get(chunk.content_hash):
+                self._rows(
+                    """UPDATE chunks SET ordinal = ?, start = ?, end = ?, text = ?, headings = ?, tokens = ?,
+                    embedded_text = ?, content_hash = ?, live = 1 WHERE id = ?""",
+                    (*row, ids.pop(0)),
+                )
+            else:
+                fresh.append((*row, document_id))
+        with guarded(self.path):
+            self._db.executemany(
+                """INSERT INTO chunks (ordinal, start, end, text, headings, tokens, embedded_text, content_hash, document_id)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                fresh,
+            )
+        return len(fresh)
+
+    def purge_dead(self) -> int:
+        """Delete rows that no current index names any more. Returns the number of chunks removed."""
+        with self.transaction(), guarded(self.path):
+            removed = self._db.execute("DELETE FROM chunks WHERE NOT live").rowcount
+            self._db.execute("DELETE FROM documents WHERE NOT live")
+            self._db.execute("DELETE FROM files WHERE state = 'gone'")
+        return removed
+
+    def documents(self, *, with_text: bool = False) -> list[Document]:
+        """Live documents, in order of path; their text is left empty unless asked for."""
+        text = "text" if with_text else "''"
+        rows = self._rows(
+            f"""SELECT path, source, format, title, {text}, content_hash, size, modified, external_id, id FROM documents
+            WHERE live ORDER BY path, id"""
+        )
+        return [Document(*row) for row in rows]
+
+    def document(self, document_id: int) -> Document | None:
+        """One document, live or not, with its text."""
+        rows = self._rows(
+            """SELECT path, source, format, title, text, content_hash, size, modified, external_id, id FROM documents
+            WHERE id = ?""",
+            (document_id,),
+        )
+        return Document(*rows[0]) if rows else None
+
+    def document_card(self, document_id: int) -> Document:
+        """One document, live or not, without its text. Raises DamagedError when the row is gone."""
+        rows = self._rows(
+            """SELECT path, source, format, title, '', content_hash, size, modified, external_id, id FROM documents
+            WHERE id = ?""",
+            (document_id,),
+        )
+        if not rows:
+            raise damaged(self.path, f"document {document_id} is missing")
+        return Document(*rows[0])
+
+    def chunks(self) -> list[Chunk]:
+        """All live chunks, in order of id."""
+        return [self._chunk(row) for row in self._rows(f"SELECT {_CHUNK} FROM chunks WHERE live ORDER BY id")]
+
+    def _chunk(self, row: Any) -> Chunk:
+        return Chunk(
+            row[0], row[1], row[2], row[3], row[4], tuple(self._json(row[5])), row[6],
+            row[7] if row[7] is not None else row[4], row[8], row[9],
+        )  # fmt: skip
+
+    def sample_chunk_texts(self, count: int) -> list[str]:
+        """Texts of about `count` live chunks, spread evenly over the corpus."""
+        total = int(self._rows("SELECT count(*) FROM chunks WHERE live")[0][0])
+        step = max(1, total // max(1, count))
+        sql = "SELECT text FROM (SELECT text, row_number() OVER (ORDER BY id) AS place FROM chunks WHERE live) WHERE place % ? = 0"
+        return [row[0] for row in self._rows(sql, (step,))]
+
+    def chunk_hashes(self) -> list[tuple[int, str]]:
+        """(id, content hash) of all live chunks, in order of id."""
+        return cast(list[tuple[int, str]], self._rows("SELECT id, content_hash FROM chunks WHERE live ORDER BY id"))
+
+    def chunk_owners(self, *, superseded: bool = False) -> list[tuple[int, int]]:
+        """(chunk id, document id) of all live chunks; with `superseded`, also of what `chunks_by_id` still finds."""
+        which = "document_id IN (SELECT id FROM documents WHERE live)" if superseded else "live"
+        return cast(list[tuple[int, int]], self._rows(f"SELECT id, document_id FROM chunks WHERE {which}"))
+
+    def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
+        """Chunks by row id. A superseded chunk is still found; a deleted document's is not."""
+        found: dict[int, Chunk] = {}
+        wanted = list(ids)
+        for first in range(0, len(wanted), 500):
+            block = wanted[first : first + 500]
+            marks = ",".join("?" * len(block))
+            sql = f"""SELECT {_CHUNK} FROM chunks WHERE id IN ({marks})
+                AND document_id IN (SELECT id FROM documents WHERE live)"""
+            found.update((row[-1], self._chunk(row)) for row in self._rows(sql, block))
+        return found
+
+    def corpus_fingerprint(self) -> str:
+        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value."""
+        digest = hashlib.sha256()
+        for row_id, content_hash in self.chunk_hashes():
+            digest.update(f"{row_id}:{content_hash}\n".encode())
+        return digest.hexdigest()[:16]

@@ -1,0 +1,30 @@
+"""The tables of project.db."""
+
+from __future__ import annotations
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL, content_hash TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '',
+    chunking TEXT NOT NULL, UNIQUE (source, path));
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY, file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE, path TEXT NOT NULL,
+    source TEXT NOT NULL, external_id TEXT, format TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
+    content_hash TEXT NOT NULL, size INTEGER NOT NULL, modified REAL NOT NULL, live INTEGER NOT NULL DEFAULT 1);
+CREATE INDEX documents_by_file ON documents (file_id);
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, document_id INTEGER NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, text TEXT NOT NULL, headings TEXT NOT NULL,
+    tokens INTEGER NOT NULL, embedded_text TEXT, content_hash TEXT NOT NULL, live INTEGER NOT NULL DEFAULT 1);
+CREATE INDEX chunks_by_document ON chunks (document_id);
+CREATE TABLE queries (
+    id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
+    document_id INTEGER NOT NULL, evidence TEXT NOT NULL, split TEXT NOT NULL);
+CREATE TABLE judged_queries (
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, text TEXT NOT NULL, evidence TEXT NOT NULL, grades TEXT NOT NULL,
+    path TEXT);
+CREATE TABLE artifacts (
+    kind TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, folder TEXT NOT NULL, created REAL NOT NULL, info TEXT NOT NULL);
+CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
