@@ -78,7 +78,7 @@ def merge_adapter(loaded: SentenceTransformer, folder: Path, scale: float) -> No
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what peft warns of is an error below
             wrapped = PeftModel.from_pretrained(transformer.auto_model, str(folder), is_trainable=False)
-        expected = frozenset(get_peft_model_state_dict(wrapped))
+            expected = frozenset(get_peft_model_state_dict(wrapped))
     except Exception as error:
         raise _foreign_adapter(folder, _first_line(error)) from error
     found = tensor_names(folder / "adapter_model.safetensors")
