@@ -58,7 +58,7 @@ class RunView:
             console=self._console, transient=True, disable=not self._console.is_terminal,
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
-        self._stage = ""
+        self._told: set[tuple[str, str]] = set()
 
     def __enter__(self) -> RunView:
         self._bars.start()
@@ -71,11 +71,11 @@ class RunView:
         """Show one event."""
         match event:
             case StageStarted():
-                self._stage = event.stage
                 self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
             case StageSkipped():
                 self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
-            case Choice():
+            case Choice() if (event.setting, event.value) not in self._told:
+                self._told.add((event.setting, event.value))
                 self._say("  · ", f"{event.setting}: {event.value} — {event.reason}", style="cyan")
             case Warned():
                 self._say("  ! ", event.text, style="yellow")

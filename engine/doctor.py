@@ -158,8 +158,6 @@ def project_findings(folder: Path) -> list[Finding]:
         findings.append(Finding("project", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}"))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     findings.append(
-        Finding(
-            "project", "good", f"{size:,.0f} MB on disk in {folder}", "all of it may be deleted to remove the project"
-        )
+        Finding("project", "good", f"{size:,.0f} MB on disk in {folder}", "what a copy of the project needs")
     )
     return findings

@@ -88,11 +88,11 @@ class ProjectFolder:
         settings_module.validate(chosen)
         text = settings_module.template(chosen)
         if _is_file(path / "project.toml"):
-            raise EngineError(
+            raise UsageError(
                 f"{path} already holds a project.", "A project is created only once.", f"Use 'engine run {path}'."
             )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise EngineError(
+            raise UsageError(
                 f"{path} is not empty.", "A project wants a folder of its own.", "Choose another folder or name."
             )
         try:
@@ -128,6 +128,11 @@ class ProjectFolder:
             hint = f"Did you mean '{near}'?" if near else "Create it with 'engine new', or give the path of its folder."
             raise UsageError(f"There is no project at {path}.", "The folder holds no project.toml.", hint)
         return cls(path)
+
+    @property
+    def argument(self) -> str:
+        """What names this project on the command line: its name, or its path when it lies elsewhere."""
+        return self.name if self.path.parent == projects_root() else str(self.path)
 
     @property
     def name(self) -> str:
@@ -224,7 +229,7 @@ class ProjectFolder:
             raise ProjectBusyError(
                 f"A run holds the project {self.name}.",
                 "Two runs at once would overwrite each other's work.",
-                f"Wait for it ('engine status {self.name}'), or stop it ('engine cancel {self.name}').",
+                f"Wait for it ('engine status {self.argument}'), or stop it ('engine cancel {self.argument}').",
             ) from None
         except (OSError, NotImplementedError) as error:
             raise EngineError(

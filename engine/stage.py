@@ -34,7 +34,7 @@ class View:
             raise NotBuiltError(
                 f"The project {self.project.name} has no {WORDS.get(kind, kind)} yet.",
                 f"The stage '{stage}' makes {'it' if kind in SINGULAR else 'them'}.",
-                f"Run 'engine run {self.project.name}', or the stage alone with 'engine {stage} {self.project.name}'.",
+                f"Run 'engine run {self.project.argument}', or the stage alone with 'engine {stage} {self.project.argument}'.",
             )
         return artifact
 

@@ -197,6 +197,6 @@ def _unreadable(path: Path, error: OSError) -> DatasetError:
     hint = (
         f"Give the split a name from {', '.join(others)}."
         if others
-        else f"A BEIR folder holds {BEIR_CORPUS}, queries.jsonl and qrels/."
+        else f"Check the path. A BEIR folder holds {BEIR_CORPUS}, queries.jsonl and qrels/; a single file is JSONL."
     )
     return DatasetError(f"{path} cannot be read.", f"{error.strerror}.", hint)

@@ -73,7 +73,7 @@ class LexicalIndex:
         """Opens the index in `folder`. Raises DamagedError when anything is missing, changed or of another version."""
         manifest = storage.read_manifest(folder)
         with _panics_are_damage(folder):
-            index = tantivy.Index.open(str(storage.generation_folder(folder, manifest.generation)))
+            index = tantivy.Index.open(str(storage.lockable(storage.generation_folder(folder, manifest.generation))))
             _register(index)
             opened = cls(folder, manifest, index)
             found = opened._searcher.num_docs

@@ -7,10 +7,12 @@ opens.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
 import shutil
+import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -40,12 +42,22 @@ class Manifest:
 
 def damaged(folder: Path, why: str) -> DamagedError:
     """The error for an index that cannot be trusted."""
-    return DamagedError(f"The BM25 index in {folder} is damaged.", f"{why}.", "Run the index stage again.")
+    return DamagedError(f"The BM25 index in {folder} is damaged.", f"{why}.", "Run 'engine run' to build it again.")
 
 
 def generation_folder(folder: Path, generation: int) -> Path:
     """Where a generation of the index lies."""
     return folder / f"generation-{generation}"
+
+
+def lockable(folder: Path) -> Path:
+    """The folder itself, or a private copy of one that cannot be written to: tantivy takes a lock file even to read."""
+    if os.access(folder, os.W_OK):
+        return folder
+    copy = Path(tempfile.mkdtemp(prefix="bmembed-index-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    return copy
 
 
 def new_generation(folder: Path) -> int:

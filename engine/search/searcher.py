@@ -26,6 +26,7 @@ Mode = Literal["hybrid", "semantic", "bm25"]
 Ranking = tuple["NDArray[np.int64]", "NDArray[np.float32]"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "bm25")
 LEAST_DEPTH = 100
+INDEXES = {"lexical": "BM25", "vectors": "vector"}
 Opened = TypeVar("Opened")
 
 
@@ -68,6 +69,8 @@ class Searcher:
             raise UsageError(
                 f"{top} hits cannot be shown.", "The number of hits is at least 1.", "Ask for one or more."
             )
+        if not query.strip():
+            return Found(query, mode, (), ("The query is empty.",))
         allowed = self._allowed(where)
         depth = max(LEAST_DEPTH, 5 * top)
         rankings, notes = self._rankings(query, mode, depth, allowed)
@@ -175,7 +178,7 @@ class Searcher:
                 raise NotBuiltError(
                     f"The model {info['model']} is not the one that the documents were embedded with.",
                     "Its files were changed since.",
-                    f"Run 'engine run {self.project.name}'.",
+                    f"Run 'engine run {self.project.argument}'.",
                 )
             self._encoder = (key, encoder)
         return self._encoder[1]
@@ -205,9 +208,9 @@ class Searcher:
         artifact = self._store.artifact(kind)
         if artifact is None:
             raise NotBuiltError(
-                f"The project {self.project.name} has no {kind} index yet.",
+                f"The project {self.project.name} has no {INDEXES[kind]} index yet.",
                 f"The stage '{stage}' makes it.",
-                f"Run 'engine run {self.project.name}'.",
+                f"Run 'engine run {self.project.argument}'.",
             )
         return artifact
 

@@ -49,13 +49,12 @@ class Database:
                 f"{path} is missing.", "The project's database is gone.", "Run 'engine run' to build it again."
             )
         with guarded(path):
-            connection = connect(path)
             try:
-                check_schema(connection, path, every_page=check)
-            except BaseException:
-                connection.close()
-                raise
-        return cls(connection, path)
+                return cls(_checked(connect(path), path, check), path)
+            except sqlite3.OperationalError:
+                if not _is_settled(path):
+                    raise
+                return cls(_checked(connect_for_reading(path), path, check), path)
 
     def close(self) -> None:
         """Close the connection."""
@@ -109,6 +108,26 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_for_reading(path: Path) -> sqlite3.Connection:
+    """Open a file that cannot be written to: on a full disk or a read-only one, where WAL mode has no room for its files."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+
+
+def _is_settled(path: Path) -> bool:
+    """Whether everything committed is in the file itself, so that it may be read without its log."""
+    log = Path(f"{path}-wal")
+    return not log.exists() or log.stat().st_size == 0
+
+
+def _checked(connection: sqlite3.Connection, path: Path, every_page: bool) -> sqlite3.Connection:
+    try:
+        check_schema(connection, path, every_page)
     except BaseException:
         connection.close()
         raise

@@ -285,10 +285,6 @@ def test_a_read_only_project_is_told(indexed: Path, tmp_path: Path) -> None:
             assert re.search("permission|write|read-only", done.stderr, flags=re.I)
 
 
-CANNOT_OPEN = "SQLite in WAL mode must write project.db-shm even to read"
-
-
-@pytest.mark.xfail(reason=CANNOT_OPEN, strict=True)
 def test_search_goes_on_while_the_disk_is_full(
     indexed: Path, tmp_path: Path, disk_filler: Callable[[Path, int], None]
 ) -> None:
@@ -298,7 +294,6 @@ def test_search_goes_on_while_the_disk_is_full(
         assert hits(project)
 
 
-@pytest.mark.xfail(reason=CANNOT_OPEN, strict=True)
 def test_a_read_only_project_is_searchable(indexed: Path, tmp_path: Path) -> None:
     project = Path(shutil.copytree(indexed, tmp_path / "project"))
     with mounted(project, "--bind", str(project)):

@@ -146,7 +146,7 @@ def test_hybrid_goes_on_with_bm25_alone(corpus: Any, open_searcher: Callable[[],
     found = searcher.search(QUERY)
     assert ids(found) == ids(searcher.search(QUERY, mode="bm25")) != []
     assert len(found.notes) == 1
-    assert found.notes[0].startswith("bm25 only: The project project has no vectors index yet.")
+    assert found.notes[0].startswith("bm25 only: The project project has no vector index yet.")
     assert {name for hit in found.hits for name in hit.rankers} == {"bm25"}
     with pytest.raises(NotBuiltError):
         searcher.search(QUERY, mode="semantic")
