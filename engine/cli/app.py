@@ -1,0 +1,104 @@
+"""The command line application, and what its commands share."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from engine.api import Project
+    from engine.events import Event
+
+HELP = """The `engine` command. Data goes to standard output, narration to standard error.
+
+Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
+failed, 6 out of disk or memory, 7 damaged project, 130 cancelled.
+
+"""
+
+app = typer.Typer(
+    name="engine",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help=HELP,
+)
+ProjectName = Annotated[str, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON on standard output")]
+MaybeProject = Annotated[
+    str | None, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")
+]
+Force = Annotated[bool, typer.Option("--force", help="do it again even where it is up to date")]
+Preset = Annotated[str, typer.Option(help="training preset: quick, standard or paper")]
+
+
+def print_json(data: Any) -> None:
+    """Data, for standard output."""
+    print(json.dumps(data, ensure_ascii=False, indent=1))
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Project]:
+    """The project of that name or path, closed afterwards."""
+    from engine.api import Project
+
+    project = Project.open(name)
+    try:
+        yield project
+    finally:
+        project.close()
+
+
+@contextmanager
+def stoppable() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C or SIGTERM asks for a stop at the next safe point; a second Ctrl-C ends at once."""
+    asked = 0
+
+    def ask(number: int, _frame: object) -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 1 and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        print("Stopping at the next safe point …", file=sys.stderr)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked > 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bool) -> None:
+    """Run stages with progress shown; with `--json`, every event goes to standard output, one JSON object a line.
+
+    A reader of those lines that goes away stops the run at its next safe point, as Ctrl-C does.
+    """
+    from engine.console import RunView
+    from engine.events import encode
+
+    unread = False
+
+    def as_line(event: Event) -> None:
+        nonlocal unread
+        try:
+            print(encode(event), flush=True)
+        except BrokenPipeError:
+            unread = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+    with stoppable() as asked, RunView() as view:
+        project.run(
+            stages,
+            force=stages if force else (),
+            on_event=as_line if as_json else view,
+            should_stop=lambda: unread or asked(),
+        )

@@ -1,0 +1,151 @@
+"""Commands that make something: projects, runs, single stages, imports, benchmarks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.cli.app import AsJson, Force, Preset, ProjectName, app, execute, opened, print_json
+
+
+@app.command()
+def new(
+    name: ProjectName,
+    documents: Annotated[list[Path], typer.Argument(help="folders or files: .txt, .md, .html, or a BEIR folder")],
+    model: Annotated[
+        str | None, typer.Option(help="folder of a sentence-transformers model; the bundled one if left out")
+    ] = None,
+    preset: Preset = "standard",
+) -> None:
+    """Create a project over documents. Nothing is read yet: 'engine run' does that."""
+    from engine.api import Project
+    from engine.errors import InputError
+
+    for path in documents:
+        if not path.expanduser().exists():
+            raise InputError(f"{path} does not exist.", "The project would have no documents there.", "Check the path.")
+    sections: dict[str, dict[str, Any]] = {"training": {"preset": preset}}
+    if model:
+        from engine.encoders import resolve_model
+
+        sections["encoder"] = {"model": str(resolve_model(model).path)}
+    made = Project.create(name, documents, **sections)
+    print(made.path)
+    print(f"Settings are in {made.path / 'project.toml'}. Next: engine run {name}", file=sys.stderr)
+
+
+@app.command()
+def run(name: ProjectName, force: Force = False, as_json: AsJson = False) -> None:
+    """Bring every stage up to date: ingest, index, generate, rank, train, evaluate, embed. Resumes where it stopped."""
+    from engine.stage import ORDER
+
+    with opened(name) as project:
+        execute(project, ORDER, force, as_json)
+        if not as_json:
+            print(f"Next: engine search {name} 'your question', or engine report {name}", file=sys.stderr)
+
+
+def _stage_command(stage: str, text: str) -> None:
+    def command(name: ProjectName, force: Force = False, as_json: AsJson = False) -> None:
+        with opened(name) as project:
+            execute(project, (stage,), force, as_json)
+
+    command.__doc__ = text
+    app.command(stage)(command)
+
+
+for _name, _text in {
+    "ingest": "Stage 1: read the documents and cut them into chunks. Only what changed is read.",
+    "index": "Stage 2: build the BM25 index. BM25 search works from here on.",
+    "generate": "Stage 3: make training queries from the chunks, or take the imported ones.",
+    "rank": "Stage 4: mine BM25's ranking of every query.",
+    "train": "Stage 5: train the adapter. Resumes from its last checkpoint.",
+    "evaluate": "Stage 6: compare base, adapted and merged encoders on held-out queries, and choose what to serve.",
+    "embed": "Stage 7: embed the chunks with the served encoder. Semantic search works from here on.",
+}.items():
+    _stage_command(_name, _text)
+
+
+@app.command("import-queries")
+def import_queries(
+    name: ProjectName, path: Annotated[Path, typer.Argument(help="a .jsonl file, or a .json array")]
+) -> None:
+    """Add training queries: JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}."""
+    with opened(name) as project:
+        count = project.import_queries(path)
+        backend = project.settings().queries.backend
+    print(f"{count} queries were imported.", file=sys.stderr)
+    if backend == "extractive":
+        print("They are used once queries.backend in project.toml is 'imported' or 'both'.", file=sys.stderr)
+
+
+@app.command("import-judgments")
+def import_judgments(
+    name: ProjectName,
+    path: Annotated[Path, typer.Argument(help="a .jsonl file, or a BEIR folder")],
+    split: Annotated[str, typer.Option(help="which qrels/NAME.tsv of a BEIR folder")] = "test",
+) -> None:
+    """Add questions with known answers: JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on."""
+    with opened(name) as project:
+        print(f"{project.import_judgments(path, split)} judged queries were imported.", file=sys.stderr)
+
+
+@app.command()
+def benchmark(
+    dataset: Annotated[Path, typer.Argument(help="a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv")],
+    queries: Annotated[
+        Path | None, typer.Option(help="training queries; the extractive generator's if left out")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="folder of a sentence-transformers model")] = None,
+    preset: Preset = "standard",
+    seed: Annotated[int, typer.Option(help="seed of training and of the split")] = 0,
+    keep: Annotated[Path | None, typer.Option(help="make the project here and keep it")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
+    from engine.benchmark import benchmark as measure
+    from engine.console import RunView, output, show_tables
+
+    settings: dict[str, dict[str, Any]] = {"training": {"preset": preset, "seed": seed}}
+    if model:
+        settings["encoder"] = {"model": model}
+    with RunView() as view:
+        result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=view)
+    if as_json:
+        print_json(result)
+        return
+    table = {"queries": result["queries"], "systems": result["systems"]}
+    show_tables({"judged": table}, output(), ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted"))
+    print(f"{result['served']['reason']}")
+    for system, row in result["differences"].items():
+        gap = row["ndcg@10"]
+        print(
+            f"{system} − base: {gap['value']:+.2f} nDCG@10 ({gap['low']:+.2f} to {gap['high']:+.2f}): {gap['verdict']}"
+        )
+
+
+@app.command()
+def demo(
+    project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
+) -> None:
+    """Run every stage on the sample corpus, show the table, and try three searches."""
+    from engine.console import output, show_found, show_tables
+    from engine.demo import SEARCHES, sample_project
+    from engine.stage import ORDER
+
+    sample = sample_project(project)
+    execute(sample, ORDER, force=False, as_json=False)
+    console, found = output(), sample.report()
+    console.print()
+    show_tables(found["tables"], console)
+    print(found["reason"])
+    for query in SEARCHES:
+        console.print()
+        console.rule(query, align="left", style="dim")
+        show_found(sample.search(query, top=3), console)
+    sample.close()
+    print(f"\nProject: {sample.path}\nReport:  {Path(found['folder']) / 'report.html'}")
+    print(f"Next:    engine search {project} 'your question'")

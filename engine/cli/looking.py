@@ -1,0 +1,159 @@
+"""Commands that look at what is there: search, status, reports, the state of the machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli.app import AsJson, MaybeProject, ProjectName, app, opened, print_json
+
+
+@app.command()
+def search(
+    name: ProjectName,
+    query: Annotated[str, typer.Argument(help="what to look for")],
+    mode: Annotated[str | None, typer.Option(help="hybrid, semantic or bm25; project.toml's if left out")] = None,
+    top: Annotated[int | None, typer.Option(help="number of hits")] = None,
+    path: Annotated[
+        list[str] | None, typer.Option(help="only paths that match this glob, such as 'contracts/**'; may repeat")
+    ] = None,
+    file_type: Annotated[
+        list[str] | None, typer.Option("--type", help="only this file type, such as md; may repeat")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="only files changed on or after YYYY-MM-DD")] = None,
+    before: Annotated[str | None, typer.Option(help="only files changed before YYYY-MM-DD")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search a project. Each hit says which ranker found it, and at what rank."""
+    from engine.console import output, show_found
+    from engine.search.filters import SearchFilter, parse_date
+
+    where = SearchFilter(
+        tuple(path or ()),
+        tuple(file_type or ()),
+        parse_date(after) if after else None,
+        parse_date(before) if before else None,
+    )
+    with opened(name) as project:
+        found = project.search(query, mode=mode, top=top, where=where)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        show_found(found, output())
+        if not found.hits:
+            print("Nothing was found.", file=sys.stderr)
+
+
+@app.command()
+def serve(
+    name: ProjectName,
+    stdio: Annotated[bool, typer.Option("--stdio", help="speak JSON-RPC 2.0 on standard input and output")] = False,
+) -> None:
+    """Answer searches as JSON-RPC 2.0, one message a line; models stay loaded. No port is project."""
+    from engine.errors import UsageError
+
+    if not stdio:
+        raise UsageError(
+            "The server speaks on standard input and output only.", "No port is ever project.", "Add --stdio."
+        )
+    from engine.search.server import Server
+
+    with opened(name) as project:
+        answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)  # what a library prints must not mix with the answers
+        Server(project.folder, answers).serve(sys.stdin)
+
+
+@app.command()
+def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
+    """Show how far each stage of a project is; without a name, list the known projects."""
+    if name is None:
+        from engine.project import known_projects
+
+        names = {path.name: str(path) for path in known_projects()}
+        if as_json:
+            print_json(names)
+        else:
+            print("".join(f"{name}  {path}\n" for name, path in names.items()), end="")
+        if not names:
+            print("No projects yet: 'engine new' makes one.", file=sys.stderr)
+        return
+    from dataclasses import asdict
+
+    from engine.pipeline import latest_run
+
+    with opened(name) as project:
+        stages, counts, skipped = project.status(), project.counts(), project.skipped()
+        place, running, newest = str(project.path), project.folder.is_running(), latest_run(project.folder)
+    if as_json:
+        shown = [asdict(stage) for stage in stages]
+        print_json(
+            {
+                "project": place,
+                "running": running,
+                "counts": counts,
+                "stages": shown,
+                "latest_run": newest,
+                "skipped": skipped,
+            }
+        )
+        return
+    print(f"{place}{'  (a run is going on)' if running else ''}")
+    print(" · ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items()))
+    for stage in stages:
+        print(f"  {stage.stage:<9} {stage.state:<6} {stage.reason}")
+    for path_text, reason in skipped.items():
+        print(f"  skipped   {path_text}: {reason}")
+
+
+@app.command()
+def cancel(name: ProjectName) -> None:
+    """Ask a running run to stop at its next safe point; the next run resumes there."""
+    from engine import pipeline
+
+    with opened(name) as project:
+        print(f"Run {pipeline.cancel(project.folder)} was asked to stop.", file=sys.stderr)
+
+
+@app.command()
+def report(name: ProjectName, as_json: AsJson = False) -> None:
+    """Show what the last evaluation found: the table, what search serves, and why."""
+    from engine.console import output, show_tables
+
+    with opened(name) as project:
+        found = project.report()
+    if as_json:
+        print_json(
+            {"served": found["served"], "reason": found["reason"], "tables": found["tables"], "folder": found["folder"]}
+        )
+        return
+    show_tables(found["tables"], output())
+    print(found["reason"])
+    print(f"Report: {Path(found['folder']) / 'report.html'}")
+
+
+@app.command()
+def doctor(
+    name: MaybeProject = None,
+    model: Annotated[str | None, typer.Option(help="model folder to check")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Examine this machine: device, precision, memory, disk, model files, versions, and what follows from each."""
+    from engine.doctor import examine, project_findings
+
+    findings = examine(model=model)
+    if name:
+        with opened(name) as project:
+            findings += project_findings(project.path)
+    if as_json:
+        print_json([finding.as_dict() for finding in findings])
+    else:
+        for finding in findings:
+            sign = {"good": "✓", "note": "·", "problem": "✗"}[finding.state]
+            print(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}")
+    if any(finding.state == "problem" for finding in findings):
+        raise typer.Exit(3)
