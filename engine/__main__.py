@@ -1,6 +1,23 @@
 """`python -m engine` is the `engine` command."""
 
-from engine.cli import main
+import os
+import sys
+from pathlib import Path
+
+
+def _forget_current_folder() -> None:
+    """`python -m` looks in the current folder first: a file there must not pass for an installed library."""
+    try:
+        current = os.path.realpath(os.getcwd())  # noqa: PTH109
+    except OSError:
+        return  # the folder is gone: nothing can be found in it
+    if current != os.path.realpath(Path(__file__).parent.parent):
+        sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != current]
+
+
+_forget_current_folder()
+
+from engine.cli import main  # noqa: E402
 
 if __name__ == "__main__":
     main()

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.api import Project
-from engine.errors import DatasetError
+from engine.corpus.beir import read_queries_jsonl
+from engine.corpus.imports import imported_queries
+from engine.errors import DatasetError, UsageError
 from engine.events import Event, StageFinished
+from engine.settings import DEFAULT_MODEL, validate
 
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
 
@@ -22,11 +25,13 @@ def benchmark(
     settings: dict[str, dict[str, Any]] | None = None,
     keep: Path | None = None,
     on_event: Callable[[Event], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
 ) -> dict[str, Any]:
     """Adapt to the corpus of a BEIR folder and measure every system on its `qrels/test.tsv`.
 
     Training queries come from `queries` (JSONL, or a JSON array), else from the extractive generator. The judged queries
-    are never trained on, and have no say in what is served. The project is made in `keep`, or in a temporary folder.
+    are never trained on, and have no say in what is served. The project is made in `keep`, or in a temporary folder
+    that is removed again; one that `keep` already holds is used if it was made for the same measurement, else UsageError.
     Returns `systems` → metric → {value, low, high} in percent, `differences` against base, `served`, `stages`.
     """
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
@@ -37,10 +42,7 @@ def benchmark(
                 "Name a folder with corpus, queries and qrels.",
             )
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-"))
-    chosen = {name: dict(section) for name, section in (settings or {}).items()}
-    chosen.setdefault("evaluation", {})["veto"] = False
-    if queries:
-        chosen.setdefault("queries", {})["backend"] = "imported"
+    chosen = _chosen(settings or {}, queries)
     stages: dict[str, dict[str, Any]] = {}
 
     def watch(event: Event) -> None:
@@ -50,15 +52,50 @@ def benchmark(
             on_event(event)
 
     try:
-        fresh = not (place / "project.toml").exists()
-        project = Project.create(place, [dataset / "corpus.jsonl"], **chosen) if fresh else Project.open(place)
+        if (place / "project.toml").exists():
+            project = Project.open(place)
+            _refuse_another(project, dataset, chosen, queries)
+        else:
+            project = Project.create(place, [dataset / "corpus.jsonl"], **chosen)
         if queries:
             project.import_queries(queries)
-        project.run(STAGES, on_event=watch)
+        project.run(STAGES, on_event=watch, should_stop=should_stop)
         return _result(dataset, project, stages)
     finally:
         if keep is None:
             shutil.rmtree(place, ignore_errors=True)
+
+
+def _chosen(settings: dict[str, dict[str, Any]], queries: Path | None) -> dict[str, dict[str, Any]]:
+    """The settings of the measurement: those that are asked for, with what it needs and what a kept project must match."""
+    chosen = {name: dict(section) for name, section in settings.items()}
+    chosen.setdefault("evaluation", {})["veto"] = False
+    chosen.setdefault("encoder", {}).setdefault("model", DEFAULT_MODEL)
+    section = chosen.setdefault("queries", {})
+    section["backend"] = "imported" if queries else section.get("backend", "extractive")
+    return chosen
+
+
+def _refuse_another(project: Project, dataset: Path, chosen: dict[str, dict[str, Any]], queries: Path | None) -> None:
+    """Raises UsageError when a kept project was made from another data set, other settings or other queries."""
+    asked = {**chosen, "corpus": {**chosen.get("corpus", {}), "paths": [str((dataset / "corpus.jsonl").absolute())]}}
+    wanted, stored = validate(asked).model_dump(), project.settings().model_dump()
+    different = [
+        f"{section}.{key} is {stored[section][key]!r}, not {wanted[section][key]!r}"
+        for section, values in asked.items()
+        for key in values
+        if stored[section][key] != wanted[section][key]
+    ]
+    known = {(query.text, query.evidence) for query in imported_queries(project.folder)}
+    new = {(query.text, query.evidence) for query in read_queries_jsonl(queries)} if queries else set()
+    if queries and known and known != new:
+        different.append(f"its training queries are not those of {queries}")
+    if different:
+        raise UsageError(
+            f"{project.path} holds another measurement.",
+            "There " + "; ".join(different) + ".",
+            "Name another folder with --keep, or ask for what this one holds.",
+        )
 
 
 def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 LABELS = {
     "bm25": "BM25", "base": "base", "adapted": "adapted", "served": "served", "rrf_base": "RRF base", "rrf_adapted": "RRF adapted",
 }  # fmt: skip
+BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 SHOWN = ("bm25", "base", "adapted", "rrf_base", "rrf_adapted")
 
 
@@ -107,7 +109,7 @@ class RunView:
         self._bars.update(self._tasks[unit], completed=done, total=total, note=note)
 
     def _say(self, head: str, rest: str, style: str) -> None:
-        self._console.print(Text.assemble((head, style), rest))
+        self._console.print(Text.assemble((harmless(head), style), harmless(rest)))
 
 
 def summary_line(summary: Mapping[str, Any]) -> str:
@@ -154,10 +156,10 @@ def _cell(figure: Mapping[str, float]) -> str:
 def show_found(found: Found, console: Console) -> None:
     """Hits with snippets; matched terms are marked, and each hit says which ranker found it where."""
     for note in found.notes:
-        narration().print(Text(note, style="yellow"))
+        narration().print(Text(harmless(note), style="yellow"))
     for hit in found.hits:
         console.print(_heading(hit))
-        body = Text("   " + _harmless(hit.snippet))
+        body = Text("   " + harmless(hit.snippet))
         for start, end in hit.marks:
             body.stylize("bold yellow", start + 3, end + 3)
         console.print(body)
@@ -166,20 +168,29 @@ def show_found(found: Found, console: Console) -> None:
 def _heading(hit: Hit) -> Text:
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
-    return Text.assemble(
-        (f"{hit.rank}. {_harmless(hit.path)}", "bold"), f"  {_harmless(place)}  ", (f"[{found}]", "dim")
-    )
+    return Text.assemble((f"{hit.rank}. {harmless(hit.path)}", "bold"), f"  {harmless(place)}  ", (f"[{found}]", "dim"))
 
 
-def _harmless(text: str) -> str:
-    """One character for one, without those that steer a terminal: documents and file names are not trusted."""
-    return "".join(char if char.isprintable() else " " if char.isspace() else "�" for char in text)
+def harmless(text: str) -> str:
+    """One character for one, without those that steer a terminal: documents and file names are not trusted.
+
+    Joiners, soft hyphens and the like stay, as scripts need them; what turns the direction of writing round does not.
+    """
+    return "".join(map(_harmless_character, text))
+
+
+def _harmless_character(char: str) -> str:
+    if char.isprintable():
+        return char
+    if char.isspace():
+        return " "
+    return char if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS else "�"
 
 
 def show_error(error: EngineError) -> None:
     """An error as a user meets it: what happened, why, what to do."""
     console = narration()
-    console.print(Text(f"Error: {error.what}", style="bold red"))
+    console.print(Text(harmless(f"Error: {error.what}"), style="bold red"))
     for line in (error.why, error.to_do):
         if line:
-            console.print(Text(line))
+            console.print(Text(harmless(line)))

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.errors import EngineError
-from engine.project import known_projects, projects_root
+from engine.project import FOLDERS, ProjectFolder, known_projects, projects_root
+from engine.settings import EncoderSettings
 
 PACKAGES = (
     "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",
@@ -25,7 +25,7 @@ LEAST_FREE_GB, LEAST_MEMORY_GB = 2.0, 3.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. `state`: good, note or problem. `follows`: what it means for the user."""
+    """One thing looked at. `state`: good or problem. `follows`: what it means for the user."""
 
     topic: str
     state: str
@@ -37,12 +37,32 @@ class Finding:
         return asdict(self)
 
 
-def examine(device: str = "auto", dtype: str = "auto", model: str | None = None) -> list[Finding]:
-    """Look at device, precision, memory, disk, model files, permissions and versions. Raises nothing."""
+def examine(project: ProjectFolder | None = None, model: str | None = None) -> list[Finding]:
+    """Look at device, precision, memory, disk, model files, permissions and versions. Raises nothing.
+
+    With a project, its own device, precision, model, disk, permissions and database are looked at. `model`: instead of its.
+    """
+    encoder = _encoder_settings(project)
     checks: tuple[Callable[[], list[Finding]], ...] = (
-        _python, lambda: _hardware(device, dtype), _memory, _disk, lambda: _model(model), _permissions, _offline, _versions,
-    )  # fmt: skip
+        _python,
+        lambda: _hardware(encoder.device, encoder.dtype),
+        _memory,
+        lambda: _disk(project.path if project else projects_root()),
+        lambda: _model(model or encoder.model),
+        lambda: _private(project.path) if project else _permissions(),
+        _offline,
+        _versions,
+        lambda: _project(project) if project else [],
+    )
     return [finding for check in checks for finding in check()]
+
+
+def _encoder_settings(project: ProjectFolder | None) -> EncoderSettings:
+    """The project's; the defaults without one, and where project.toml is wrong, which `_project` tells."""
+    try:
+        return project.settings().encoder if project else EncoderSettings()
+    except EngineError:
+        return EncoderSettings()
 
 
 def _python() -> list[Finding]:
@@ -79,26 +99,20 @@ def _memory() -> list[Finding]:
     return [Finding("memory", state, f"{free:.1f} GB of {memory.total / 1e9:.1f} GB free", follows)]
 
 
-def _disk() -> list[Finding]:
-    root = projects_root()
+def _disk(root: Path) -> list[Finding]:
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free / 1e9
-    state = "good" if free >= LEAST_FREE_GB else "problem"
-    follows = (
-        "room for about 1 million chunks per GB"
-        if state == "good"
-        else f"less than {LEAST_FREE_GB:.0f} GB: free some space before a run"
-    )
-    return [
-        Finding("disk", state, f"{free:.1f} GB free at {place}", follows if state == "problem" else "enough for a run")
-    ]
+    found = f"{free:.1f} GB free at {place}"
+    if free >= LEAST_FREE_GB:
+        return [Finding("disk", "good", found, "enough for a run")]
+    return [Finding("disk", "problem", found, f"less than {LEAST_FREE_GB:.0f} GB: free some space before a run")]
 
 
-def _model(model: str | None) -> list[Finding]:
-    from engine.encoders import DEFAULT_MODEL, resolve_model
+def _model(model: str) -> list[Finding]:
+    from engine.encoders import resolve_model
 
     try:
-        folder = resolve_model(model or DEFAULT_MODEL)
+        folder = resolve_model(model)
     except EngineError as error:
         return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
     found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
@@ -122,6 +136,27 @@ def _permissions() -> list[Finding]:
     return [Finding("permissions", "problem", f"others can read {names}", "run chmod 700 on them")]
 
 
+def _private(folder: Path) -> list[Finding]:
+    """Whether only the user can open a project's folder and what the engine keeps there."""
+    if os.name == "nt":
+        return []
+    inside = (path for name in FOLDERS for path in ((folder / name), *(folder / name).rglob("*")))
+    own_files = (path for path in folder.iterdir() if path.is_file())
+    open_ones = [path for path in (folder, *own_files, *inside) if _others_may(path)]
+    if not open_ones:
+        return [Finding("permissions", "good", f"{folder} and what the engine keeps there", "only you can read them")]
+    more = f" and {len(open_ones) - 1} more" if len(open_ones) > 1 else ""
+    return [Finding("permissions", "problem", f"others may open {open_ones[0]}{more}", f"run chmod -R go= {folder}")]
+
+
+def _others_may(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False  # a run has just removed it
+    return not stat.S_ISLNK(found.st_mode) and bool(stat.S_IMODE(found.st_mode) & 0o077)
+
+
 def _offline() -> list[Finding]:
     on = os.environ.get("HF_HUB_OFFLINE") == "1"
     return [Finding("network", "good" if on else "problem", "offline switches are set" if on else "offline switches are missing",
@@ -138,16 +173,13 @@ def _versions() -> list[Finding]:
     return findings
 
 
-def project_findings(folder: Path) -> list[Finding]:
-    """What can be said of one project: its damage, its size, its permissions."""
-    from engine.project import ProjectFolder
-
-    project = ProjectFolder(folder)
-    findings = []
+def _project(project: ProjectFolder) -> list[Finding]:
+    """One project's settings, its database, and its size."""
+    folder, findings = project.path, []
     try:
         project.settings()
         store = project.store(check=True)
-        counts: dict[str, Any] = store.counts()
+        counts = store.counts()
         store.close()
         findings.append(
             Finding(

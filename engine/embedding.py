@@ -40,6 +40,11 @@ def load_encoder(context: StageContext, hardware: Hardware, adapter: Path | None
     )
 
 
+def model_fingerprint(view: View) -> str:
+    """What names the project's base model, weights and configuration included."""
+    return resolve_model(view.settings.encoder.model).fingerprint
+
+
 def served_fingerprint(view: View, adapter: Path | None, scale: float) -> str:
     """Fingerprint of the encoder that `load_encoder` would give, without loading it."""
     settings = view.settings.encoder
@@ -68,6 +73,9 @@ def chunk_vectors(
         progress=Thinned(context, len(chunks), what),
         should_stop=context.should_stop,
     )
+    for notice in encoder.notices:
+        context.warn(notice)
+    encoder.notices.clear()
     if cache.damaged:
         context.warn(f"{cache.damaged} damaged files of cached vectors were removed and made again.")
     return vectors

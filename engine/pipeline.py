@@ -11,10 +11,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from engine import events
 from engine.errors import CancelledError, EngineError, NotBuiltError, ResourceError, StageError, UsageError
@@ -34,6 +36,7 @@ ROOMS = {
 }
 KEPT_RUNS = 20
 POLL_SECONDS = 0.05
+GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -104,24 +107,25 @@ class Run:
         self.project = project
         now = time.time()
         self.id = (
-            time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + f"-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
+            time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
         )
         self.folder = project.path / "runs" / self.id
         self._on_event, self._should_stop = on_event or (lambda _event: None), should_stop or (lambda: False)
         self._offset = 0
 
-    def execute(self, stages: Sequence[str], force: Iterable[str]) -> None:
+    def execute(self, stages: Sequence[str], forced: frozenset[str]) -> None:
         """Run `stages` in order. Raises the first EngineError; CancelledError when stopped."""
         started = time.monotonic()
         with self.project.locked():
             repaired = self.project.repair()
-            self._begin(stages)
+            self._begin()
             state = "failed"
             try:
+                self._tell(RunStarted(run=self.id, stages=list(stages)))
                 if repaired:
                     self._tell(Warned(stage="run", text=repaired))
                 for stage in stages:
-                    self._stage(stage, forced=stage in set(force))
+                    self._stage(stage, forced=stage in forced)
                 self._tidy()
                 state = "done"
             except CancelledError:
@@ -130,23 +134,21 @@ class Run:
             finally:
                 self._end(state, time.monotonic() - started)
 
-    def _begin(self, stages: Sequence[str]) -> None:
+    def _begin(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True)
         self._log = EventLog(self.folder / "events.jsonl")
         self._record("running")
-        self._tell(RunStarted(run=self.id, stages=list(stages)))
 
     def _record(self, state: str) -> None:
         data = {"run": self.id, "pid": os.getpid(), "state": state, "time": time.time()}
         write_text(self.folder / "run.json", json.dumps(data))
 
     def _end(self, state: str, seconds: float) -> None:
-        self._tell(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
+        self._log(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
         self._log.close()
-        try:
+        with suppress(OSError):  # a full disk must not hide the error that is on its way to the user
             self._record(state)
-        except OSError:
-            return  # a full disk must not hide the error that is on its way to the user
+        self._relay()
 
     def _tell(self, event: Event) -> None:
         self._log(event)
@@ -183,11 +185,22 @@ class Run:
         self._child(stage, status.fingerprint)
 
     def _child(self, stage: str, wanted: str) -> None:
-        command = [sys.executable, "-m", "engine.stage_process", str(self.project.path), stage, wanted, self.id]
+        # -P: without it, modules of the folder that the user stands in would come before the installed ones
+        command = [sys.executable, "-P", "-m", "engine.stage_process", str(self.project.path), stage, wanted, self.id]
         environment = dict(os.environ, PYTHONPATH=_import_path())
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=environment
         )
+        try:
+            asked, answer = self._attend(child, stage)
+        finally:
+            _end(child)
+        if asked and child.returncode == -signal.SIGTERM:
+            raise _cancelled()  # the child was not yet ready to stop by itself
+        self._judge(stage, child.returncode, answer)
+
+    def _attend(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
+        """Hand on the child's events until it ends; returns whether it was asked to stop, and its answer."""
         write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
         asked = False
         while child.poll() is None:
@@ -199,9 +212,7 @@ class Run:
         assert child.stdout is not None
         answer = child.stdout.read().decode("utf-8", "replace")
         self._relay()
-        if asked and child.returncode == -signal.SIGTERM:
-            raise _cancelled()  # the child was not yet ready to stop by itself
-        self._judge(stage, child.returncode, answer)
+        return asked, answer
 
     def _judge(self, stage: str, code: int, answer: str) -> None:
         """Raise the error that ended a child, if one did."""
@@ -223,7 +234,8 @@ class Run:
         finally:
             store.close()
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
-            shutil.rmtree(folder, ignore_errors=True)
+            if folder != self.folder:  # a clock that was set back gives this run an old name
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def in_use(store: Store) -> set[str]:
@@ -246,33 +258,69 @@ def run(
 
     Raises ProjectBusyError when another run holds the project, CancelledError, or the EngineError of the stage that failed.
     """
-    for stage in stages:
-        if stage not in ROOMS:
-            raise UsageError(
-                f"There is no stage '{stage}'.", "The stages are " + ", ".join(ORDER) + ".", "Name one of them."
-            )
+    wanted, forced = _checked(stages), frozenset(_checked(force))
     current = Run(project, on_event, should_stop)
-    current.execute(stages, force)
+    current.execute(wanted, forced)
     return current.id
+
+
+def _checked(stages: Iterable[str]) -> tuple[str, ...]:
+    """The stages, read once. Raises UsageError for a name that is none, and for one bare text."""
+    known = "The stages are " + ", ".join(ORDER) + "."
+    if isinstance(stages, str):
+        raise UsageError(f"'{stages}' is one text, where a list of stages is wanted.", known, f"Write ['{stages}'].")
+    names = tuple(stages)
+    for name in names:
+        if name not in ROOMS:
+            raise UsageError(f"There is no stage '{name}'.", known, "Name one of them.")
+    return names
 
 
 def latest_run(project: ProjectFolder) -> dict[str, object] | None:
     """run.json of the newest run, with its folder under `folder`; None before the first."""
-    for folder in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
-        try:
-            return {**json.loads(folder.read_text(encoding="utf-8")), "folder": str(folder.parent)}
-        except (OSError, ValueError):
-            continue
-    return None
+    return next(_run_records(project), None)
+
+
+def _run_records(project: ProjectFolder) -> Iterator[dict[str, Any]]:
+    """Every readable run.json, the newest first, each with its folder under `folder`."""
+    for path in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
+        with suppress(OSError, ValueError, TypeError):
+            yield {**json.loads(path.read_text(encoding="utf-8")), "folder": str(path.parent)}
+
+
+def _running(project: ProjectFolder) -> dict[str, Any] | None:
+    """run.json of the run that holds the project. A killed run's says "running" too, but its process is gone."""
+    import psutil
+
+    records = [record for record in _run_records(project) if record.get("state") == "running"]
+    alive = [record for record in records if psutil.pid_exists(int(record.get("pid", -1)))]
+    return max(alive, key=lambda record: float(record.get("time", 0)), default=None)
 
 
 def cancel(project: ProjectFolder) -> str:
     """Ask the run that holds the project to stop at the next safe point. Raises UsageError when none is running."""
-    newest = latest_run(project)
-    if newest is None or not project.is_running():
+    current = _running(project) if project.is_running() else None
+    if current is None:
         raise UsageError(f"No run holds the project {project.name}.", "There is nothing to cancel.", "")
-    (Path(str(newest["folder"])) / "cancel").touch(mode=0o600)
-    return str(newest["run"])
+    (Path(current["folder"]) / "cancel").touch(mode=0o600)
+    return str(current["run"])
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Leave no child behind, whatever ended the wait for it: ask it to stop, then end it."""
+    try:
+        if child.poll() is None:
+            child.terminate()
+            child.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        pass  # it did not come to a safe point in time
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def _cancelled() -> CancelledError:
@@ -282,14 +330,17 @@ def _cancelled() -> CancelledError:
 def _import_path() -> str:
     """The child must find the same `engine`, wherever the parent was started from."""
     here = str(Path(__file__).resolve().parent.parent)
-    return os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join([here, *filter(None, others)])  # an empty entry would mean the folder the user stands in
 
 
 def _revive(data: dict[str, str], code: int) -> EngineError:
     """The child's error, as the same type."""
     from engine import errors
 
-    kind: type[EngineError] = getattr(errors, data["type"], StageError)
+    kind = getattr(errors, data["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, EngineError)):
+        kind = StageError
     error = kind(data["what"], data["why"], data["to_do"])
     error.exit_code = code
     return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Split = Literal["train", "heldout"]
+Split = Literal["train", "validation", "heldout"]
 QueryKind = Literal["question", "keyword", "title", "claim", "imported"]
 
 
@@ -54,6 +54,8 @@ class Query:
     """A training query with the chunk that answers it.
 
     `evidence` is the verbatim passage that the query was made from (may be empty for imported ones without evidence).
+    `split`: `train`; `validation` decides when training stops; `heldout` decides what is served and is reported. Queries
+    of one document are all on one side.
     """
 
     text: str

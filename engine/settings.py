@@ -25,7 +25,7 @@ class CorpusSettings(Section):
     paths: list[str] = Field(
         default=[], description="folders or files to read; relative ones are taken from the project folder"
     )
-    include: list[str] = Field(default=["**/*"], description="glob patterns of files to read")
+    include: list[str] = Field(default=["**/*"], min_length=1, description="glob patterns of files to read")
     exclude: list[str] = Field(default=[], description="glob patterns of files to leave out")
     chunk_tokens: int = Field(
         default=256, ge=16, le=8192, description="longest chunk, in tokens of the encoder's tokenizer"
@@ -58,7 +58,11 @@ class EncoderSettings(Section):
     model: str = Field(
         default=DEFAULT_MODEL, description="the bundled model's name, or a folder with a sentence-transformers model"
     )
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="where the model runs")
+    device: str = Field(
+        default="auto",
+        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
+        description="where the model runs: auto, cpu, cuda or cuda:N",
+    )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto", description="precision of the model's weights"
     )
@@ -73,7 +77,7 @@ class QuerySettings(Section):
         description="where training queries come from: built from the documents, imported, or both",
     )
     kinds: list[Literal["question", "keyword", "title", "claim"]] = Field(
-        default=["question", "keyword", "title", "claim"], description="kinds of extractive queries"
+        default=["question", "keyword", "title", "claim"], min_length=1, description="kinds of extractive queries"
     )
     per_chunk: int = Field(default=3, ge=1, le=20, description="extractive queries per chunk, at most")
     max_queries: int = Field(default=8000, ge=1, le=1_000_000, description="training queries in all, at most")
@@ -126,6 +130,19 @@ class TrainingSettings(Section):
     eval_every: int | None = Field(default=None, ge=1, description="steps between held-out checks")
     patience: int | None = Field(default=None, ge=1, description="held-out checks without gain before training stops")
     checkpoint_every: int | None = Field(default=None, ge=1, description="steps between checkpoints")
+    warmup: float | None = Field(default=None, ge=0, le=1, description="share of the steps with a rising learning rate")
+    weight_decay: float | None = Field(default=None, ge=0, le=1, description="weight decay of AdamW")
+    clip_norm: float | None = Field(default=None, gt=0, description="longest gradient")
+    model_dropout: bool | None = Field(default=None, description="whether the model's own dropout is on; slow on a CPU")
+    mask_false_negatives: bool | None = Field(
+        default=None, description="InfoNCE leaves out chunks that the teacher puts above the positive"
+    )
+    heldout_queries: int | None = Field(default=None, ge=1, description="validation queries of a check, at most")
+    heldout_pool: int | None = Field(default=None, ge=10, description="chunks that a check ranks, at most")
+    micro_batch_tokens: int | None = Field(default=None, ge=1, description="tokens, padding included, of a micro-batch")
+    graph_memory_mb: float | None = Field(
+        default=None, ge=0, description="memory for graphs above which texts run twice"
+    )
     seed: int = Field(default=0, ge=0, lt=2**32, description="seed of every random choice in training")
 
     def overrides(self) -> dict[str, Any]:
@@ -137,13 +154,16 @@ class EvaluationSettings(Section):
     """How candidates are compared."""
 
     heldout_share: float = Field(
-        default=0.15, gt=0, lt=0.9, description="share of the documents whose queries are never trained on"
+        default=0.15,
+        gt=0,
+        lt=0.9,
+        description="share of the documents whose queries are never trained on: half stop the training, half choose",
     )
     max_heldout: int = Field(default=600, ge=20, description="held-out queries used, at most")
     bootstrap_samples: int = Field(
         default=10_000, ge=100, le=1_000_000, description="samples of every confidence interval"
     )
-    lambdas: list[Annotated[float, Field(ge=0, le=1)]] = Field(
+    lambdas: list[Annotated[float, Field(ge=0.01, le=0.99, multiple_of=0.01)]] = Field(
         default=[0.25, 0.5, 0.75], description="merges of base and adapted that compete with both"
     )
     depth: int = Field(

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 from engine import environment
@@ -22,6 +23,7 @@ from engine.pipeline import stage_module
 from engine.project import ProjectFolder
 from engine.stage import StageContext
 
+TEXT_SENT = 2000  # characters of each part of an error: a pipe that nobody reads yet holds 64 KiB
 LOCK_WAIT_SECONDS = 30.0  # a killed parent's child notices within moments and lets go
 
 
@@ -43,9 +45,16 @@ def main(arguments: list[str]) -> int:
     except BaseException as caught:
         error = _explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
         if not isinstance(error, CancelledError):
-            log(StageFailed(stage=stage, error=error.as_dict()))
-        os.write(answer, (json.dumps(error.as_dict()) + "\n").encode())
+            log(StageFailed(stage=stage, error=told(error)))
+        os.write(answer, (json.dumps(told(error), ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
         return error.exit_code
+
+
+def told(error: EngineError) -> dict[str, str]:
+    """An error as the run's process is told it: under the nearest class that `engine.errors` has, its texts cut."""
+    public = next(kind for kind in type(error).__mro__ if kind.__module__ == EngineError.__module__)
+    texts = {"what": error.what, "why": error.why, "to_do": error.to_do}
+    return {"type": public.__name__, **{name: text[:TEXT_SENT] for name, text in texts.items()}}
 
 
 def _work(project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event) -> None:
@@ -71,6 +80,13 @@ def _work(project: ProjectFolder, stage: str, wanted: str, run: str, log: EventL
 
 def peak_memory_mb() -> float:
     """Highest resident memory of this process so far, in MB (10^6 bytes)."""
+    if sys.platform == "linux":  # its ru_maxrss begins with what the parent had when it started this process
+        with (
+            suppress(OSError, StopIteration),
+            Path("/proc/self/status").open(encoding="ascii", errors="replace") as file,
+        ):
+            line = next(line for line in file if line.startswith("VmHWM:"))
+            return round(int(line.split()[1]) * 1024 / 1e6, 1)
     if sys.platform == "win32":
         import psutil
 

@@ -121,8 +121,9 @@ def test_paths_that_no_folder_can_have(tmp_path: Path, name: str) -> None:
         ProjectFolder.create(locate(str(tmp_path / name)), {})
 
 
-def test_names_lie_in_the_users_data_folder(user_folders: Path) -> None:
-    assert user_folders in projects_root().parents
+def test_names_lie_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert tmp_path in projects_root().parents
     ProjectFolder.create(locate("handbook"), {})
     ProjectFolder.create(locate("letters"), {})
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import DamagedError, EngineError, InputError, ResourceError, UsageError
 from engine.records import Chunk, Document, JudgedQuery, Query
-from engine.store import SCHEMA_VERSION, Artifact, FileRecord, Store
+from engine.store import INCOMPLETE, SCHEMA_VERSION, Artifact, FileRecord, Store
 
 ARTIFACT = Artifact("queries", "f" * 16, "", 1.0, {"n": 1})
 
@@ -72,8 +72,9 @@ def test_put_file_keeps_the_id(store: Store) -> None:
     first = put_file(store)
     put_file(store, "b.md")
     assert put_file(store) == first
-    store.touch_file(first, 99, 100)
+    store.put_file(replace(store.files()["/docs", "a.md"], size=99, mtime_ns=100))
     assert (store.files()["/docs", "a.md"].size, store.files()["/docs", "a.md"].mtime_ns) == (99, 100)
+    assert store.files()["/docs", "a.md"].id == first
 
 
 def test_equal_chunks_keep_their_ids(store: Store) -> None:
@@ -236,6 +237,61 @@ def test_a_transaction_is_all_or_nothing(store: Store) -> None:
     assert set(live(store)) == {"one"}
     put_document(store, ["two"], "b.md")
     assert set(live(store)) == {"one", "two"}
+
+
+def test_a_savepoint_undoes_its_own_block_only(store: Store) -> None:
+    def stopped() -> None:
+        with store.savepoint():
+            put_file(store, "inner.md")
+            raise KeyboardInterrupt
+
+    with store.transaction():
+        put_file(store, "before.md")
+        with pytest.raises(KeyboardInterrupt):
+            stopped()
+        with store.savepoint():
+            put_file(store, "after.md")
+    assert {path for _, path in store.files()} == {"before.md", "after.md"}
+
+
+def test_what_is_being_changed_is_incomplete_until_it_is_put_again(store: Store) -> None:
+    store.mark_incomplete("queries")
+    assert store.artifact("queries") == Artifact("queries", INCOMPLETE, "", 0.0, {})
+    store.put_artifact(ARTIFACT)
+    store.mark_incomplete("queries")
+    assert store.artifact("queries") == replace(ARTIFACT, fingerprint=INCOMPLETE)
+
+
+def test_a_file_has_chunks_while_they_are_live(store: Store) -> None:
+    row = put_document(store, ["one"])
+    file_id = put_file(store)
+    assert store.has_chunks(file_id)
+    assert not store.has_chunks(put_file(store, "b.md"))
+    store.drop_document(row)
+    assert not store.has_chunks(file_id)
+
+
+def test_deleted_text_does_not_stay_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a SQLite that leaves deleted bytes where they are, as it does unless it is built otherwise."""
+    opened = sqlite3.connect
+
+    def plain(*arguments: object, **options: object) -> sqlite3.Connection:
+        connection: sqlite3.Connection = opened(*arguments, **options)  # type: ignore[call-overload]
+        connection.execute("PRAGMA secure_delete = OFF")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", plain)
+    store = Store.create(tmp_path / "project.db")
+    put_document(store, ["kept"], "a.md")
+    gone = put_document(store, ["pelican " + "word " * 3000, "short pelican"], "b.md")
+    store._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"pelican" in (tmp_path / "project.db").read_bytes()
+    store.drop_document(gone)
+    assert store.purge_dead() == 2
+    store._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"kept" in (tmp_path / "project.db").read_bytes()
+    assert all(b"pelican" not in path.read_bytes() for path in tmp_path.iterdir())
+    store.close()
 
 
 def test_a_failed_set_of_queries_leaves_the_former_one(store: Store) -> None:
@@ -454,6 +510,20 @@ def test_a_database_that_cannot_be_made_leaves_no_trace(small_disk: Path, disk_f
 
 
 # several connections
+
+
+def test_a_locked_database_is_busy_and_not_read_behind_its_owners_back(
+    closed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = sqlite3.connect
+    owner = opened(closed, isolation_level=None)
+    owner.execute("PRAGMA locking_mode = EXCLUSIVE")
+    owner.execute("SELECT count(*) FROM files").fetchone()
+    monkeypatch.setattr(sqlite3, "connect", lambda *where, **options: opened(*where, **(options | {"timeout": 0.05})))
+    with pytest.raises(EngineError, match="busy"):
+        Store.open(closed)
+    owner.close()
+    Store.open(closed).close()
 
 
 def test_a_reader_works_during_a_writers_transaction(store: Store, tmp_path: Path) -> None:

@@ -55,21 +55,24 @@ def _unexpected(error: Exception) -> None:
     """Wrong use as the command line library tells it; a full disk; or a fault of our own, without a traceback."""
     import errno
 
+    from engine.console import harmless
+
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):
         command = getattr(getattr(error, "ctx", None), "command_path", "engine")
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
         else:
-            print(f"Error: {error.format_message()}\nTry '{command} --help'.", file=sys.stderr)
+            print(f"Error: {harmless(error.format_message())}\nTry '{command} --help'.", file=sys.stderr)
         sys.exit(2)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        print(f"Error: The disk is full.\n{error}\nFree some disk space and try again.", file=sys.stderr)
+        print(f"Error: The disk is full.\n{harmless(str(error))}\nFree some disk space and try again.", file=sys.stderr)
         sys.exit(6)
     if isinstance(error, OSError):
         print(
-            f"Error: A file could not be read or written.\n{error}\nCheck the path and its permissions.",
+            f"Error: A file could not be read or written.\n{harmless(str(error))}\nCheck the path and its permissions.",
             file=sys.stderr,
         )
         sys.exit(3)
-    print(f"Error: the engine met a fault of its own ({type(error).__name__}: {error}).", file=sys.stderr)
+    told = harmless(f"{type(error).__name__}: {error}")
+    print(f"Error: the engine met a fault of its own ({told}).", file=sys.stderr)
     sys.exit(1)

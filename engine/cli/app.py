@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -42,7 +43,12 @@ Preset = Annotated[str, typer.Option(help="training preset: quick, standard or p
 
 def print_json(data: Any) -> None:
     """Data, for standard output."""
-    print(json.dumps(data, ensure_ascii=False, indent=1))
+    print(_escaped(json.dumps(data, ensure_ascii=False, indent=1)))
+
+
+def _escaped(text: str) -> str:
+    """JSON with escapes for what steers a terminal (JSON itself only asks for those below U+0020) or is not UTF-8."""
+    return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 @contextmanager
@@ -90,7 +96,7 @@ def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: boo
     def as_line(event: Event) -> None:
         nonlocal unread
         try:
-            print(encode(event), flush=True)
+            print(_escaped(encode(event)), flush=True)
         except BrokenPipeError:
             unread = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

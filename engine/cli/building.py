@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, Force, Preset, ProjectName, app, execute, opened, print_json
+from engine.cli.app import AsJson, Force, Preset, ProjectName, app, execute, opened, print_json, stoppable
 
 
 @app.command()
@@ -111,9 +111,11 @@ def benchmark(
 
     settings: dict[str, dict[str, Any]] = {"training": {"preset": preset, "seed": seed}}
     if model:
-        settings["encoder"] = {"model": model}
-    with RunView() as view:
-        result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=view)
+        from engine.encoders import DEFAULT_MODEL, resolve_model
+
+        settings["encoder"] = {"model": model if model == DEFAULT_MODEL else str(resolve_model(model).path)}
+    with stoppable() as asked, RunView() as view:
+        result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=view, should_stop=asked)
     if as_json:
         print_json(result)
         return

@@ -71,6 +71,8 @@ def serve(
 @app.command()
 def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     """Show how far each stage of a project is; without a name, list the known projects."""
+    from engine.console import harmless
+
     if name is None:
         from engine.project import known_projects
 
@@ -78,7 +80,7 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
         if as_json:
             print_json(names)
         else:
-            print("".join(f"{name}  {path}\n" for name, path in names.items()), end="")
+            print("".join(harmless(f"{name}  {path}") + "\n" for name, path in names.items()), end="")
         if not names:
             print("No projects yet: 'engine new' makes one.", file=sys.stderr)
         return
@@ -102,12 +104,12 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
             }
         )
         return
-    print(f"{place}{'  (a run is going on)' if running else ''}")
+    print(harmless(place) + ("  (a run is going on)" if running else ""))
     print(" · ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items()))
     for stage in stages:
-        print(f"  {stage.stage:<9} {stage.state:<6} {stage.reason}")
+        print(harmless(f"  {stage.stage:<9} {stage.state:<6} {stage.reason}"))
     for path_text, reason in skipped.items():
-        print(f"  skipped   {path_text}: {reason}")
+        print(harmless(f"  skipped   {path_text}: {reason}"))
 
 
 @app.command()
@@ -122,7 +124,7 @@ def cancel(name: ProjectName) -> None:
 @app.command()
 def report(name: ProjectName, as_json: AsJson = False) -> None:
     """Show what the last evaluation found: the table, what search serves, and why."""
-    from engine.console import output, show_tables
+    from engine.console import harmless, output, show_tables
 
     with opened(name) as project:
         found = project.report()
@@ -133,7 +135,7 @@ def report(name: ProjectName, as_json: AsJson = False) -> None:
         return
     show_tables(found["tables"], output())
     print(found["reason"])
-    print(f"Report: {Path(found['folder']) / 'report.html'}")
+    print(harmless(f"Report: {Path(found['folder']) / 'report.html'}"))
 
 
 @app.command()
@@ -143,17 +145,16 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Examine this machine: device, precision, memory, disk, model files, versions, and what follows from each."""
-    from engine.doctor import examine, project_findings
+    from engine.console import harmless
+    from engine.doctor import examine
+    from engine.project import ProjectFolder
 
-    findings = examine(model=model)
-    if name:
-        with opened(name) as project:
-            findings += project_findings(project.path)
+    findings = examine(ProjectFolder.open(name) if name else None, model=model)
     if as_json:
         print_json([finding.as_dict() for finding in findings])
     else:
         for finding in findings:
-            sign = {"good": "✓", "note": "·", "problem": "✗"}[finding.state]
-            print(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}")
+            sign = {"good": "✓", "problem": "✗"}[finding.state]
+            print(harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}"))
     if any(finding.state == "problem" for finding in findings):
         raise typer.Exit(3)

@@ -13,11 +13,12 @@ _FRONT_MATTER = re.compile(
     r"\A\s*?(?:---[ \t]*\n(.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
 )
 _FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+_ATX = re.compile(r" {0,3}(#{1,6})((?:[ \t].*)?)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _NOT_A_PARAGRAPH = re.compile(r"[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]|\||<)|(?: {4}|\t)")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_LONGEST_HEADING = 300  # characters; the two patterns take time with the square of the length
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
 
 
@@ -61,7 +62,7 @@ def find_headings(text: str) -> Iterator[Heading]:
         elif opening := _opening(line):
             fence, paragraph = opening, -1
         elif atx := _ATX.fullmatch(line):
-            yield from _heading(start, len(atx.group(1)), atx.group(2) or "")
+            yield from _heading(start, len(atx.group(1)), _without_closing(atx.group(2)))
             paragraph = -1
         elif paragraph >= 0 and (underline := _UNDERLINE.fullmatch(line)):
             yield from _heading(paragraph, 1 if underline.group(1)[0] == "=" else 2, text[paragraph:start])
@@ -80,9 +81,17 @@ def _inside_list(text: str, start: int) -> bool:
 
 
 def _heading(start: int, level: int, raw: str) -> Iterator[Heading]:
-    title = _EMPHASIS.sub(r"\2", _LINK.sub(r"\1", " ".join(raw.split())))
+    plain = " ".join(raw.split())[:_LONGEST_HEADING].rstrip()
+    title = _EMPHASIS.sub(r"\2", _LINK.sub(r"\1", plain))
     if title:
         yield Heading(start, level, title)
+
+
+def _without_closing(raw: str) -> str:
+    """An ATX heading's text without the run of # that may close it: `One ##` → `One`, but `C#` stays."""
+    text = raw.rstrip(" \t")
+    bare = text.rstrip("#")
+    return bare if bare[-1:] in ("", " ", "\t") else text
 
 
 def _opening(line: str) -> str:

@@ -51,7 +51,8 @@ class Reader(Protocol):
         """The formats that it reads, as `ScannedFile.format` names them."""
 
     def read(self, path: Path) -> Iterator[ReadDocument]:
-        """The documents of a file, at least one. Raises UnreadableFileError; DatasetError for a malformed data set."""
+        """The documents of a file, at least one. Raises OSError when it cannot be opened, UnreadableFileError when its
+        content is no text, DatasetError for a malformed data set."""
 
 
 _BUILT_IN = {"txt": "plain", "md": "markdown", "html": "html", "beir": "beir"}
@@ -75,13 +76,10 @@ def reader_for(format: str) -> Reader:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file. Raises UnreadableFileError when it is missing, closed to us, too large or empty."""
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB")
-        data = path.read_bytes()
-    except OSError as error:
-        raise UnreadableFileError(path, (error.strerror or str(error)).lower()) from error
+    """The bytes of a file. Raises OSError when it is missing or closed to us, UnreadableFileError when too large or empty."""
+    if path.stat().st_size > LARGEST_FILE:
+        raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB")
+    data = path.read_bytes()
     if not data.strip():
         raise UnreadableFileError(path, "empty")
     return data

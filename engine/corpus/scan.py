@@ -25,6 +25,7 @@ FORMATS = {
     ".xhtml": "html",
 }
 BEIR_CORPUS = "corpus.jsonl"
+OWN_FILES = {"project.toml", "project.db"}
 _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
 
 
@@ -50,10 +51,14 @@ class Skipped:
 
 @dataclass(slots=True)
 class Scan:
-    """The result of a scan, both lists sorted by path."""
+    """The result of a scan, both lists sorted by path.
+
+    `closed`: (source, path) of files and folders that the system did not let us look at: what they hold is not known.
+    """
 
     files: list[ScannedFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    closed: list[tuple[str, str]] = field(default_factory=list)
 
 
 def scan(sources: Sequence[Path], include: Sequence[str] = ("**/*",), exclude: Sequence[str] = ()) -> Scan:
@@ -62,8 +67,8 @@ def scan(sources: Sequence[Path], include: Sequence[str] = ("**/*",), exclude: S
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
     a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
     their source only, and a file reached in two ways counts once. A folder with a corpus.jsonl is a BEIR data set: that
-    file is its only document. Raises InputError for a missing source, UsageError for a pattern that cannot be
-    understood.
+    file is its only document. A folder that is a project of this program is left out. Raises InputError for a missing
+    source, UsageError for a pattern that cannot be understood.
     """
     wanted, unwanted = _patterns(include), _patterns(exclude)
     result = Scan()
@@ -129,7 +134,10 @@ class _Walk:
             with os.scandir(absolute) as entries:
                 found = {entry.name: entry for entry in entries if not entry.name.startswith(".")}
         except OSError as error:
-            self._skip(relative, _reason(error))
+            self._closed(relative, error)
+            return
+        if found.keys() >= OWN_FILES:
+            self._skip(relative, "a bmembed project")  # its reports hold queries, not documents
             return
         prefix = f"{relative}/" if relative else ""
         if self._is_beir(prefix, found):
@@ -149,15 +157,18 @@ class _Walk:
             elif self._matches(path):
                 self._take(path, entry.stat(), f"{real_folder}/{entry.name}")
         except OSError as error:
-            self._skip(path, _reason(error))
+            self._closed(path, error)
 
     def _follow(self, path: str) -> None:
         absolute = Path(self._source, path)
         real = os.path.realpath(absolute)
         try:
             status = absolute.stat()
-        except OSError as error:
+        except FileNotFoundError as error:
             self._skip(path, f"broken link: {_reason(error)}")
+            return
+        except OSError as error:
+            self._closed(path, error, "broken link: ")
             return
         if os.path.commonpath([real, self._real]) != self._real:
             if self._matches(path):
@@ -196,6 +207,10 @@ class _Walk:
             self._result.files.append(
                 ScannedFile(self._source, path, absolute, status.st_size, status.st_mtime_ns, format)
             )
+
+    def _closed(self, path: str, error: OSError, kind: str = "") -> None:
+        self._result.closed.append((self._source, path))
+        self._skip(path, kind + _reason(error))
 
     def _skip(self, path: str, reason: str) -> None:
         shown = path.encode("utf-8", "backslashreplace").decode() or "."

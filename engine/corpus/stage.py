@@ -13,9 +13,9 @@ from typing import Any
 from engine.corpus.beir import read_beir_judgments
 from engine.corpus.imports import read_judgments
 from engine.corpus.readers import ReadDocument, UnreadableFileError, reader_for
-from engine.corpus.scan import ScannedFile, Skipped, scan
+from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
 from engine.errors import NoDocumentsError, UsageError
-from engine.records import Chunk, Document
+from engine.records import Document
 from engine.stage import StageContext, View, fingerprint
 from engine.store import Artifact, FileRecord
 
@@ -55,23 +55,17 @@ def run(context: StageContext) -> dict[str, Any]:
             "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it."
         )
     found = scan(sources, context.settings.corpus.include, context.settings.corpus.exclude)
-    _refuse_empty(found.files, found.skipped, sources)
-    files = [replace(file, source=_movable(file.source, context.project.path)) for file in found.files]
+    _refuse_empty(found, sources)
+    found.files = [replace(file, source=_movable(file.source, context.project.path)) for file in found.files]
+    found.closed = [(_movable(source, context.project.path), path) for source, path in found.closed]
     model = resolve_model(context.settings.encoder.model)
     chunking = fingerprint(
         version=VERSION,
         model=model.fingerprint,
         **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
     )
-    tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(files)
-    if not context.store.counts()["chunks"]:
-        unreadable = [Skipped(file.path, file.reason) for file in context.store.files().values() if file.reason]
-        raise NoDocumentsError(
-            "None of the files could be read.",
-            _reasons(unreadable + found.skipped),
-            "Put documents that hold text there, or name another folder in project.toml.",
-        )
-    judged = _import_judgments(context, files)
+    tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(found)
+    judged = _import_judgments(context, found.files)
     info = {"chunks": context.store.corpus_fingerprint(), "skipped": _told_skipped(context, found.skipped)}
     artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, info)
     context.store.put_artifact(artifact)
@@ -83,15 +77,20 @@ def run(context: StageContext) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _refuse_empty(files: list[ScannedFile], skipped: list[Skipped], sources: list[Path]) -> None:
-    if not files:
+def _refuse_empty(found: Scan, sources: list[Path]) -> None:
+    if not found.files:
         places = ", ".join(str(source) for source in sources)
-        raise NoDocumentsError(
-            f"No readable documents in {places}.",
-            _reasons(skipped) if skipped else "The folder is empty, or no file matches corpus.include.",
-            "Put documents there (.txt, .md, .html, or a BEIR folder), or name another folder in project.toml. "
-            "What was searchable before stays so.",
-        )
+        why = _reasons(found.skipped) if found.skipped else "The folder is empty, or no file matches corpus.include."
+        raise _no_documents(f"No readable documents in {places}.", why)
+
+
+def _no_documents(what: str, why: str) -> NoDocumentsError:
+    return NoDocumentsError(
+        what,
+        why,
+        "Put documents that hold text there (.txt, .md, .html, or a BEIR folder), or name another folder in "
+        "project.toml. What was searchable before stays so.",
+    )
 
 
 def _movable(source: str, project: Path) -> str:
@@ -133,69 +132,84 @@ class Ingest:
         self._tally = Tally()
         self._touched = 0
         self._known: dict[tuple[str, str], FileRecord] = {}
+        self._unopened: list[FileRecord] = []
+        self._unreadable: list[FileRecord] = []
 
-    def bring_in_line(self, files: list[ScannedFile]) -> Tally:
-        """Forget what is gone, read what is new or changed, a batch of files per transaction."""
-        known = self._store.files()
-        present = {(file.source, file.path) for file in files}
-        with self._store.transaction():
-            for key, record in known.items():
-                if key not in present and record.state != "gone":
-                    self._store.forget_file(record.id)
-                    self._tally.removed += record.state == "read"
-        changed = [file for file in files if self._is_changed(file, known.get((file.source, file.path)))]
-        self._known = known
+    def bring_in_line(self, found: Scan) -> Tally:
+        """Read what is new or changed, a batch of files per transaction; then forget what is gone.
+
+        Raises NoDocumentsError, with nothing forgotten, when nothing would be left to search.
+        """
+        self._known = self._store.files()
+        changed = [file for file in found.files if self._is_changed(file, self._known.get((file.source, file.path)))]
         for start in range(0, len(changed), FILES_PER_TRANSACTION):
             self._context.check_stop()
             with self._store.transaction():
                 for file in changed[start : start + FILES_PER_TRANSACTION]:
                     self._read(file)
             self._context.progress(min(start + FILES_PER_TRANSACTION, len(changed)), len(changed), "files")
-        self._tally.unchanged = len(files) - len(changed) + self._touched
+        self._tally.unchanged = len(found.files) - len(changed) + self._touched
+        with self._store.transaction():
+            self._forget(found)
+            if not self._store.counts()["chunks"]:
+                unread = [Skipped(record.path, record.reason) for record in (*self._unopened, *self._unreadable)]
+                raise _no_documents("None of the files could be read.", _reasons(unread + found.skipped))
         return self._tally
 
     def _is_changed(self, file: ScannedFile, record: FileRecord | None) -> bool:
         return (
             record is None
-            or record.state == "gone"
+            or record.state != "read"  # one that was skipped may be open to us now, whatever its time stamp says
             or record.chunking != self._chunking
             or (record.size, record.mtime_ns) != (file.size, file.mtime_ns)
         )
 
     def _read(self, file: ScannedFile) -> None:
         record = self._known.get((file.source, file.path))
+        former = record if record and record.state != "gone" else None
         try:
             content_hash = _hash_file(file.absolute)
-            if (
-                record
-                and record.state == "read"
-                and (record.content_hash, record.chunking) == (content_hash, self._chunking)
-            ):
-                self._store.touch_file(record.id, file.size, file.mtime_ns)
+            if former and (former.content_hash, former.chunking) == (content_hash, self._chunking):
+                self._store.put_file(_record(file, content_hash, "read", "", self._chunking))
                 self._touched += 1
                 return
-            documents = reader_for(file.format).read(file.absolute)
-            self._keep(file, content_hash, documents, record)
-        except (UnreadableFileError, OSError) as error:
-            reason = error.why or error.what if isinstance(error, UnreadableFileError) else str(error.strerror or error)
-            self._note_unreadable(file, reason)
+            with self._store.savepoint():
+                new_chunks = self._keep(file, content_hash, former)
+        except UnreadableFileError as error:
+            self._unreadable.append(_record(file, "", "skipped", error.why or error.what, self._chunking))
+            self._tell_skipped(self._unreadable[-1], former)
+        except OSError as error:
+            unread = former or _record(file, "", "", "", "")
+            reason = (error.strerror or str(error)).lower()
+            self._unopened.append(replace(unread, state="skipped", reason=reason))
+            self._tell_skipped(self._unopened[-1], former)
+        else:
+            self._tally.read += 1
+            self._tally.new_chunks += new_chunks
 
-    def _keep(
-        self, file: ScannedFile, content_hash: str, documents: Iterator[ReadDocument], record: FileRecord | None
-    ) -> None:
+    def _tell_skipped(self, record: FileRecord, former: FileRecord | None) -> None:
+        if former is None or (former.state, former.reason) != (record.state, record.reason):
+            self._context.warn(f"{record.path} was skipped: {record.reason}")
+
+    def _keep(self, file: ScannedFile, content_hash: str, record: FileRecord | None) -> int:
+        """Bring the documents of one file in line; returns how many chunks are new."""
+        self._store.mark_incomplete(ARTIFACT)
         file_id = self._store.put_file(_record(file, content_hash, "read", "", self._chunking))
         former = self._store.documents_of(file_id)
         same_chunking = record is not None and record.chunking == self._chunking
-        for block in _blocks(documents, 512):
-            self._keep_block(file, file_id, content_hash, block, former, same_chunking)
+        new_chunks = 0
+        for block in _blocks(reader_for(file.format).read(file.absolute), 512):
+            new_chunks += self._keep_block(file, file_id, content_hash, block, former, same_chunking)
         for document_id, _ in former.values():
             self._store.drop_document(document_id)
-        self._tally.read += 1
+        if not self._store.has_chunks(file_id):
+            raise UnreadableFileError(file.absolute, "empty")
+        return new_chunks
 
     def _keep_block(
         self, file: ScannedFile, file_id: int, content_hash: str, block: list[ReadDocument],
         former: dict[str, tuple[int, str]], same_chunking: bool,
-    ) -> None:  # fmt: skip
+    ) -> int:  # fmt: skip
         todo: list[tuple[Document, ReadDocument]] = []
         for read in block:
             document = _document(file, content_hash, read)
@@ -203,19 +217,38 @@ class Ingest:
             if row and same_chunking and old_hash == document.content_hash:
                 continue
             todo.append((replace(document, id=row), read))
+        new_chunks = 0
         for (document, _), chunks in zip(todo, self._chunker.chunk_many([read for _, read in todo]), strict=True):
-            self._store_chunks(file_id, document, chunks)
+            new_chunks += self._store.replace_chunks(self._store.put_document(file_id, document), chunks)
+        return new_chunks
 
-    def _store_chunks(self, file_id: int, document: Document, chunks: list[Chunk]) -> None:
-        document_id = self._store.put_document(file_id, document)
-        self._tally.new_chunks += self._store.replace_chunks(document_id, chunks)
+    def _forget(self, found: Scan) -> None:
+        """Within a transaction: files that are gone leave search, and so does what a file that holds no text any more
+        said before. What the system does not let us open stays as it was, and is tried again next time."""
+        present = {(file.source, file.path) for file in found.files}
+        gone = [
+            record
+            for key, record in self._known.items()
+            if key not in present and record.state != "gone" and not _is_closed(record, found.closed)
+        ]
+        for record in gone:
+            self._store.forget_file(record.id)
+            self._tally.removed += record.state == "read"
+        for record in self._unopened:
+            self._store.put_file(record)
+        for record in self._unreadable:
+            file_id = self._store.put_file(record)
+            for document_id, _ in self._store.documents_of(file_id).values():
+                self._store.drop_document(document_id)
+        if gone or self._unreadable:
+            self._store.mark_incomplete(ARTIFACT)
 
-    def _note_unreadable(self, file: ScannedFile, reason: str) -> None:
-        """Record why; what an earlier version of the file said leaves search, since it is no longer there to open."""
-        file_id = self._store.put_file(_record(file, "", "skipped", reason, self._chunking))
-        for document_id, _ in self._store.documents_of(file_id).values():
-            self._store.drop_document(document_id)
-        self._context.warn(f"{file.path} was skipped: {reason}")
+
+def _is_closed(record: FileRecord, closed: list[tuple[str, str]]) -> bool:
+    return any(
+        source == record.source and (path in ("", record.path) or record.path.startswith(f"{path}/"))
+        for source, path in closed
+    )
 
 
 def _record(file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str) -> FileRecord:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.errors import DamagedError
+from engine.embedding import model_fingerprint
+from engine.errors import DamagedError, NotBuiltError
 from engine.events import Choice, read
 from engine.queries.heldout import cap_queries
+from engine.queries.tokens import fold
 from engine.stage import StageContext, View
 from engine.store import Artifact
 from engine.version import __version__
@@ -24,15 +26,15 @@ if TYPE_CHECKING:
     from engine.evaluation.comparison import Comparison
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.selection import Selection
-    from engine.records import Chunk
+    from engine.records import Chunk, JudgedQuery
 
     Rankings = NDArray[np.int64]
 
-VERSION = 1
+VERSION = 2
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
-CHANGED = 20
+SYSTEMS = ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted", "rrf_served")
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -40,8 +42,15 @@ def inputs(view: View) -> dict[str, Any]:
     from engine.stage import fingerprint
 
     judged = [[q.key, q.text, q.evidence, q.grades, q.path] for q in view.store.judged()]
+    adapter = view.need("adapter", "train")
+    if adapter.info.get("model", model_fingerprint(view)) != model_fingerprint(view):
+        raise NotBuiltError(
+            "The adapter belongs to another model.",
+            "encoder.model, or the files in its folder, have changed since it was trained.",
+            f"Run 'engine run {view.project.argument}', which trains one for the present model.",
+        )
     return {
-        "adapter": view.need("adapter", "train").fingerprint,
+        "adapter": adapter.fingerprint,
         "judged": fingerprint(judged=judged),
         "evaluation": view.settings.evaluation.model_dump(),
         "search": view.settings.search.model_dump(include={"rrf_u"}),
@@ -112,7 +121,8 @@ class Evaluation:
         sets = []
         if judged := context.store.judged():
             documents = context.store.documents(with_text=True)
-            sets.append(QuerySet("judged queries", "judged", relevant_chunks(judged, self._chunks, documents)))
+            fair = self._not_trained_on(judged)
+            sets.append(QuerySet("judged queries", "judged", relevant_chunks(fair, self._chunks, documents)))
         present = {chunk.id for chunk in self._chunks}
         heldout = [query for query in context.store.queries() if query.split == "heldout" and query.chunk_id in present]
         kept = cap_queries(
@@ -121,6 +131,15 @@ class Evaluation:
         if kept:
             sets.append(QuerySet("held-out queries", "synthetic", from_queries(heldout[row] for row in kept)))
         return sets
+
+    def _not_trained_on(self, judged: Sequence[JudgedQuery]) -> list[JudgedQuery]:
+        trained = {fold(query.text) for query in self._context.store.queries() if query.split != "heldout"}
+        fair = [query for query in judged if fold(query.text) not in trained]
+        if len(fair) < len(judged):
+            self._context.warn(
+                f"{len(judged) - len(fair)} judged queries were trained on and are left out of the figures."
+            )
+        return fair
 
     def _set(self, kind: str) -> QuerySet | None:
         return next((one for one in self.sets if one.kind == kind), None)
@@ -214,12 +233,12 @@ class Evaluation:
         return self._owners[np.searchsorted(self._ids, ids)]
 
     def fuse(self) -> None:
-        """RRF of BM25 with base, and with the adapted encoder."""
+        """RRF of BM25 with base, with the adapted encoder, and with what is served."""
         from engine.ranking import rrf
 
         settings = self._context.settings
         for one in self.sets:
-            for name in ("base", "adapted"):
+            for name in ("base", "adapted", "served"):
                 if name in one.rankings:
                     pair = [(one.rankings[part], one.scores[part]) for part in ("bm25", name)]
                     one.rankings[f"rrf_{name}"], _ = rrf(pair, settings.evaluation.depth, settings.search.rrf_u)
@@ -239,16 +258,20 @@ class Evaluation:
             "adapter": adapter if selection.strength else None,
         }
         tables = {one.kind: comparison.as_dict() for one, comparison in comparisons}
-        info = {"served": served, "adapter": served["adapter"], "reason": selection.reason, "tables": tables}
+        info = {
+            "served": served,
+            "adapter": served["adapter"],
+            "model": model_fingerprint(context),
+            "reason": selection.reason,
+            "tables": tables,
+        }
         context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
         return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}
 
     def _compare(self, one: QuerySet) -> Comparison:
         from engine.evaluation.comparison import compare
 
-        order = [
-            name for name in ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted") if name in one.rankings
-        ]
+        order = [name for name in SYSTEMS if name in one.rankings]
         settings = self._context.settings
         return compare(
             {name: one.rankings[name] for name in order}, one.judgments, self._document_of,

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DamagedError
+from engine.errors import DamagedError, NotBuiltError
 from engine.stage import StageContext, View
-from engine.store import Artifact
+from engine.store import INCOMPLETE, Artifact
 
 VERSION = 1
 ARTIFACT = "lexical"
@@ -17,8 +17,13 @@ SAMPLE = 200
 
 
 def inputs(view: View) -> dict[str, Any]:
-    """The chunks and the language setting."""
-    view.need("corpus", "ingest")
+    """The chunks and the language setting. Raises NotBuiltError after an ingest that did not come to its end."""
+    if view.need("corpus", "ingest").fingerprint == INCOMPLETE:
+        raise NotBuiltError(
+            "Not all documents have been read.",
+            "The last ingest was stopped before its end.",
+            f"Run 'engine run {view.project.argument}', or 'engine ingest {view.project.argument}' first.",
+        )
     return {"chunks": view.store.corpus_fingerprint(), "lexical": view.settings.lexical.model_dump()}
 
 
@@ -38,7 +43,12 @@ def run(context: StageContext) -> dict[str, Any]:
         updated = _update(context, building.folder, former, hashes, language)
         if updated is None:
             _build(context, building.folder, language)
-    info = {"language": language, "chunks": len(hashes), "chunks_fingerprint": context.store.corpus_fingerprint()}
+    info = {
+        "language": language,
+        "chunks": len(hashes),
+        "chunks_fingerprint": context.store.corpus_fingerprint(),
+        "version": VERSION,
+    }
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     added, removed = updated or (len(hashes), 0)
     return {
@@ -73,8 +83,13 @@ def _build(context: StageContext, folder: Path, language: str) -> None:
 def _update(
     context: StageContext, folder: Path, former: Artifact | None, hashes: dict[int, str], language: str
 ) -> tuple[int, int] | None:
-    """(added, removed) when a copy of the former index could be brought in line; None when it must be built."""
-    if former is None or former.info.get("language") != language:
+    """(added, removed) when a copy of the former index could be brought in line; None when it must be built.
+
+    Where the former index stands for the same inputs, the user forces the stage or the index is damaged.
+    """
+    if former is None or former.fingerprint == context.fingerprint:
+        return None
+    if (former.info.get("language"), former.info.get("version")) != (language, VERSION):
         return None
     from engine.lexical import LexicalIndex
 

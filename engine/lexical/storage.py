@@ -16,10 +16,12 @@ import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from engine.errors import DamagedError
+from engine.errors import DamagedError, ResourceError
 
 FORMAT_VERSION = 1
 MANIFEST = "bm25.json"
+_COPY = "bmembed-index-"
+_MEMORY = Path("/dev/shm")
 _LOCKS = {".tantivy-meta.lock", ".tantivy-writer.lock"}
 
 
@@ -51,13 +53,42 @@ def generation_folder(folder: Path, generation: int) -> Path:
 
 
 def lockable(folder: Path) -> Path:
-    """The folder itself, or a private copy of one that cannot be written to: tantivy takes a lock file even to read."""
+    """The folder itself, or a private copy of one that cannot be written to: tantivy takes a lock file even to read.
+
+    The copy lies in memory where there is room, and goes with this process, or with the next copy when it is killed.
+    Raises ResourceError when there is no room for it.
+    """
     if os.access(folder, os.W_OK):
         return folder
-    copy = Path(tempfile.mkdtemp(prefix="bmembed-index-"))
-    atexit.register(shutil.rmtree, copy, ignore_errors=True)
-    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    files = [path for path in folder.iterdir() if path.name not in _LOCKS]
+    roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2 * sum(p.stat().st_size for p in files)
+    place = _MEMORY if roomy else Path(tempfile.gettempdir())
+    _drop_stale_copies(place)
+    try:
+        copy = Path(tempfile.mkdtemp(prefix=f"{_COPY}{os.getpid()}-", dir=place))
+        atexit.register(shutil.rmtree, copy, ignore_errors=True)
+        for path in files:
+            shutil.copyfile(path, copy / path.name)
+    except OSError as error:
+        raise ResourceError(
+            f"The BM25 index in {folder} cannot be opened.",
+            f"Its folder is read-only, and a copy of it could not be made: {error}.",
+            f"Free some space in {place}, or make the project's folder writable.",
+        ) from error
     return copy
+
+
+def _drop_stale_copies(place: Path) -> None:
+    """Removes the copies of processes that are gone."""
+    if os.name == "nt":
+        return  # there, a signal of 0 ends a process
+    for path in place.glob(f"{_COPY}*"):
+        try:
+            os.kill(int(path.name.removeprefix(_COPY).partition("-")[0]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(path, ignore_errors=True)
+        except (ValueError, OverflowError, PermissionError):
+            continue
 
 
 def new_generation(folder: Path) -> int:

@@ -9,42 +9,52 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.corpus.imports import imported_queries, imports_fingerprint
-from engine.queries.heldout import assign_split
-from engine.records import Chunk, Query
-from engine.stage import StageContext, View
+from engine.encoders import resolve_model
+from engine.lexical.stage import VERSION as INDEX_VERSION
+from engine.queries.heldout import assign_split, cap_queries
+from engine.queries.tokens import fold
+from engine.records import Chunk, Document, Query, Split
+from engine.stage import StageContext, View, fingerprint
 from engine.store import Artifact
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = 1
+VERSION = 2
 ARTIFACT = "queries"
 BLOCK = 512
+UNTITLED_RUN = 50
 
 
 def inputs(view: View) -> dict[str, Any]:
-    """Settings, imports, and the corpus as it was when the adapter was last made, unless it has drifted away since."""
+    """The recipe, and the corpus as it was when the adapter was last made, unless it has drifted away since."""
     view.need("lexical", "index")
+    return {"recipe": recipe(view), "corpus": adaptation_corpus(view)[0]}
+
+
+def recipe(view: View) -> dict[str, Any]:
+    """Everything but the corpus that decides which queries are made. Judged queries are no part of it: one that is
+    imported later and equals a training query is left out of the evaluation instead."""
     settings = view.settings
     return {
         "queries": settings.queries.model_dump(),
         "imports": imports_fingerprint(view.project, "queries"),
         "split": [settings.evaluation.heldout_share, settings.training.seed],
-        "corpus": adaptation_corpus(view)[0],
-        "model": settings.encoder.model_dump(include={"model", "max_tokens"}),
-        "language": settings.lexical.language,
+        "model": [resolve_model(settings.encoder.model).fingerprint, settings.encoder.max_tokens],
+        "index": [settings.lexical.language, INDEX_VERSION],
     }
 
 
 def adaptation_corpus(view: View) -> tuple[str, float]:
     """(fingerprint of the corpus that the adaptation stages stand for, share of chunks changed since then).
 
-    While the share is at most `corpus.drift`, the adapter is kept, so the former fingerprint stays valid.
+    While the share is at most `corpus.drift` and nothing else has changed, the adapter is kept, so the former
+    fingerprint stays valid.
     """
     current = view.store.corpus_fingerprint()
     former = view.store.artifact(ARTIFACT)
-    if former is None or former.info.get("corpus") == current:
+    if former is None or former.info["corpus"] == current or former.info["recipe"] != fingerprint(recipe=recipe(view)):
         return current, 0.0
     drift = view.store.drift()
     return (str(former.info["corpus"]), drift) if drift <= view.settings.corpus.drift else (current, drift)
@@ -63,12 +73,15 @@ def run(context: StageContext) -> dict[str, Any]:
     chunks = context.store.chunks()
     candidates, made = _candidates(context, chunks)
     kept, rejected = _filter(context, candidates, chunks)
-    queries = _split(context, kept)
+    queries = _split(context, cap_queries_of(kept, context))
     corpus = context.store.corpus_fingerprint()
-    artifact = Artifact(
-        ARTIFACT, context.fingerprint, "", time.time(), {"corpus": corpus, "made": made, "rejected": rejected}
-    )
-    context.store.replace_queries(queries, artifact)
+    info = {
+        "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
+        "content": fingerprint(rows=[(q.text, q.chunk_id, q.split) for q in queries]),
+    }  # fmt: skip
+    # The corpus as it is now, also when the run was forced while a former one still stood for it.
+    made_from = fingerprint(stage="generate", version=VERSION, recipe=recipe(context), corpus=corpus)
+    context.store.replace_queries(queries, Artifact(ARTIFACT, made_from, "", time.time(), info))
     heldout = sum(query.split == "heldout" for query in queries)
     if not queries:
         context.warn("No training query could be made: the documents hold too little text.")
@@ -89,7 +102,11 @@ def _candidates(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Qu
     if settings.backend in ("extractive", "both"):
         queries += _extractive(context, chunks)
         context.progress(len(chunks), len(chunks), "chunks")
-    return queries, len(queries)
+    judged = {fold(query.text) for query in context.store.judged()}
+    allowed = [query for query in queries if fold(query.text) not in judged]
+    if len(allowed) < len(queries):
+        context.warn(f"{len(queries) - len(allowed)} queries equal judged ones and are not trained on.")
+    return allowed, len(queries)
 
 
 def _imported(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
@@ -183,12 +200,38 @@ def _base_ranks(
     return np.where(ranks <= top, ranks, 0)
 
 
+def cap_queries_of(queries: list[Query], context: StageContext) -> list[Query]:
+    """At most `queries.max_queries`, wherever they come from."""
+    rows = cap_queries(
+        [query.text for query in queries], context.settings.queries.max_queries, context.settings.training.seed
+    )
+    return [queries[row] for row in rows]
+
+
 def _split(context: StageContext, queries: list[Query]) -> list[Query]:
-    """Queries of held-out documents are never trained on. BEIR entries with one title are parts of one document."""
-    documents = context.store.documents()
-    keys = {d.id: f"{d.source}\0{d.title}" if d.external_id and d.title else d.path for d in documents}
+    """Half of the held-out documents' queries decide when training stops, the other half what is served."""
+    keys = document_keys(context.store.documents())
     asked = {query.document_id: keys[query.document_id] for query in queries}
     if not asked:
         return []
-    heldout = assign_split(asked, context.settings.evaluation.heldout_share, context.settings.training.seed)
-    return [replace(query, split="heldout" if query.document_id in heldout else "train") for query in queries]
+    share, seed = context.settings.evaluation.heldout_share, context.settings.training.seed
+    aside = assign_split(asked, share, seed)
+    validation = assign_split({key: asked[key] for key in aside}, 0.5, seed + 1) if len(aside) > 1 else frozenset()
+    sides: dict[int, Split] = {key: "validation" if key in validation else "heldout" for key in aside}
+    return [replace(query, split=sides.get(query.document_id, "train")) for query in queries]
+
+
+def document_keys(documents: Sequence[Document]) -> dict[int, str]:
+    """Document id → key; documents with one key are parts, neighbours or copies of one another and never parted.
+
+    Files with the same content share the first one's path. BEIR entries share their title; untitled ones, often
+    neighbouring passages of one text, go by runs of 50.
+    """
+    first: dict[str, str] = {}
+    keys = {}
+    for number, document in enumerate(sorted(documents, key=lambda document: document.id)):
+        if document.external_id is None:
+            keys[document.id] = first.setdefault(document.content_hash, document.path)
+        else:
+            keys[document.id] = f"{document.source}\0{document.title or number // UNTITLED_RUN}"
+    return keys

@@ -16,7 +16,8 @@ STEP = 256
 
 def inputs(view: View) -> dict[str, Any]:
     """The queries and the depth of the rankings; partition and sampling belong to training."""
-    return {"queries": view.need("queries", "generate").fingerprint, "k": view.settings.ranking.k}
+    info = view.need("queries", "generate").info
+    return {"queries": info["content"], "corpus": info["corpus"], "k": view.settings.ranking.k}
 
 
 def verify(view: View) -> None:
@@ -34,9 +35,8 @@ def run(context: StageContext) -> dict[str, Any]:
     if k < context.settings.ranking.k:
         context.choose("k", k, f"the corpus has only {index.count} chunks")
     lists = []
-    for found in index.search_many(
-        [query.text for query in queries], k, bonus=False
-    ):  # the bonus would drown BM25's order
+    texts = [query.text for query in queries]
+    for found in index.search_many(texts, k, bonus=False):  # the bonus for codes would make every target one-hot
         lists.append(found)
         if len(lists) % STEP == 0:
             context.check_stop()
@@ -44,6 +44,6 @@ def run(context: StageContext) -> dict[str, Any]:
     with context.project.building("rankings", context.fingerprint) as building:
         RankedLists.from_lists([query.id for query in queries], lists).save(building.folder)
     context.progress(len(lists), len(queries), "queries")
-    info = {"queries": context.need("queries", "generate").fingerprint, "k": k}
+    info = {"queries": context.need("queries", "generate").info["content"], "k": k}
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     return {"queries": len(queries), "k": k}

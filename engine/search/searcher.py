@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from engine.errors import DamagedError, EngineError, NotBuiltError, UsageError
+from engine.errors import DamagedError, EngineError, ModelError, NotBuiltError, UsageError
 from engine.project import ProjectFolder
 from engine.records import Chunk, Document
 from engine.search.filters import SearchFilter
@@ -145,7 +145,12 @@ class Searcher:
 
     def _semantic(self, query: str, depth: int, allowed: set[int] | None) -> Ranking:
         artifact, index = self._vector_index()
-        vector = self._query_encoder(artifact).encode_queries([query])[0]
+        try:
+            vector = self._query_encoder(artifact).encode_queries([query])[0]
+        except ModelError:
+            if self._need("vectors", "embed").folder == artifact.folder:
+                raise
+            return self._semantic(query, depth, allowed)  # a run has swept that adapter while the model was loading
         if allowed is None:
             return index.search(vector, depth)
         import numpy as np

@@ -7,6 +7,7 @@ while the encoder is still loading: answers may come in another order than quest
 
 from __future__ import annotations
 
+import importlib
 import json
 import queue
 import threading
@@ -64,11 +65,18 @@ class Worker:
         self._thread.join()
 
 
+def preload() -> None:
+    """Import what both threads need: two first imports at once can meet a half-loaded module. Torch stays for later."""
+    for module in ("numpy", "engine.lexical.index", "engine.vectors.index", "engine.ranking", "engine.encoders.hardware"):
+        importlib.import_module(module)
+
+
 class Server:
     """Reads requests, hands them to workers, writes answers. One instance per process."""
 
     def __init__(self, project: ProjectFolder, output: TextIO) -> None:
         project.store().close()  # a damaged database is told at once, not at the first search
+        preload()
         self._output, self._lock, self._gone = output, threading.Lock(), False
         self._lexical, self._semantic = Worker(project), Worker(project)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.store.artifacts import Artifact
+from engine.store.artifacts import INCOMPLETE, Artifact
 from engine.store.documents import DocumentTables, FileRecord
 from engine.store.queries import QueryTables
 from engine.store.schema import SCHEMA_VERSION
 
-__all__ = ["SCHEMA_VERSION", "Artifact", "FileRecord", "Store"]
+__all__ = ["INCOMPLETE", "SCHEMA_VERSION", "Artifact", "FileRecord", "Store"]
 
 
 class Store(DocumentTables, QueryTables):

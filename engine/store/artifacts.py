@@ -8,6 +8,8 @@ from typing import Any
 
 from engine.store.connection import Database, guarded
 
+INCOMPLETE = "incomplete"
+
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
@@ -33,6 +35,14 @@ class ArtifactTables(Database):
         """Make an artifact, already complete on disk, the current one of its kind."""
         with self.transaction(), guarded(self.path):
             self._put_artifact(artifact)
+
+    def mark_incomplete(self, kind: str) -> None:
+        """Within the transaction that begins to change what a kind stands for: it is not done until it is put again."""
+        self._rows(
+            """INSERT INTO artifacts (kind, fingerprint, folder, created, info) VALUES (?, ?, '', 0, '{}')
+            ON CONFLICT (kind) DO UPDATE SET fingerprint = excluded.fingerprint""",
+            (kind, INCOMPLETE),
+        )
 
     def artifact(self, kind: str) -> Artifact | None:
         """The current artifact of a kind, if there is one."""

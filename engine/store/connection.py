@@ -13,6 +13,8 @@ from typing import Any, Self
 from engine.errors import DamagedError, EngineError, InputError, ResourceError, UsageError
 from engine.store.schema import SCHEMA, SCHEMA_VERSION
 
+_NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+
 
 class Database:
     """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
@@ -51,8 +53,9 @@ class Database:
         with guarded(path):
             try:
                 return cls(_checked(connect(path), path, check), path)
-            except sqlite3.OperationalError:
-                if not _is_settled(path):
+            except sqlite3.OperationalError as error:
+                primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+                if primary_code not in _NO_ROOM_FOR_A_LOG or not _is_settled(path):
                     raise
                 return cls(_checked(connect_for_reading(path), path, check), path)
 
@@ -73,6 +76,19 @@ class Database:
             with suppress(sqlite3.Error):  # a full disk may have rolled back already, or may stop even this
                 self._db.rollback()
             raise
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Within a transaction: when the block raises, its own statements are undone, those before it stay."""
+        self._rows("SAVEPOINT inner_block")
+        try:
+            yield
+        except BaseException:
+            with suppress(sqlite3.Error):  # a full disk may have rolled back everything already
+                self._db.execute("ROLLBACK TO inner_block")
+                self._db.execute("RELEASE inner_block")
+            raise
+        self._rows("RELEASE inner_block")
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         with guarded(self.path):
@@ -108,6 +124,7 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")  # deleted text must not stay in free pages
     except BaseException:
         connection.close()
         raise

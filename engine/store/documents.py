@@ -16,7 +16,11 @@ _CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_tex
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """One file of the corpus as last read. `state`: read or skipped (then `reason` says why)."""
+    """One file of the corpus as last read. `state`: read, gone or skipped (then `reason` says why).
+
+    A skipped file has live documents only where it could be read before and the system has since refused to open it:
+    `content_hash` and `chunking` then tell what those were made of.
+    """
 
     source: str
     path: str
@@ -39,10 +43,6 @@ class DocumentTables(Database):
             "SELECT source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id FROM files"
         )
         return {(row[0], row[1]): FileRecord(*row) for row in rows}
-
-    def touch_file(self, file_id: int, size: int, mtime_ns: int) -> None:
-        """Note a new time stamp for a file whose content is unchanged."""
-        self._rows("UPDATE files SET size = ?, mtime_ns = ? WHERE id = ?", (size, mtime_ns, file_id))
 
     def put_file(self, record: FileRecord) -> int:
         """Insert or replace the record of a file, keeping its id; returns the id."""
@@ -67,6 +67,11 @@ class DocumentTables(Database):
             (file_id, file_id),
         )
         self._rows("UPDATE files SET state = 'gone' WHERE id = ?", (file_id,))
+
+    def has_chunks(self, file_id: int) -> bool:
+        """Whether anything of a file can be found."""
+        sql = "SELECT 1 FROM chunks WHERE live AND document_id IN (SELECT id FROM documents WHERE file_id = ?) LIMIT 1"
+        return bool(self._rows(sql, (file_id,)))
 
     def documents_of(self, file_id: int) -> dict[str, tuple[int, str]]:
         """Live documents of a file: path → (id, content hash)."""

@@ -32,7 +32,7 @@ HARD_PER_QUERY = 10
 def inputs(view: View) -> dict[str, Any]:
     """The rankings and every number of the recipe."""
     rankings, queries = view.need("rankings", "rank"), view.need("queries", "generate")
-    if rankings.info["queries"] != queries.fingerprint:
+    if rankings.info["queries"] != queries.info["content"]:
         raise NotBuiltError(
             "The rankings belong to former queries.",
             "'generate' has run since.",
@@ -65,11 +65,8 @@ def resolve_config(view: View) -> TrainingConfig:
 def run(context: StageContext) -> dict[str, Any]:
     """Train and keep the best adapter; with too few queries, say so and go on with the base encoder."""
     queries, chunks = context.store.queries(), context.store.chunks()
-    train_queries = [query for query in queries if query.split == "train"]
-    if len(train_queries) < LEAST_QUERIES:
-        reason = (
-            f"{len(train_queries)} training queries are too few to learn from (at least {LEAST_QUERIES} are needed)"
-        )
+    reason = _too_little(queries, chunks)
+    if reason:
         context.warn(f"No adapter was trained: {reason}. Search uses the base encoder.")
         return _finish(context, "", {"adapter": None, "reason": reason, "history": {}})
     from engine.embedding import told_hardware
@@ -80,6 +77,10 @@ def run(context: StageContext) -> dict[str, Any]:
     config = resolve_config(context)
     context.choose("objective", config.objective, f"preset '{context.settings.training.preset}'")
     ranked = RankedLists.load(context.project.folder_of(context.need("rankings", "rank")))
+    if ranked.query_ids.tolist() != [query.id for query in queries]:
+        raise DamagedError(
+            "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'."
+        )
     data = _data(context, config, queries, chunks, ranked)
     checkpoints = context.project.path / "checkpoints" / context.fingerprint
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -97,7 +98,7 @@ def run(context: StageContext) -> dict[str, Any]:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
     info = {
         "adapter": building.name, "reason": "", "steps": result.steps, "best_step": result.best_step,
-        "digest": adapter_digest(context.project.path / building.name),
+        "digest": adapter_digest(context.project.path / building.name), "model": model.fingerprint,
         "history": {
             "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],
             "held_out": [[entry["step"], entry["ndcg_at_10"]] for entry in result.history],
@@ -110,7 +111,20 @@ def run(context: StageContext) -> dict[str, Any]:
 
 def _finish(context: StageContext, folder: str, info: dict[str, Any]) -> dict[str, Any]:
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, folder, time.time(), info))
-    return {key: value for key, value in info.items() if key not in ("history", "digest")}
+    return {key: value for key, value in info.items() if key not in ("history", "digest", "model")}
+
+
+def _too_little(queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
+    """Why there is too little to learn from; empty when there is enough."""
+    present = {chunk.id for chunk in chunks}
+    count = sum(query.split == "train" and query.chunk_id in present for query in queries)
+    if len(chunks) < 2:
+        return "the documents make a single chunk"
+    return (
+        ""
+        if count >= LEAST_QUERIES
+        else f"{count} training queries are too few to learn from (at least {LEAST_QUERIES} are needed)"
+    )
 
 
 def _drop_checkpoints(root: Path) -> None:
@@ -132,7 +146,7 @@ def _data(
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     present = [row for row, query in enumerate(queries) if query.chunk_id in position]
     train_rows = [row for row in present if queries[row].split == "train"]
-    heldout_rows = [row for row in present if queries[row].split == "heldout"]
+    heldout_rows = [row for row in present if queries[row].split == "validation"]
     places = _positions(ranked.ids, position)
     base_queries, base_chunks = _base_vectors(context, config, [queries[row].text for row in train_rows], chunks)
     return TrainingData(

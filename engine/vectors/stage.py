@@ -6,8 +6,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.embedding import chunk_vectors, load_encoder, open_cache, served_fingerprint, told_hardware
-from engine.errors import DamagedError, TooLittleTextError
+from engine.embedding import (
+    chunk_vectors,
+    load_encoder,
+    model_fingerprint,
+    open_cache,
+    served_fingerprint,
+    told_hardware,
+)
+from engine.errors import DamagedError, NotBuiltError, TooLittleTextError
 from engine.stage import StageContext, View
 from engine.store import Artifact
 
@@ -35,6 +42,12 @@ def _served(view: View) -> tuple[Path | None, float]:
     """Adapter folder and strength λ that evaluation chose; the base encoder before the first evaluation."""
     evaluation = view.store.artifact("evaluation")
     served: dict[str, Any] = evaluation.info["served"] if evaluation else {}
+    if evaluation and served.get("adapter") and evaluation.info.get("model") != model_fingerprint(view):
+        raise NotBuiltError(
+            "The adapter that search was to serve belongs to another model.",
+            "encoder.model, or the files in its folder, have changed since the evaluation.",
+            f"Run 'engine run {view.project.argument}'.",
+        )
     return (view.project.path / served["adapter"], float(served["scale"])) if served.get("adapter") else (None, 1.0)
 
 
@@ -68,7 +81,7 @@ def run(context: StageContext) -> dict[str, Any]:
     info = {
         "model": settings.model, "max_tokens": settings.max_tokens,
         "adapter": adapter.relative_to(context.project.path).as_posix() if adapter else None, "scale": scale,
-        "encoder": encoder.fingerprint, "dimension": encoder.dimension, "chunks": len(chunks),
+        "encoder": encoder.fingerprint, "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks),
     }  # fmt: skip
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     _tidy(context, encoder.fingerprint)
@@ -91,7 +104,10 @@ def _write(
 
     settings = context.settings.vectors
     former = context.store.artifact(ARTIFACT)
-    if former and former.info["encoder"] == encoder:
+    forced = (
+        former is not None and former.fingerprint == context.fingerprint
+    )  # asked for, or damaged: not to be built upon
+    if former and not forced and (former.info["encoder"], former.info.get("version")) == (encoder, VERSION):
         try:
             source = context.project.folder_of(former)
             old = VectorIndex.open(source)

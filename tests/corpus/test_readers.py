@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,10 +62,10 @@ def test_unreadable_text(tmp_path: Path, data: bytes, reason: str) -> None:
     assert isinstance(error.value, InputError)
 
 
-def test_a_missing_file_is_unreadable(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableFileError) as error:
-        list(reader_for("txt").read(tmp_path / "gone.txt"))
-    assert error.value.why == "no such file or directory"
+@pytest.mark.parametrize("format", ["txt", "md", "html"])
+def test_a_file_that_cannot_be_opened_is_told_from_one_that_holds_no_text(tmp_path: Path, format: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(reader_for(format).read(tmp_path / "gone.txt"))
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,43 @@ def test_markdown_headings() -> None:
         (2, "Three code", "## Three `code`"),
         (2, "Sub", "Sub"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [("# C#", "C#"), ("# One ## ", "One"), ("# One#two ##", "One#two"), ("#\tTab\t##", "Tab"), ("# a  b", "a b")],
+)
+def test_the_marks_that_close_a_heading(line: str, title: str) -> None:
+    assert [heading.title for heading in find_headings(line)] == [title]
+
+
+@pytest.mark.parametrize("line", ["#", "## ##", "##   ", "#no", "####### seven"])
+def test_lines_that_give_no_heading(line: str) -> None:
+    assert list(find_headings(line)) == []
+
+
+@pytest.mark.parametrize("mark", ["`", "*", "[", "word "])
+def test_the_costly_patterns_see_a_bounded_part_of_a_heading(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.corpus import markdown
+
+    seen: list[int] = []
+
+    class Counted:
+        def __init__(self, pattern: re.Pattern[str]) -> None:
+            self.pattern = pattern
+
+        def sub(self, new: str, text: str) -> str:
+            seen.append(len(text))
+            return self.pattern.sub(new, text)
+
+    for name in ("_LINK", "_EMPHASIS"):
+        monkeypatch.setattr(markdown, name, Counted(getattr(markdown, name)))
+    long = mark * 2000
+    for text in (f"# {long}", f"x{long}\n==="):
+        (heading,) = find_headings(text)
+        assert 0 < len(heading.title) <= 300
+    assert len(seen) == 4
+    assert max(seen) <= 300
 
 
 def test_html_is_what_a_reader_sees(tmp_path: Path) -> None:

@@ -142,6 +142,36 @@ def test_file_sources_and_sources_that_overlap(tmp_path: Path) -> None:
     ]
 
 
+def test_a_project_is_left_out_as_a_whole(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt", "p/project.toml", "p/project.db", "p/reports/r.html", "p/documents/d.md", "q/project.toml")
+    (tmp_path / "link").symlink_to(tmp_path / "p")
+    found = scan([tmp_path])
+    assert paths(found) == ["a.txt"]
+    assert reasons(found) == {"p": "a bmembed project", "q/project.toml": "format not supported yet: .toml"}
+    assert reasons(scan([tmp_path / "p"])) == {".": "a bmembed project"}
+    assert paths(scan([tmp_path / "p" / "documents"])) == ["d.md"]
+
+
+def test_what_the_system_closes_is_told_apart_from_what_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "a.txt", "s/b.txt")
+    (tmp_path / "dangling.txt").symlink_to(tmp_path / "nothing")
+    listed = os.scandir
+
+    def refuse(path: str) -> object:
+        if path.endswith("/s"):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = scan([tmp_path])
+    assert paths(found) == ["a.txt"]
+    assert found.closed == [(str(tmp_path), "s")]
+    assert reasons(found)["s"] == "permission denied"
+    assert reasons(found)["dangling.txt"].startswith("broken link")
+
+
 def test_missing_source(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         scan([tmp_path / "nowhere"])

@@ -118,6 +118,42 @@ def test_nothing_but_unreadable_files(make_project: Callable[[Path], Path], tmp_
     assert "noise.txt: binary content" in done.stderr.split("Error:")[1]
 
 
+def test_the_only_documents_turning_unreadable_keep_what_was_searchable(small: Path) -> None:
+    kept, *others = sorted(path for path in (small / "documents").rglob("*") if path.is_file())
+    for path in others:
+        path.unlink()
+    engine("ingest", str(small))
+    engine("index", str(small))
+    word = max(re.findall(r"[a-z]+", kept.read_text()), key=len)
+    expected = hits(small, word)
+    assert expected
+    kept.write_bytes(NOISE)
+    for _ in range(2):
+        done = engine("ingest", str(small), check=False)
+        assert done.returncode == 3
+        assert "binary content" in done.stderr.split("Error:")[1]
+        assert "stays so" in done.stderr
+        assert hits(small, word) == expected
+        engine("index", str(small))
+    kept.rename(kept.with_name("other.txt"))
+    assert engine("ingest", str(small), check=False).returncode == 3
+    assert hits(small, word) == expected
+
+
+def test_a_project_among_the_documents_is_not_read(small: Path, indexed: Path) -> None:
+    shutil.copytree(indexed, small / "documents" / "other")
+    told = engine("ingest", str(small)).stderr
+    assert "1 left out: a bmembed project (1)." in told
+    status = json.loads(engine("status", str(small), "--json").stdout)
+    assert (status["counts"]["documents"], status["skipped"]) == (12, {"other": "a bmembed project"})
+    settings = small / "project.toml"
+    settings.write_text(settings.read_text().replace('paths = ["documents"]', 'paths = ["."]'))
+    own = engine("ingest", str(small), check=False)
+    assert own.returncode == 3
+    assert "a bmembed project" in own.stderr
+    assert hits(small)
+
+
 def test_damaged_indexes_are_told_by_search_and_rebuilt_by_the_next_run(project: Path) -> None:
     (lexical,) = project.glob("lexical/*/*/*.term")
     (vectors,) = project.glob("vectors/*/index.usearch")

@@ -7,11 +7,15 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import SAMPLE, engine
+from fixtures.pipeline import SAMPLE, engine, ingest_here
+
+from engine.corpus import stage as corpus_stage
+from engine.errors import CancelledError
 
 POLICY = "The zanzibar clause: {} must be countersigned by the quarry warden before the lorry leaves the yard.\n"
 
@@ -147,3 +151,118 @@ def test_above_the_drift_the_adapter_is_made_anew(project: Path) -> None:
         "stale",
         "stale",
     )
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of files that the system refuses to open, as it does for an owner without the right or a failing disk."""
+    names: set[str] = set()
+    opened = corpus_stage._hash_file
+
+    def open_file(path: Path) -> str:
+        if path.name in names:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path)
+
+    monkeypatch.setattr(corpus_stage, "_hash_file", open_file)
+    return names
+
+
+def test_a_file_that_cannot_be_opened_stays_searchable_and_is_tried_again(small: Path, refused: set[str]) -> None:
+    changed = small / "documents" / "07.md"
+    changed.write_text("# Rule 7\n\nNothing about the yard any more: pelicans only.\n")
+    refused.add("07.md")
+    done, told = ingest_here(small)
+    assert told == ["07.md was skipped: permission denied"]
+    assert (done["files_skipped"], done["files_removed"], done["documents"]) == (1, 0, 20)
+    engine("index", str(small))
+    assert "07.md" in paths(small, "rule 7")
+    assert ingest_here(small)[1] == [], "the same reason is told once"
+    refused.clear()
+    done, told = ingest_here(small)  # neither size nor time stamp differ from the last look
+    assert (done["files_read"], done["new_chunks"], done["files_skipped"], told) == (1, 1, 0, [])
+    engine("index", str(small))
+    assert paths(small, "pelicans") == ["07.md"]
+
+
+def test_an_unchanged_file_that_is_open_again_is_not_read_twice(small: Path, refused: set[str]) -> None:
+    os.utime(small / "documents" / "07.md")
+    refused.add("07.md")
+    assert ingest_here(small)[0]["files_skipped"] == 1
+    refused.clear()
+    done, _ = ingest_here(small)
+    assert (done["files_read"], done["files_unchanged"], done["files_skipped"]) == (0, 20, 0)
+
+
+def test_a_file_that_holds_no_text_any_more_leaves_search(small: Path) -> None:
+    (small / "documents" / "07.md").write_bytes(bytes(range(256)) * 8)
+    done, told = ingest_here(small)
+    assert (done["documents"], done["files_skipped"]) == (19, 1)
+    assert told == ["07.md was skipped: binary content, not text"]
+    assert "07.md" not in paths(small, "rule 7")
+    assert ingest_here(small)[1] == []
+
+
+def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (small / "documents" / "deep").mkdir()
+    (small / "documents" / "07.md").rename(small / "documents" / "deep" / "07.md")
+    (small / "documents" / "deeper.md").write_text("# Deeper\n\nNot in that folder.\n")
+    assert ingest_here(small)[0]["documents"] == 21
+    (small / "documents" / "deeper.md").unlink()
+    opened = os.scandir
+
+    def listed(path: str) -> Any:
+        if str(path).endswith("/deep"):
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path)
+
+    monkeypatch.setattr(os, "scandir", listed)
+    done, told = ingest_here(small)
+    assert (done["documents"], done["files_removed"]) == (20, 1)
+    assert told == ["1 left out: permission denied (1)."]
+    engine("index", str(small))
+    assert "deep/07.md" in paths(small, "rule 7")
+
+
+def test_an_ingest_that_was_stopped_does_not_look_done(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus_stage, "FILES_PER_TRANSACTION", 1)
+    for number in range(3):
+        (small / "documents" / f"new-{number}.md").write_text(f"# New {number}\n\nPelicans may enter the yard.\n")
+    (small / "documents" / "07.md").unlink()
+    looks = iter([False, True])
+    with pytest.raises(CancelledError):
+        ingest_here(small, lambda: next(looks))
+    told = engine("index", str(small), check=False)
+    assert told.returncode == 3
+    assert "engine ingest" in told.stderr
+    stages = {row["stage"]: row for row in json.loads(engine("status", str(small), "--json").stdout)["stages"]}
+    assert stages["ingest"]["state"] != "done"
+    assert "07.md" in paths(small, "rule 7")
+    done = summary("ingest", str(small))
+    assert (done["files_read"], done["files_removed"]) == (2, 1)
+    assert summary("index", str(small))["added"] == 3
+
+
+def test_an_ingest_that_is_stopped_before_it_changes_anything_leaves_the_project_done(small: Path) -> None:
+    os.utime(small / "documents" / "07.md")
+    with pytest.raises(CancelledError):
+        ingest_here(small, lambda: True)
+    assert summary("index", str(small)) == {}
+
+
+def test_an_index_of_another_version_or_asked_for_by_force_is_built_anew(small: Path) -> None:
+    from engine.project import ProjectFolder
+
+    assert summary("index", str(small), "--force")["updated"] is False
+    for version in (0, None):
+        (small / "documents" / "07.md").write_text(f"# Rule 7\n\nPelicans only, by version {version}.\n")
+        engine("ingest", str(small))
+        store = ProjectFolder.open(small).store()
+        former = store.artifact("lexical")
+        assert former is not None
+        store.put_artifact(replace(former, info=former.info | {"version": version}))
+        store.close()
+        assert summary("index", str(small))["updated"] is False
+    (small / "documents" / "08.md").write_text("# Rule 8\n\nPelicans only.\n")
+    engine("ingest", str(small))
+    assert summary("index", str(small))["updated"] is True

@@ -1,4 +1,4 @@
-"""kill -9 at any stage: the next run finishes with the same figures, and search answers in the meantime."""
+"""kill -9 at any moment: the next run finishes with the same figures, and search answers in the meantime."""
 
 from __future__ import annotations
 
@@ -12,10 +12,30 @@ import time
 from pathlib import Path
 
 import pytest
-from fixtures.pipeline import copy_documents, engine, environment, figures
+from fixtures.pipeline import ROOT, copy_documents, engine, environment, figures
 
-from engine import events
+from engine import Project, events
+from engine.project import ProjectFolder
 from engine.stage import ORDER
+
+MOMENTS = [  # of each stage, those after which the stage alone is done again, and those after which a whole run follows
+    ("ingest", "transaction-1", "stage"),  # what is gone is being forgotten
+    ("ingest", "transaction-2", "run"),  # what is new is being read
+    ("ingest", "before-row", "stage"),
+    ("index", "before-rename", "stage"),
+    ("index", "renamed", "run"),
+    ("generate", "transaction-1", "run"),  # the queries are being replaced
+    ("generate", "row", "stage"),
+    ("rank", "before-rename", "stage"),
+    ("rank", "renamed", "run"),
+    ("train", "before-rename", "stage"),
+    ("train", "renamed", "run"),
+    ("evaluate", "before-rename", "stage"),
+    ("evaluate", "renamed", "run"),
+    ("embed", "before-rename", "stage"),
+    ("embed", "renamed", "run"),
+    ("embed", "row", "stage"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +49,105 @@ def changed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def expected(changed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """The figures of an unbroken run over the changed documents."""
-    path = Path(shutil.copytree(changed, tmp_path_factory.mktemp("unbroken") / "project"))
-    engine("run", str(path))
-    return figures(path)
+def before(changed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Stage → a copy of the changed project in which the stages before it are done; `end`: all are."""
+    root, copies = tmp_path_factory.mktemp("before"), {}
+    path = Path(shutil.copytree(changed, root / "walk"))
+    for stage in ORDER:
+        copies[stage] = Path(shutil.copytree(path, root / stage))
+        engine(stage, str(path))
+    return {**copies, "end": path}
 
 
-def start_and_kill(project: Path, stage: str, victims: str, wanted: type[events.Event]) -> None:
-    """Start a run and kill -9 it as soon as `stage` has told an event of the wanted kind."""
+@pytest.fixture(scope="module")
+def expected(before: dict[str, Path]) -> dict[str, object]:
+    """The figures of unbroken stages over the changed documents."""
+    return figures(before["end"])
+
+
+def killed(project: Path, stage: str, point: str, *arguments: str) -> None:
+    """Run `engine` until it, and the stage's process, are killed at that moment."""
+    path = os.pathsep.join([str(ROOT / "tests" / "fixtures" / "killing"), environment()["PYTHONPATH"]])
+    run = subprocess.run(
+        [sys.executable, "-m", "engine", *arguments, str(project)],
+        env={**environment(), "PYTHONPATH": path, "KILL_STAGE": stage, "KILL_POINT": point},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == -signal.SIGKILL, f"it went past {point}: {run.stderr}"
+    newest = max((project / "runs").iterdir())
+    assert json.loads((newest / "run.json").read_text())["state"] == "running", "the run had time to tidy up"
+
+
+def assert_searchable(path: Path) -> None:
+    project = Project.open(path)
+    for mode in ("bm25", "semantic"):
+        found = project.search("freezer door left open", mode=mode)
+        assert found.hits, mode
+        assert not found.notes
+        assert all(hit.snippet for hit in found.hits)
+    project.close()
+
+
+def assert_tidy(project: Path) -> None:
+    """Every artifact folder is named by the database, and nothing is left of interrupted builds."""
+    from engine.pipeline import in_use
+
+    folder = ProjectFolder.open(project)
+    store = folder.store(check=True)
+    named = in_use(store)
+    store.close()
+    there = {f"{root}/{path.name}" for root in ("lexical", "rankings", "adapters", "reports", "vectors")
+             for path in (project / root).iterdir()}  # fmt: skip
+    assert there == named
+
+
+def built(path: Path) -> dict[str, object]:
+    """Kind of artifact → all that decides what later stages make of it, without anything that names a run or folder."""
+    store = ProjectFolder.open(path).store()
+    try:
+        artifacts = store.artifacts()
+        queries = [(query.text, query.split, query.evidence) for query in store.queries()]
+        counts = store.counts()
+    finally:
+        store.close()
+    left_out = ("adapter", "served")  # named by folder
+    found = {
+        kind: (made.fingerprint, {key: value for key, value in made.info.items() if key not in left_out})
+        for kind, made in artifacts.items()
+    }
+    return {**found, "rows": counts, "asked": queries}
+
+
+@pytest.mark.parametrize(("stage", "point", "then"), MOMENTS)
+def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
+    before: dict[str, Path], expected: dict[str, object], tmp_path: Path, stage: str, point: str, then: str
+) -> None:
+    project = Path(shutil.copytree(before[stage], tmp_path / "project"))
+    killed(project, stage, point, stage)
+    assert_searchable(project)
+    if then == "stage":
+        engine(stage, str(project))
+        assert built(project) == built(before[(*ORDER, "end")[ORDER.index(stage) + 1]])
+    else:
+        engine("run", str(project))
+        assert figures(project) == expected
+    assert_searchable(project)
+    assert_tidy(project)
+
+
+def test_a_run_killed_while_it_tidies_up(before: dict[str, Path], expected: dict[str, object], tmp_path: Path) -> None:
+    project = Path(shutil.copytree(before["end"], tmp_path / "project"))
+    (project / "lexical" / ("0" * 16)).mkdir()
+    killed(project, "tidy", "backup", "index")
+    assert (project / "lexical" / ("0" * 16)).exists()
+    assert_searchable(project)
+    engine("run", str(project))
+    assert figures(project) == expected
+    assert_tidy(project)
+
+
+def start_and_kill(project: Path, victims: str) -> None:
+    """Start a run and kill -9 its process, its stage's process or both as soon as training has made a step."""
     before = set((project / "runs").iterdir())
     run = subprocess.Popen(
         [sys.executable, "-m", "engine", "run", str(project)],
@@ -47,58 +157,44 @@ def start_and_kill(project: Path, stage: str, victims: str, wanted: type[events.
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    while not any(reached(folder, stage, wanted) for folder in set((project / "runs").iterdir()) - before):
+    while not any(trains(folder) for folder in set((project / "runs").iterdir()) - before):
         assert run.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.005)
     (folder,) = set((project / "runs").iterdir()) - before
-    while not (folder / "stage.json").exists() or json.loads((folder / "stage.json").read_text())["stage"] != stage:
-        time.sleep(0.002)
-    child = json.loads((folder / "stage.json").read_text())["pid"]
+    told = json.loads((folder / "stage.json").read_text())
+    assert told["stage"] == "train"
     if victims in ("both", "child"):
-        os.kill(child, signal.SIGKILL)
+        os.kill(told["pid"], signal.SIGKILL)
     if victims in ("both", "parent"):
         run.kill()
     run.wait(60)
 
 
-def reached(folder: Path, stage: str, wanted: type[events.Event]) -> bool:
-    log = folder / "events.jsonl"
-    if not log.exists():
-        return False
-    return any(isinstance(event, wanted) and getattr(event, "stage", "train") == stage for event, _ in events.read(log))
+def trains(folder: Path) -> bool:
+    return any(isinstance(event, events.TrainStep) for event, _ in events.read(folder / "events.jsonl"))
 
 
-def assert_searchable(project: Path) -> None:
-    for mode in ("bm25", "semantic"):
-        found = json.loads(engine("search", str(project), "freezer door left open", "--mode", mode, "--json").stdout)
-        assert found["hits"], mode
-        assert all(hit["snippet"] for hit in found["hits"])
-
-
-@pytest.mark.parametrize("stage", ORDER)
-def test_a_run_killed_in_any_stage_resumes_to_the_same_figures(
-    changed: Path, expected: dict[str, object], tmp_path: Path, stage: str
+def test_a_run_killed_in_training_resumes_to_the_same_figures(
+    before: dict[str, Path], expected: dict[str, object], tmp_path: Path
 ) -> None:
-    project = Path(shutil.copytree(changed, tmp_path / "project"))
-    wanted = events.TrainStep if stage == "train" else events.StageStarted
-    start_and_kill(project, stage, "both", wanted)
+    project = Path(shutil.copytree(before["train"], tmp_path / "project"))
+    start_and_kill(project, "both")
     assert_searchable(project)
     engine("run", str(project))
     assert figures(project) == expected
-    assert_searchable(project)
-    assert not list(project.glob("*/.tmp-*")), "leftovers of the interrupted build"
+    assert_tidy(project)
 
 
-def test_a_killed_parent_takes_its_child_along_and_frees_the_lock(changed: Path, tmp_path: Path) -> None:
-    project = Path(shutil.copytree(changed, tmp_path / "project"))
-    start_and_kill(project, "train", "parent", events.TrainStep)
+def test_a_killed_parent_takes_its_child_along_and_frees_the_lock(before: dict[str, Path], tmp_path: Path) -> None:
+    project = Path(shutil.copytree(before["train"], tmp_path / "project"))
+    start_and_kill(project, "parent")
     assert engine("run", str(project), check=False).returncode == 0
 
 
-def test_a_killed_child_ends_the_run_with_a_clear_error(changed: Path, tmp_path: Path) -> None:
-    project = Path(shutil.copytree(changed, tmp_path / "project"))
-    start_and_kill(project, "train", "child", events.TrainStep)
+def test_a_killed_child_ends_the_run_with_a_clear_error(before: dict[str, Path], tmp_path: Path) -> None:
+    project = Path(shutil.copytree(before["train"], tmp_path / "project"))
+    start_and_kill(project, "child")
     newest = sorted((project / "runs").iterdir())[-1]
     failures = [event for event, _ in events.read(newest / "events.jsonl") if isinstance(event, events.StageFailed)]
     assert len(failures) == 1

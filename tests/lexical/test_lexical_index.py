@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
+import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import DamagedError
+from engine.errors import DamagedError, ResourceError
 from engine.lexical import LexicalIndex, storage
 from engine.lexical import index as index_module
 from engine.lexical.bm25 import length_table
@@ -271,3 +274,49 @@ def test_length_byte() -> None:
     assert table[40:60] == [40, 42, 44, 46, 48, 50, 52, 54, 56, 60, 64, 68, 72, 76, 80, 84, 88, 96, 104, 112]
     assert table[-1] == 2_013_265_944
     assert len(table) == 256
+
+
+@pytest.fixture
+def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index whose folder may not be written to, as `os.access` tells; copies of it go to `tmp_path/memory`."""
+    build(tmp_path)
+    (tmp_path / "memory").mkdir()
+    asked = os.access
+    monkeypatch.setattr(storage, "_MEMORY", tmp_path / "memory")
+    monkeypatch.setattr(os, "access", lambda path, mode: "generation-" not in str(path) and asked(path, mode))
+    return tmp_path / "index"
+
+
+def test_a_read_only_index_is_read_from_a_private_copy(read_only: Path) -> None:
+    for lock in (read_only / "generation-1").glob(".tantivy-*"):
+        lock.unlink()
+    assert LexicalIndex.open(read_only).search("pump", 3)[0].size
+    (copy,) = (read_only.parent / "memory").iterdir()
+    assert copy.name.startswith(f"bmembed-index-{os.getpid()}-")
+    assert copy.stat().st_mode & 0o777 == 0o700
+    assert not list((read_only / "generation-1").glob(".tantivy-*")), "the lock is taken in the copy"
+
+
+def test_copies_of_processes_that_were_killed_are_removed(read_only: Path) -> None:
+    memory = read_only.parent / "memory"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    names = [f"bmembed-index-{ended.pid}-a", f"bmembed-index-{os.getppid()}-b", "bmembed-index-x-c", "other"]
+    for name in names:
+        (memory / name).mkdir()
+    storage.lockable(read_only / "generation-1")
+    left = {path.name for path in memory.iterdir()}
+    assert names[0] not in left
+    assert left > set(names[1:])
+
+
+def test_without_room_in_memory_the_copy_goes_to_the_temporary_folder(
+    read_only: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
+    assert storage.lockable(read_only / "generation-1").parent == tmp_path / "temporary"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(ResourceError, match="cannot be opened"):
+        LexicalIndex.open(read_only)

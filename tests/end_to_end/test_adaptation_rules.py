@@ -1,0 +1,101 @@
+"""When queries, rankings and adapters belong together, and what may never be trained on."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from fixtures.pipeline import copy_documents, engine
+from fixtures.tiny_model import build_tiny_model
+
+from engine.api import Project
+
+
+def set_key(project: Path, key: str, value: str) -> None:
+    """Change a value in project.toml, whether it was chosen or a default."""
+    settings = project / "project.toml"
+    text, count = re.subn(rf"^(# )?{key} = [^#\n]*", f"{key} = {value} ", settings.read_text(), count=1, flags=re.M)
+    assert count == 1
+    settings.write_text(text)
+
+
+def states(project: Path) -> dict[str, str]:
+    opened = Project.open(project)
+    try:
+        return {status.stage: status.state for status in opened.status()}
+    finally:
+        opened.close()
+
+
+def test_queries_made_anew_within_the_drift_are_never_joined_to_former_rankings(project: Path) -> None:
+    set_key(project, "drift", "0.9")
+    copy_documents(project / "documents", ("minutes",), 2)
+    engine("ingest", str(project))
+    engine("index", str(project))
+    assert states(project)["generate"] == "done", "a small drift keeps the queries"
+    engine("generate", str(project), "--force")
+    after = states(project)
+    assert after["generate"] == "done", "what was made just now is up to date"
+    assert after["rank"] == "stale"
+    refused = engine("train", str(project), check=False)
+    assert refused.returncode == 3
+    assert "rank" in refused.stderr
+
+
+def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_drift(project: Path) -> None:
+    set_key(project, "drift", "0.9")
+    copy_documents(project / "documents", ("minutes",), 1)
+    engine("ingest", str(project))
+    engine("index", str(project))
+    set_key(project, "max_queries", "200")
+    assert states(project)["generate"] == "stale"
+    engine("generate", str(project))
+    assert states(project)["generate"] == "done"
+    assert Project.open(project).counts()["queries"] <= 200
+
+
+def test_judged_questions_are_not_trained_on(project: Path, tmp_path: Path) -> None:
+    store = Project.open(project).folder.store()
+    trained = [query for query in store.queries() if query.split == "train"][:5]
+    store.close()
+    rows = [{"query": query.text.upper(), "evidence": [query.evidence]} for query in trained]
+    file = tmp_path / "judged.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    engine("import-judgments", str(project), str(file))
+    told = engine("evaluate", str(project)).stderr
+    assert "5 judged queries were trained on and are left out" in told
+    told = engine("generate", str(project), "--force").stderr
+    assert "5 queries equal judged ones and are not trained on" in told
+    store = Project.open(project).folder.store()
+    left = {query.text for query in store.queries()}
+    store.close()
+    assert not left & {query.text for query in trained}
+
+
+def test_stopping_and_choosing_use_different_documents(project: Path) -> None:
+    store = Project.open(project).folder.store()
+    queries = store.queries()
+    store.close()
+    sides = {side: {q.document_id for q in queries if q.split == side} for side in ("train", "validation", "heldout")}
+    assert all(sides.values())
+    assert not sides["train"] & sides["validation"]
+    assert not sides["train"] & sides["heldout"]
+    assert not sides["validation"] & sides["heldout"]
+
+
+def test_an_adapter_of_another_model_is_not_served(project: Path, tmp_path: Path) -> None:
+    store = Project.open(project).folder.store()
+    evaluation, adapter = store.artifact("evaluation"), store.artifact("adapter")
+    assert evaluation
+    assert adapter
+    served = {"name": "adapted", "scale": 1.0, "adapter": adapter.folder}
+    store.put_artifact(replace(evaluation, info={**evaluation.info, "served": served}))
+    store.close()
+    set_key(project, "model", json.dumps(str(build_tiny_model(tmp_path / "other", seed=1))))
+    for stage in ("evaluate", "embed"):
+        refused = engine(stage, str(project), check=False)
+        assert refused.returncode == 3
+        assert "another model" in refused.stderr
+    assert json.loads(engine("search", str(project), "door", "--mode", "semantic", "--json").stdout)["hits"]

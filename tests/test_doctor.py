@@ -1,0 +1,64 @@
+"""`engine doctor PROJECT` looks at that project."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from fixtures.tiny_model import build_tiny_model
+
+from engine.doctor import Finding, examine
+from engine.project import ProjectFolder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+def about(findings: list[Finding], topic: str) -> list[Finding]:
+    return [finding for finding in findings if finding.topic == topic]
+
+
+def test_a_projects_own_model_and_hardware(tmp_path: Path, model: Path) -> None:
+    made = {"encoder": {"model": str(model), "device": "cpu", "dtype": "float32"}}
+    project = ProjectFolder.create(tmp_path / "project", made)
+    findings = examine(project)
+    assert [str(model.resolve()) in finding.found for finding in about(findings, "model")] == [True]
+    (precision,) = (finding for finding in findings if finding.topic in ("dtype", "precision"))
+    assert precision.found == "float32"
+    assert "auto" not in precision.follows
+    (disk,) = about(findings, "disk")
+    assert str(project.path) in disk.found
+    shutil.move(model, tmp_path / "gone")
+    try:
+        assert [finding.state for finding in about(examine(project), "model")] == ["problem"]
+        assert [finding.state for finding in about(examine(project, str(tmp_path / "gone")), "model")] == ["good"]
+    finally:
+        shutil.move(tmp_path / "gone", model)
+
+
+@pytest.mark.parametrize("place", [".", "project.toml", "project.db", "runs", "cache/vectors.bin"])
+def test_what_others_may_open_is_a_problem(project: ProjectFolder, place: str) -> None:
+    (project.path / "cache" / "vectors.bin").touch(mode=0o600)
+    assert [finding.state for finding in about(examine(project), "permissions")] == ["good"]
+    path = project.path / place
+    path.chmod(path.stat().st_mode | 0o040)
+    (finding,) = about(examine(project), "permissions")
+    assert finding.state == "problem"
+    assert str(path) in finding.found
+    assert "chmod" in finding.follows
+
+
+def test_documents_in_the_project_folder_are_the_users_own_affair(project: ProjectFolder) -> None:
+    (project.path / "documents").mkdir(mode=0o755)
+    (project.path / "documents" / "a.txt").touch(mode=0o644)
+    assert [finding.state for finding in about(examine(project), "permissions")] == ["good"]
+
+
+def test_wrong_settings_are_a_finding(project: ProjectFolder) -> None:
+    (project.path / "project.toml").write_text('[encoder]\ndevice = "toaster"\n')
+    problems = [finding for finding in about(examine(project), "project") if finding.state == "problem"]
+    assert len(problems) == 1
+    assert "project.toml" in problems[0].found
