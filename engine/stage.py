@@ -12,7 +12,7 @@ from engine.errors import CancelledError, NotBuiltError
 from engine.events import Choice, Emit, Progress, Warned
 from engine.project import ProjectFolder
 from engine.settings import Settings
-from engine.store import Artifact, Store
+from engine.store import INCOMPLETE, Artifact, Store
 
 WORDS = {"corpus": "chunks", "lexical": "BM25 index", "vectors": "vector index"}
 SINGULAR = ("lexical", "adapter", "evaluation", "vectors")
@@ -35,6 +35,12 @@ class View:
                 f"The project {self.project.name} has no {WORDS.get(kind, kind)} yet.",
                 f"The stage '{stage}' makes {'it' if kind in SINGULAR else 'them'}.",
                 f"Run 'engine run {self.project.argument}', or the stage alone with 'engine {stage} {self.project.argument}'.",
+            )
+        if artifact.fingerprint == INCOMPLETE:
+            raise NotBuiltError(
+                f"The stage '{stage}' was stopped before its end.",
+                "What comes after it would be built on a half of it.",
+                f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' first.",
             )
         return artifact
 

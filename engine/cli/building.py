@@ -120,7 +120,9 @@ def benchmark(
         print_json(result)
         return
     table = {"queries": result["queries"], "systems": result["systems"]}
-    show_tables({"judged": table}, output(), ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted"))
+    show_tables(
+        {"judged": table}, output(), ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted", "rrf_served")
+    )
     print(f"{result['served']['reason']}")
     for system, row in result["differences"].items():
         gap = row["ndcg@10"]

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DamagedError, NotBuiltError
+from engine.errors import DamagedError, SettingsError, nearest
 from engine.stage import StageContext, View
-from engine.store import INCOMPLETE, Artifact
+from engine.store import Artifact
 
 VERSION = 1
 ARTIFACT = "lexical"
@@ -18,12 +18,7 @@ SAMPLE = 200
 
 def inputs(view: View) -> dict[str, Any]:
     """The chunks and the language setting. Raises NotBuiltError after an ingest that did not come to its end."""
-    if view.need("corpus", "ingest").fingerprint == INCOMPLETE:
-        raise NotBuiltError(
-            "Not all documents have been read.",
-            "The last ingest was stopped before its end.",
-            f"Run 'engine run {view.project.argument}', or 'engine ingest {view.project.argument}' first.",
-        )
+    view.need("corpus", "ingest")
     return {"chunks": view.store.corpus_fingerprint(), "lexical": view.settings.lexical.model_dump()}
 
 
@@ -62,9 +57,18 @@ def run(context: StageContext) -> dict[str, Any]:
 
 def _language(context: StageContext) -> str:
     wished = context.settings.lexical.language
+    from engine.lexical import detect_language, supported_languages
+
     if wished != "auto":
+        known = [*supported_languages(), "none"]
+        if wished not in known:
+            near = nearest(wished, known)
+            raise SettingsError(
+                f"lexical.language = '{wished}' is not a language that can be stemmed.",
+                "Known are auto, " + ", ".join(known) + ".",
+                f"Did you mean '{near}'?" if near else "Name one of them in project.toml.",
+            )
         return wished
-    from engine.lexical import detect_language
 
     chunks = context.store.sample_chunk_texts(SAMPLE)
     language, reason = detect_language(chunks)

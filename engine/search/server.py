@@ -67,7 +67,13 @@ class Worker:
 
 def preload() -> None:
     """Import what both threads need: two first imports at once can meet a half-loaded module. Torch stays for later."""
-    for module in ("numpy", "engine.lexical.index", "engine.vectors.index", "engine.ranking", "engine.encoders.hardware"):
+    for module in (
+        "numpy",
+        "engine.lexical.index",
+        "engine.vectors.index",
+        "engine.ranking",
+        "engine.encoders.hardware",
+    ):
         importlib.import_module(module)
 
 

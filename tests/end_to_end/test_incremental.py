@@ -186,12 +186,24 @@ def test_a_file_that_cannot_be_opened_stays_searchable_and_is_tried_again(small:
 
 
 def test_an_unchanged_file_that_is_open_again_is_not_read_twice(small: Path, refused: set[str]) -> None:
-    os.utime(small / "documents" / "07.md")
+    file = small / "documents" / "07.md"
+    before = file.stat()
+    os.utime(file)
     refused.add("07.md")
     assert ingest_here(small)[0]["files_skipped"] == 1
     refused.clear()
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # as when it was last read
     done, _ = ingest_here(small)
     assert (done["files_read"], done["files_unchanged"], done["files_skipped"]) == (0, 20, 0)
+
+
+def test_a_new_file_that_cannot_be_opened_is_read_once_it_can_be(small: Path, refused: set[str]) -> None:
+    (small / "documents" / "new.md").write_text("# New\n\nPelicans may enter the yard.\n")
+    refused.add("new.md")
+    assert ingest_here(small)[0]["documents"] == 20
+    refused.clear()
+    done, _ = ingest_here(small)
+    assert (done["files_read"], done["documents"]) == (1, 21)
 
 
 def test_a_file_that_holds_no_text_any_more_leaves_search(small: Path) -> None:
