@@ -29,8 +29,8 @@ UNTITLED_RUN = 50
 
 def inputs(view: View) -> dict[str, Any]:
     """The recipe, and the corpus as it was when the adapter was last made, unless it has drifted away since."""
-    view.need("corpus", "ingest")
     view.need("lexical", "index")
+    view.need("corpus", "ingest")
     return {"recipe": recipe(view), "corpus": adaptation_corpus(view)[0]}
 
 
