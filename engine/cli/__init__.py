@@ -24,7 +24,7 @@ def main() -> None:
     from engine.errors import EngineError
 
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)  # of a command that ends with `typer.Exit`
         sys.stdout.flush()
     except EngineError as error:
         from engine.console import show_error
@@ -43,6 +43,7 @@ def main() -> None:
         raise
     except Exception as error:
         _unexpected(error)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _nobody_reads() -> None:

@@ -23,6 +23,7 @@ _BLOCKS = frozenset({
 })
 # fmt: on
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_MENU = re.compile(r"\b(menu|nav|navbar|navigation|breadcrumbs?)\b")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -37,6 +38,7 @@ class HtmlReader:
         if b"\0" in data and not data.startswith(_WIDE_MARKS):
             raise UnreadableFileError(path, "binary content, not text")
         soup = _parse(data)
+        _drop_menus(soup)
         page = _Page()
         page.walk(soup)
         text, headings = page.text()
@@ -56,6 +58,23 @@ def _parse(data: bytes) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # XML read as HTML, odd encodings: both give text
         return BeautifulSoup(data, "lxml")
+
+
+def _drop_menus(soup: Any) -> None:
+    """Remove page headers, and blocks called a menu, that hold hardly anything but links."""
+    for element in soup.find_all(["header", "div", "ul", "ol", "table", "p"]):
+        if element.decomposed:  # it stood in one that was removed
+            continue
+        words = f"{element.get('id', '')} {' '.join(element.get('class') or [])} {element.get('role', '')}".lower()
+        if (element.name == "header" or _MENU.search(words)) and _is_links(element):
+            element.decompose()
+
+
+def _is_links(element: Any) -> bool:
+    """Whether at least four fifths of the letters stand in links."""
+    letters = sum(map(str.isalnum, element.get_text()))
+    linked = sum(sum(map(str.isalnum, link.get_text())) for link in element.find_all("a"))
+    return linked > 0 and linked >= 0.8 * letters
 
 
 def _one_line(text: str) -> str:

@@ -19,7 +19,7 @@ from engine.records import Document
 from engine.stage import StageContext, View, fingerprint
 from engine.store import Artifact, FileRecord
 
-VERSION = 1
+VERSION = 2
 ARTIFACT = "corpus"
 ALWAYS = True  # only a look at the folder tells whether anything changed
 FILES_PER_TRANSACTION = 50

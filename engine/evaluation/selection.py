@@ -195,7 +195,7 @@ def _gain_reason(served: str, held_out: _Paired) -> str:
     gain = held_out.against_base(served)
     own, base = 100 * held_out.values[served].mean(), 100 * held_out.values[BASE].mean()
     return (
-        f"{_called(served).capitalize()} is served: on {held_out.queries} held-out queries its nDCG@10 is {own:.1f} "
+        f"{_called(served).capitalize()} is served: on {held_out.queries} held-out (synthetic) queries its nDCG@10 is {own:.1f} "
         f"against {base:.1f} for base, a gain of {gain.value:.1f} points (95 % interval {gain.low:.1f} to "
         f"{gain.high:.1f})."
     )
