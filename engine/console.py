@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -17,6 +18,8 @@ from engine.events import (
     Choice,
     Event,
     HeldOut,
+    Paused,
+    Resumed,
     RunFinished,
     StageFailed,
     StageFinished,
@@ -80,12 +83,14 @@ class RunView:
             case Choice() if (event.setting, event.value) not in self._told:
                 self._told.add((event.setting, event.value))
                 self._say("  · ", f"{event.setting}: {event.value} — {event.reason}", style="cyan")
+            case Paused() | Resumed():
+                self._pause(event)
             case Warned():
                 self._say("  ! ", event.text, style="yellow")
             case ProgressEvent():
                 self._advance(event.unit, event.done, event.total, "")
             case TrainStep():
-                note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {_duration(event.seconds_left)} left"
+                note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
                 self._advance("steps", event.step, event.steps, note)
             case HeldOut():
                 star = " (best so far)" if event.best else ""
@@ -94,15 +99,21 @@ class RunView:
             case StageFinished() | StageFailed() | RunFinished():
                 self._finish(event)
 
+    def _pause(self, event: Paused | Resumed) -> None:
+        if isinstance(event, Paused):
+            self._say(f"‖ {event.stage}", " waits: the run is paused", style="yellow")
+        else:
+            self._say(f"▸ {event.stage}", " goes on", style="bold")
+
     def _finish(self, event: StageFinished | StageFailed | RunFinished) -> None:
         for task in self._tasks.values():
             self._bars.remove_task(task)
         self._tasks.clear()
         if isinstance(event, StageFinished):
-            text = f" {summary_line(event.summary)} [{_duration(event.seconds)}, {event.peak_memory_mb:,.0f} MB]"
+            text = f" {summary_line(event.summary)} [{duration(event.seconds)}, {event.peak_memory_mb:,.0f} MB]"
             self._say(f"✓ {event.stage}", text, style="green")
         elif isinstance(event, StageFailed):
-            self._say(f"✗ {event.stage}", f" {event.error['what']}", style="red")
+            self._say(f"✗ {event.stage}", " failed", style="red")  # why: the command's own last words
 
     def _advance(self, unit: str, done: int, total: int, note: str) -> None:
         if unit not in self._tasks:
@@ -124,7 +135,8 @@ def summary_line(summary: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A length of time in words."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -154,22 +166,44 @@ def _cell(figure: Mapping[str, float]) -> str:
     return f"{figure['value']:.1f} ({figure['low']:.0f}–{figure['high']:.0f})"
 
 
-def show_found(found: Found, console: Console) -> None:
-    """Hits with snippets; matched terms are marked, and each hit says which ranker found it where."""
+def show_found(found: Found, console: Console, sources: Iterable[str] = ()) -> None:
+    """Hits with snippets; matched terms are marked, and each hit says which ranker found it where.
+
+    `sources`: the project's folders. Where there are several, a path begins with the name of its own.
+    """
     for note in found.notes:
         narration().print(Text(harmless(note), style="yellow"))
+    names = source_names({*sources, *(hit.source for hit in found.hits)})
+    mark = "bold underline" if console.no_color else "bold yellow"
     for hit in found.hits:
-        console.print(_heading(hit))
+        console.print(_heading(hit, names[hit.source] if len(names) > 1 else ""))
         body = Text("   " + harmless(hit.snippet))
         for start, end in hit.marks:
-            body.stylize("bold yellow", start + 3, end + 3)
+            body.stylize(mark, start + 3, end + 3)
         console.print(body)
 
 
-def _heading(hit: Hit) -> Text:
+def source_names(sources: Collection[str]) -> dict[str, str]:
+    """The last part of each folder's path; of those that would look alike, as many parts as tell them apart."""
+    parts = {source: PurePath(source).parts for source in sources}
+
+    def name(source: str) -> str:
+        own = parts[source]
+        others = [other for key, other in parts.items() if key != source]
+        lengths = (n for n in range(1, len(own) + 1) if all(other[-n:] != own[-n:] for other in others))
+        return PurePath(*own[-next(lengths, len(own)) :]).as_posix()
+
+    return {source: name(source) for source in sources}
+
+
+def _heading(hit: Hit, source: str) -> Text:
+    path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
+    line = f":{hit.line}" if hit.page is None else f":{hit.line}, page {hit.page}"
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
-    return Text.assemble((f"{hit.rank}. {harmless(hit.path)}", "bold"), f"  {harmless(place)}  ", (f"[{found}]", "dim"))
+    return Text.assemble(
+        (f"{hit.rank}. {harmless(path)}", "bold"), f"{line}  {harmless(place)}  ", (f"[{found}]", "dim")
+    )
 
 
 def harmless(text: str) -> str:

@@ -9,12 +9,13 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import EngineError
+from engine.findings import Finding as Finding
+from engine.findings import file_size, gpu, needs
 from engine.project import FOLDERS, ProjectFolder, known_projects, projects_root
-from engine.settings import EncoderSettings
+from engine.settings import Settings
 
 PACKAGES = (
     "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",
@@ -23,32 +24,22 @@ PACKAGES = (
 LEAST_FREE_GB, LEAST_MEMORY_GB = 2.0, 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at. `state`: good or problem. `follows`: what it means for the user."""
-
-    topic: str
-    state: str
-    found: str
-    follows: str
-
-    def as_dict(self) -> dict[str, str]:
-        """For JSON."""
-        return asdict(self)
-
-
 def examine(project: ProjectFolder | None = None, model: str | None = None) -> list[Finding]:
-    """Look at device, precision, memory, disk, model files, permissions and versions. Raises nothing.
+    """Look at device, precision, GPU, memory, disk, model files, permissions and versions. Raises nothing.
 
-    With a project, its own device, precision, model, disk, permissions and database are looked at. `model`: instead of its.
+    With a project, its own device, precision, model, disk, permissions and database are looked at, and what its next run
+    needs is estimated. `model`: instead of its.
     """
-    encoder = _encoder_settings(project)
+    settings = _settings(project)
+    encoder = settings.encoder
     checks: tuple[Callable[[], list[Finding]], ...] = (
         _python,
         lambda: _hardware(encoder.device, encoder.dtype),
+        gpu,
         _memory,
         lambda: _disk(project.path if project else projects_root()),
         lambda: _model(model or encoder.model),
+        lambda: needs(project, settings, model or encoder.model),
         lambda: _private(project.path) if project else _permissions(),
         _offline,
         _versions,
@@ -57,12 +48,12 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
     return [finding for check in checks for finding in check()]
 
 
-def _encoder_settings(project: ProjectFolder | None) -> EncoderSettings:
+def _settings(project: ProjectFolder | None) -> Settings:
     """The project's; the defaults without one, and where project.toml is wrong, which `_project` tells."""
     try:
-        return project.settings().encoder if project else EncoderSettings()
+        return project.settings() if project else Settings()
     except EngineError:
-        return EncoderSettings()
+        return Settings()
 
 
 def _python() -> list[Finding]:
@@ -122,7 +113,7 @@ def _model(model: str) -> list[Finding]:
 def _permissions() -> list[Finding]:
     if os.name == "nt":
         return []
-    open_ones = [path for path in known_projects() if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    open_ones = [path for path in known_projects() if _others_may(path)]
     if not open_ones:
         return [
             Finding(
@@ -188,7 +179,7 @@ def _project(project: ProjectFolder) -> list[Finding]:
         )
     except EngineError as error:
         findings.append(Finding("project", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}"))
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    size = sum(map(file_size, folder.rglob("*"))) / 1e6
     findings.append(
         Finding("project", "good", f"{size:,.0f} MB on disk in {folder}", "what a copy of the project needs")
     )

@@ -59,7 +59,10 @@ class StageSkipped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageFinished(Event):
-    """A stage has put its result in place. `peak_memory_mb`: highest resident memory of its process, 10^6 bytes."""
+    """A stage has put its result in place. `peak_memory_mb`: highest resident memory of its process, 10^6 bytes.
+
+    `seconds` leaves out the time for which it was paused.
+    """
 
     name: ClassVar[str] = "stage_finished"
     stage: str
@@ -75,6 +78,22 @@ class StageFailed(Event):
     name: ClassVar[str] = "stage_failed"
     stage: str
     error: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused(Event):
+    """A stage waits at a safe point, or the run before it, until it may go on."""
+
+    name: ClassVar[str] = "paused"
+    stage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(Event):
+    """A paused stage goes on."""
+
+    name: ClassVar[str] = "resumed"
+    stage: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The stages in order: is it up to date? then skip it; else run it in a fresh child process. Cancel; resume."""
+"""The stages in order: is it up to date? then skip it; else run it in a fresh child process."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from engine import events
-from engine.errors import CancelledError, EngineError, NotBuiltError, ResourceError, StageError, UsageError
+from engine.children import crash, end, import_path, revive, told
+from engine.control import CANCEL, POLL_SECONDS, Gate
+from engine.control import cancel as cancel
+from engine.control import latest_run as latest_run
+from engine.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, nearest
 from engine.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
-from engine.project import ProjectFolder, write_text
-from engine.stage import ORDER, View, fingerprint
+from engine.project import ProjectFolder, disk_errors, write_text
+from engine.stage import ORDER, View, stage_fingerprint
 from engine.store import Store
 
 ROOMS = {
@@ -35,8 +37,6 @@ ROOMS = {
     "embed": "vectors",
 }
 KEPT_RUNS = 20
-POLL_SECONDS = 0.05
-GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def stage_module(stage: str) -> ModuleType:
 def stage_status(view: View, stage: str) -> StageStatus:
     """Compare a stage's fingerprint with that of its current artifact. Raises NotBuiltError where an input is missing."""
     module = stage_module(stage)
-    wanted = fingerprint(stage=stage, version=module.VERSION, **module.inputs(view))
+    wanted = stage_fingerprint(stage, module.VERSION, module.inputs(view))
     current = view.store.artifact(module.ARTIFACT)
     if current is None:
         return StageStatus(stage, "to do", "not built yet", wanted)
@@ -99,7 +99,11 @@ def all_status(view: View) -> list[StageStatus]:
 
 
 class Run:
-    """One walk over the stages, holding the project's lock. Its events are in `runs/ID/events.jsonl`."""
+    """One walk over the stages, holding the project's lock. Its events are in `runs/ID/events.jsonl`.
+
+    run.json beside them holds the run's id, the process's pid, the state (running, done, failed, cancelled), the time of
+    that, and the `error` that made it fail.
+    """
 
     def __init__(
         self, project: ProjectFolder, on_event: Callable[[Event], None] | None, should_stop: Callable[[], bool] | None
@@ -117,11 +121,11 @@ class Run:
         """Run `stages` in order. Raises the first EngineError; CancelledError when stopped."""
         started = time.monotonic()
         with self.project.locked():
-            repaired = self.project.repair()
-            self._begin()
-            state = "failed"
+            self._begin()  # before the repair, which may take a while: the run can be seen, cancelled and paused
+            state, error = "failed", dict[str, str]()
             try:
                 self._tell(RunStarted(run=self.id, stages=list(stages)))
+                repaired = self.project.repair()
                 if repaired:
                     self._tell(Warned(stage="run", text=repaired))
                 for stage in stages:
@@ -131,23 +135,33 @@ class Run:
             except CancelledError:
                 state = "cancelled"
                 raise
+            except EngineError as failure:
+                error = told(failure)
+                raise
+            except Exception as fault:
+                error = told(
+                    StageError(f"The run met a fault of its own ({type(fault).__name__}).", f"{fault}", "Run again.")
+                )
+                raise
             finally:
-                self._end(state, time.monotonic() - started)
+                self._end(state, time.monotonic() - started, error)
 
     def _begin(self) -> None:
-        self.folder.mkdir(mode=0o700, parents=True)
-        self._log = EventLog(self.folder / "events.jsonl")
-        self._record("running")
+        with disk_errors(f"The run's folder {self.folder} could not be made."):
+            self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+            self.folder.mkdir(mode=0o700)
+            self._log = EventLog(self.folder / "events.jsonl")
+            self._record("running")
 
-    def _record(self, state: str) -> None:
+    def _record(self, state: str, error: dict[str, str] | None = None) -> None:
         data = {"run": self.id, "pid": os.getpid(), "state": state, "time": time.time()}
-        write_text(self.folder / "run.json", json.dumps(data))
+        write_text(self.folder / "run.json", json.dumps({**data, "error": error} if error else data))
 
-    def _end(self, state: str, seconds: float) -> None:
+    def _end(self, state: str, seconds: float, error: dict[str, str]) -> None:
         self._log(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
         self._log.close()
         with suppress(OSError):  # a full disk must not hide the error that is on its way to the user
-            self._record(state)
+            self._record(state, error)
         self._relay()
 
     def _tell(self, event: Event) -> None:
@@ -161,10 +175,10 @@ class Run:
             self._on_event(event)
 
     def _stopping(self) -> bool:
-        return self._should_stop() or (self.folder / "cancel").exists()
+        return self._should_stop() or (self.folder / CANCEL).exists()
 
     def _stage(self, stage: str, forced: bool) -> None:
-        if self._stopping():
+        if Gate(self.folder, stage, self._tell, self._stopping)():
             raise _cancelled()
         store = self.project.store()
         try:
@@ -187,14 +201,14 @@ class Run:
     def _child(self, stage: str, wanted: str) -> None:
         # -P: without it, modules of the folder that the user stands in would come before the installed ones
         command = [sys.executable, "-P", "-m", "engine.stage_process", str(self.project.path), stage, wanted, self.id]
-        environment = dict(os.environ, PYTHONPATH=_import_path())
+        environment = dict(os.environ, PYTHONPATH=import_path())
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=environment
         )
         try:
             asked, answer = self._attend(child, stage)
         finally:
-            _end(child)
+            end(child)
         if asked and child.returncode == -signal.SIGTERM:
             raise _cancelled()  # the child was not yet ready to stop by itself
         self._judge(stage, child.returncode, answer)
@@ -207,6 +221,12 @@ class Run:
             if self._stopping() and not asked:
                 child.send_signal(signal.SIGTERM)
                 asked = True
+            if not self.folder.is_dir():  # nothing could be kept, and nobody could cancel it any more
+                raise StageError(
+                    f"The folder of the run, {self.folder}, is gone.",
+                    f"It was deleted or moved while the stage '{stage}' was at work.",
+                    "Run again where the project lies now.",
+                )
             self._relay()
             time.sleep(POLL_SECONDS)
         assert child.stdout is not None
@@ -219,9 +239,9 @@ class Run:
         if code == 0:
             return
         try:
-            raise _revive(json.loads(answer.splitlines()[-1]), code)
+            raise revive(json.loads(answer.splitlines()[-1]), code)
         except (ValueError, IndexError, KeyError):
-            error = _crash(stage, code, self.folder)
+            error = crash(stage, code, self.folder)
         self._tell(StageFailed(stage=stage, error=error.as_dict()))
         raise error
 
@@ -258,105 +278,25 @@ def run(
 
     Raises ProjectBusyError when another run holds the project, CancelledError, or the EngineError of the stage that failed.
     """
-    wanted, forced = _checked(stages), frozenset(_checked(force))
+    wanted, forced = checked_stages(stages), frozenset(checked_stages(force))
     current = Run(project, on_event, should_stop)
     current.execute(wanted, forced)
     return current.id
 
 
-def _checked(stages: Iterable[str]) -> tuple[str, ...]:
-    """The stages, read once. Raises UsageError for a name that is none, and for one bare text."""
+def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
+    """The stages, read once. Raises UsageError for one bare text, and for a name that is none, with the nearest that is."""
     known = "The stages are " + ", ".join(ORDER) + "."
     if isinstance(stages, str):
         raise UsageError(f"'{stages}' is one text, where a list of stages is wanted.", known, f"Write ['{stages}'].")
     names = tuple(stages)
     for name in names:
         if name not in ROOMS:
-            raise UsageError(f"There is no stage '{name}'.", known, "Name one of them.")
+            near = nearest(name, ORDER)
+            to_do = f"Did you mean '{near}'?" if near else "Name one of them."
+            raise UsageError(f"There is no stage '{name}'.", known, to_do)
     return names
-
-
-def latest_run(project: ProjectFolder) -> dict[str, object] | None:
-    """run.json of the newest run, with its folder under `folder`; None before the first."""
-    return next(_run_records(project), None)
-
-
-def _run_records(project: ProjectFolder) -> Iterator[dict[str, Any]]:
-    """Every readable run.json, the newest first, each with its folder under `folder`."""
-    for path in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
-        with suppress(OSError, ValueError, TypeError):
-            yield {**json.loads(path.read_text(encoding="utf-8")), "folder": str(path.parent)}
-
-
-def _running(project: ProjectFolder) -> dict[str, Any] | None:
-    """run.json of the run that holds the project. A killed run's says "running" too, but its process is gone."""
-    import psutil
-
-    records = [record for record in _run_records(project) if record.get("state") == "running"]
-    alive = [record for record in records if psutil.pid_exists(int(record.get("pid", -1)))]
-    return max(alive, key=lambda record: float(record.get("time", 0)), default=None)
-
-
-def cancel(project: ProjectFolder) -> str:
-    """Ask the run that holds the project to stop at the next safe point. Raises UsageError when none is running."""
-    current = _running(project) if project.is_running() else None
-    if current is None:
-        raise UsageError(f"No run holds the project {project.name}.", "There is nothing to cancel.", "")
-    (Path(current["folder"]) / "cancel").touch(mode=0o600)
-    return str(current["run"])
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Leave no child behind, whatever ended the wait for it: ask it to stop, then end it."""
-    try:
-        if child.poll() is None:
-            child.terminate()
-            child.wait(GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        pass  # it did not come to a safe point in time
-    finally:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                pipe.close()
 
 
 def _cancelled() -> CancelledError:
     return CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
-
-
-def _import_path() -> str:
-    """The child must find the same `engine`, wherever the parent was started from."""
-    here = str(Path(__file__).resolve().parent.parent)
-    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join([here, *filter(None, others)])  # an empty entry would mean the folder the user stands in
-
-
-def _revive(data: dict[str, str], code: int) -> EngineError:
-    """The child's error, as the same type."""
-    from engine import errors
-
-    kind = getattr(errors, data["type"], None)
-    if not (isinstance(kind, type) and issubclass(kind, EngineError)):
-        kind = StageError
-    error = kind(data["what"], data["why"], data["to_do"])
-    error.exit_code = code
-    return error
-
-
-def _crash(stage: str, code: int, folder: Path) -> EngineError:
-    log = folder / f"{stage}.log"
-    if code == -signal.SIGKILL:
-        return ResourceError(
-            f"The stage '{stage}' was killed from outside.",
-            "Most often the system does this when memory runs out.",
-            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again: it resumes.",
-        )
-    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    return StageError(
-        f"The stage '{stage}' crashed ({name}).",
-        f"Its output is in {log}.",
-        "Run again: it resumes from the last checkpoint.",
-    )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
+import shlex
 import shutil
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine import settings as settings_module
-from engine.errors import DamagedError, EngineError, ProjectBusyError, ResourceError, UsageError, nearest
+from engine.disk import disk_errors as disk_errors
+from engine.disk import sync_folder, sync_tree
+from engine.disk import write_text as write_text
+from engine.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest
 from engine.settings import Settings
 from engine.store import Artifact, Store
 
@@ -65,6 +67,13 @@ def known_projects() -> list[Path]:
     return sorted(path.parent for path in root.glob("*/project.toml")) if root.is_dir() else []
 
 
+def sample_documents() -> Path:
+    """The folder of the sample documents that ship with the product. Raises EngineError where they are missing."""
+    from engine.assets import asset_path
+
+    return asset_path("sample/documents")
+
+
 @dataclass(frozen=True)
 class Building:
     """An artifact in the making: write into `folder`; `name` is where it will lie, relative to the project."""
@@ -85,16 +94,7 @@ class ProjectFolder:
 
         Raises SettingsError for a bad value, EngineError where a project or other files are already there.
         """
-        settings_module.validate(chosen)
-        text = settings_module.template(chosen)
-        if _is_file(path / "project.toml"):
-            raise UsageError(
-                f"{path} already holds a project.", "A project is created only once.", f"Use 'engine run {path}'."
-            )
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(
-                f"{path} is not empty.", "A project wants a folder of its own.", "Choose another folder or name."
-            )
+        text = cls.check_new(path, chosen)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.chmod(0o700)
@@ -103,7 +103,7 @@ class ProjectFolder:
                 f"{path} cannot be created.", str(error), "Choose a folder that you may write to."
             ) from error
         folder = cls(path)
-        with _disk_errors(f"The project {path} could not be created."):
+        with disk_errors(f"The project {path} could not be created."):
             try:
                 folder._make_folders()
                 Store.create(path / "project.db").close()
@@ -119,6 +119,21 @@ class ProjectFolder:
         return folder
 
     @classmethod
+    def check_new(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> str:
+        """The text of project.toml that `create` would write; raises what it would raise, but writes nothing."""
+        settings_module.validate(chosen)
+        text = settings_module.template(chosen)
+        if _is_file(path / "project.toml"):
+            raise UsageError(
+                f"{path} already holds a project.", "A project is created only once.", f"Use 'engine run {path}'."
+            )
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(
+                f"{path} is not empty.", "A project wants a folder of its own.", "Choose another folder or name."
+            )
+        return text
+
+    @classmethod
     def open(cls, name_or_path: str | os.PathLike[str]) -> ProjectFolder:
         """The project of that name or path. Raises UsageError that names the nearest known project."""
         path = locate(name_or_path)
@@ -131,8 +146,8 @@ class ProjectFolder:
 
     @property
     def argument(self) -> str:
-        """What names this project on the command line: its name, or its path when it lies elsewhere."""
-        return self.name if self.path.parent == projects_root() else str(self.path)
+        """What names this project on the command line, quoted for a shell: its name, or its path when it lies elsewhere."""
+        return shlex.quote(self.name if self.path.parent == projects_root() else str(self.path))
 
     @property
     def name(self) -> str:
@@ -142,6 +157,25 @@ class ProjectFolder:
     def settings(self) -> Settings:
         """project.toml as it is now. Raises SettingsError."""
         return settings_module.load(self.path / "project.toml")
+
+    def change_settings(self, changes: Mapping[str, Any]) -> Settings:
+        """Set keys of project.toml ("section.key" → value; None goes back to the default); returns all settings.
+
+        Comments, order, and what was changed by hand up to this moment stay. Raises SettingsError for a change that is
+        not valid; the file is then left as it is.
+        """
+        from engine import settings_file
+
+        shown = self.path / "project.toml"
+        with self.locked("settings", wait=5.0), disk_errors(f"{shown} could not be written."):
+            while True:
+                text = settings_module.file_text(shown)
+                settings, changed = settings_file.change(text, changes, str(shown))
+                if changed == text:
+                    return settings
+                if settings_module.file_text(shown) == text:  # else an editor has just saved it
+                    write_text(shown.resolve(), changed)
+                    return settings
 
     def sources(self, settings: Settings) -> list[Path]:
         """The folders and files to read; relative ones are taken from the project folder."""
@@ -165,67 +199,31 @@ class ProjectFolder:
 
         Returns a sentence for the user when something was restored.
         """
-        database, backup = self.path / "project.db", self.path / "project.db.bak"
-        with _disk_errors(f"The project {self.path} could not be repaired."):
+        from engine.repair import repair
+
+        with disk_errors(f"The project {self.path} could not be repaired."):
             self._make_folders()
-            try:
-                self.store(check=True).close()
-                return None
-            except DamagedError as damage:
-                reason = damage.what
-            good = self._good_copy(backup)
-            aside = self._set_aside(database)
-            if good is None:
-                Store.create(database).close()
-                return f"{reason}{aside} It is built again from the documents and the imports folder."
-            good.replace(database)
-            _sync_folder(self.path)
-            return f"{reason}{aside} The copy of the last good run was restored."
-
-    def _good_copy(self, backup: Path) -> Path | None:
-        """A private, checked copy of the backup, to be renamed into place; None where there is no good backup."""
-        if not backup.is_file():
-            return None
-        temporary = self.path / ".tmp-project.db"
-        for suffix in ("-wal", "-shm"):
-            Path(f"{temporary}{suffix}").unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as target, backup.open("rb") as source:
-            shutil.copyfileobj(source, target)
-            target.flush()
-            os.fsync(target.fileno())
-        try:
-            Store.open(temporary, check=True).close()
-        except (DamagedError, UsageError):
-            temporary.unlink()
-            return None
-        return temporary
-
-    def _set_aside(self, database: Path) -> str:
-        """Rename a damaged database, with SQLite's files beside it; returns the sentence that tells where to."""
-        stem = f"project.db.damaged-{int(time.time())}"
-        names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
-        aside = next(self.path / name for name in names if not (self.path / name).exists())
-        moved = False
-        for suffix in ("", "-wal", "-shm"):
-            source = Path(f"{database}{suffix}")
-            if source.exists():
-                source.replace(Path(f"{aside}{suffix}"))
-                moved = True
-        return f" It was set aside as {aside.name}." if moved else ""
+            return repair(self.path)
 
     @contextmanager
     def locked(self, name: str = "run", wait: float = 0.5) -> Iterator[None]:
-        """Hold the project for one process. Raises ProjectBusyError after `wait` seconds.
+        """Hold the project for one process. Raises ProjectBusyError after `wait` seconds, UsageError when it is gone.
 
         The default wait outlasts `is_running`, which holds the lock for a moment.
         """
         from filelock import FileLock, Timeout
 
+        if not self.path.is_dir():  # the lock would make the folder anew
+            raise UsageError(
+                f"There is no project at {self.path}.", "Its folder was deleted or moved.", "Open it where it lies now."
+            )
         lock = FileLock(self.path / f"{name}.lock", mode=0o600)
         try:
             lock.acquire(timeout=wait)
         except Timeout:
+            if name == "settings":
+                what = f"Another program is changing the settings of {self.name}."
+                raise ProjectBusyError(what, "One change is written after the other.", "Try again.") from None
             raise ProjectBusyError(
                 f"A run holds the project {self.name}.",
                 "Two runs at once would overwrite each other's work.",
@@ -241,7 +239,7 @@ class ProjectFolder:
             lock.release()
 
     def is_running(self) -> bool:
-        """Whether a run holds the project now."""
+        """Whether a run holds the project now. Raises EngineError where nothing may be written: nobody can tell."""
         try:
             with self.locked(wait=0.1):
                 return False
@@ -263,12 +261,12 @@ class ProjectFolder:
         temporary.mkdir(mode=0o700)
         try:
             yield Building(temporary, f"{root}/{final}")
-            _sync_tree(temporary)
+            sync_tree(temporary)
             temporary.rename(parent / final)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        _sync_folder(parent)
+        sync_folder(parent)
 
     def folder_of(self, artifact: Artifact) -> Path:
         """Absolute folder of an artifact. Raises DamagedError when it is gone."""
@@ -287,50 +285,3 @@ class ProjectFolder:
             for folder in (self.path / root).iterdir() if (self.path / root).is_dir() else ():
                 if f"{root}/{folder.name}" not in in_use and folder.is_dir():
                     shutil.rmtree(folder, ignore_errors=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small private file so that it is complete or unchanged after a crash."""
-    temporary = path.with_name(f".tmp-{path.name}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-@contextmanager
-def _disk_errors(what: str) -> Iterator[None]:
-    """Turn the system's refusals into errors that a user can act on."""
-    try:
-        yield
-    except OSError as error:
-        kind = ResourceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else EngineError
-        raise kind(what, f"{error}.", "Check the disk's free space and the folder's permissions.") from error
-
-
-def _sync_tree(folder: Path) -> None:
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        _sync_folder(Path(parent))
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return  # Windows has no handle on a folder to flush
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,13 +47,18 @@ class View:
 
 @dataclass(frozen=True)
 class StageContext(View):
-    """A stage at work: it may emit events and must ask `should_stop` at safe points."""
+    """A stage at work: it may emit events and must ask `should_stop` at safe points.
+
+    `should_stop` returns only when the run is not, or no longer, paused. `should_finish` says whether the user wants the
+    stage to end early with what it has; training alone asks it.
+    """
 
     stage: str
     fingerprint: str
     run: str
     emit: Emit
     should_stop: Callable[[], bool]
+    should_finish: Callable[[], bool] = field(default=lambda: False)
     _told: set[tuple[str, str]] = field(default_factory=set)
 
     def progress(self, done: int, total: int, unit: str) -> None:
@@ -72,7 +77,7 @@ class StageContext(View):
         self.emit(Warned(stage=self.stage, text=text))
 
     def check_stop(self) -> None:
-        """Raise CancelledError when the user has asked to stop."""
+        """Wait while the run is paused; raise CancelledError when the user has asked to stop."""
         if self.should_stop():
             raise CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
 
@@ -81,3 +86,8 @@ def fingerprint(**parts: Any) -> str:
     """16 hex digits over named JSON values; equal parts give an equal value on every machine."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def stage_fingerprint(stage: str, version: int, inputs: Mapping[str, Any]) -> str:
+    """What a stage would build: the hash of its name, its `VERSION` and its `inputs`."""
+    return fingerprint(stage=stage, version=version, **inputs)

@@ -17,13 +17,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine import environment
+from engine.children import told
+from engine.control import Gate
 from engine.errors import CancelledError, EngineError, ResourceError, StageError
 from engine.events import EventLog, StageFailed, StageFinished
 from engine.pipeline import stage_module
 from engine.project import ProjectFolder
 from engine.stage import StageContext
 
-TEXT_SENT = 2000  # characters of each part of an error: a pipe that nobody reads yet holds 64 KiB
 LOCK_WAIT_SECONDS = 30.0  # a killed parent's child notices within moments and lets go
 
 
@@ -50,15 +51,9 @@ def main(arguments: list[str]) -> int:
         return error.exit_code
 
 
-def told(error: EngineError) -> dict[str, str]:
-    """An error as the run's process is told it: under the nearest class that `engine.errors` has, its texts cut."""
-    public = next(kind for kind in type(error).__mro__ if kind.__module__ == EngineError.__module__)
-    texts = {"what": error.what, "why": error.why, "to_do": error.to_do}
-    return {"type": public.__name__, **{name: text[:TEXT_SENT] for name, text in texts.items()}}
-
-
 def _work(project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event) -> None:
     started = time.monotonic()
+    gate = Gate(project.path / "runs" / run, stage, log, stopping.is_set)
     store = project.store()
     try:
         context = StageContext(
@@ -69,12 +64,13 @@ def _work(project: ProjectFolder, stage: str, wanted: str, run: str, log: EventL
             fingerprint=wanted,
             run=run,
             emit=log,
-            should_stop=stopping.is_set,
+            should_stop=gate,
+            should_finish=gate.should_finish,
         )
         summary = stage_module(stage).run(context)
     finally:
         store.close()
-    seconds = round(time.monotonic() - started, 3)
+    seconds = round(time.monotonic() - started - gate.paused_seconds, 3)
     log(StageFinished(stage=stage, seconds=seconds, peak_memory_mb=peak_memory_mb(), summary=summary))
 
 

@@ -35,7 +35,6 @@ def test_one_character_for_one_and_what_scripts_need_stays() -> None:
         events.StageStarted(stage="ingest", fingerprint="f", reason=EVIL),
         events.StageSkipped(stage="ingest", reason=EVIL),
         events.Choice(stage="ingest", setting="judgments", value=EVIL, reason=EVIL),
-        events.StageFailed(stage="ingest", error={"what": EVIL}),
         events.StageFinished(stage="ingest", seconds=1.0, peak_memory_mb=1.0, summary={"reason why": EVIL}),
     ],
     ids=lambda event: event.name,
@@ -46,6 +45,21 @@ def test_no_event_steers_the_terminal(event: events.Event) -> None:
         view(event)
     assert "gpj.exe" in told.getvalue()
     assert is_harmless(told.getvalue())
+
+
+def test_why_a_stage_failed_is_left_to_the_commands_last_words() -> None:
+    told = io.StringIO()
+    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as view:
+        view(events.StageFailed(stage="ingest", error={"what": "No document was found.", "why": "b", "to_do": "c"}))
+    assert told.getvalue() == "✗ ingest failed\n"
+
+
+def test_a_pause_is_shown() -> None:
+    told = io.StringIO()
+    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as view:
+        view(events.Paused(stage="train"))
+        view(events.Resumed(stage="train"))
+    assert told.getvalue() == "‖ train waits: the run is paused\n▸ train goes on\n"
 
 
 def test_no_error_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -55,6 +56,25 @@ def test_documents_in_the_project_folder_are_the_users_own_affair(project: Proje
     (project.path / "documents").mkdir(mode=0o755)
     (project.path / "documents" / "a.txt").touch(mode=0o644)
     assert [finding.state for finding in about(examine(project), "permissions")] == ["good"]
+
+
+def test_a_file_that_a_run_has_just_removed_is_no_fault(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.path / "cache" / "gone").touch(mode=0o600)
+    real = Path.stat
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        if path.name == "gone" and not calls:
+            calls.append(path)
+        elif path.name == "gone":
+            raise FileNotFoundError(path)
+        return real(path, **options)
+
+    calls: list[Path] = []
+    monkeypatch.setattr(Path, "stat", stat)
+    (size,) = (finding for finding in about(examine(project), "project") if "on disk" in finding.found)
+    assert (size.state, len(calls)) == ("good", 1)
 
 
 def test_wrong_settings_are_a_finding(project: ProjectFolder) -> None:

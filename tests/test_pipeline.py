@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from engine import events, pipeline, stage_process
-from engine.errors import DamagedError, EngineError, StageError, UsageError
+from engine import children, control, events, pipeline
+from engine.errors import CancelledError, DamagedError, EngineError, ResourceError, StageError, UsageError
 from engine.project import ProjectFolder
 
 SLEEPER = "import signal, time; signal.signal(signal.SIGTERM, {handler}); print('ready', flush=True); time.sleep(60)"
@@ -97,12 +98,12 @@ def test_no_child_outlives_a_disk_that_is_full(
 
 
 def test_a_child_that_does_not_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(children, "GRACE_SECONDS", 0.2)
     code = SLEEPER.format(handler="signal.SIG_IGN")
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stdout.readline() == b"ready\n"
-    pipeline._end(child)
+    children.end(child)
     assert not is_alive(child.pid)
 
 
@@ -199,14 +200,14 @@ class OwnError(EngineError):
 def test_an_error_keeps_its_nearest_public_class_on_its_way_to_the_run(
     error: EngineError, kind: type[EngineError]
 ) -> None:
-    revived = pipeline._revive(json.loads(json.dumps(stage_process.told(error))), error.exit_code)
+    revived = children.revive(json.loads(json.dumps(children.told(error))), error.exit_code)
     assert type(revived) is kind
     assert (revived.what, revived.why, revived.to_do, revived.exit_code) == ("a", "b", "c", error.exit_code)
 
 
 @pytest.mark.parametrize("name", ["nearest", "Iterable", "difflib", "NoSuchError"])
 def test_an_error_of_an_unknown_class_is_a_stage_error(name: str) -> None:
-    assert type(pipeline._revive({"type": name, "what": "a", "why": "", "to_do": ""}, 5)) is StageError
+    assert type(children.revive({"type": name, "what": "a", "why": "", "to_do": ""}, 5)) is StageError
 
 
 @pytest.mark.parametrize("text", ["\x1b" * 100_000, "\U0001f9ca" * 100_000, "\udcff" * 100_000])
@@ -225,8 +226,8 @@ def test_a_long_error_fits_into_the_pipe_that_nobody_reads_yet(project: ProjectF
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.wait(60) == DamagedError.exit_code
     assert child.stdout is not None
-    revived = pipeline._revive(json.loads(child.stdout.read().decode("utf-8", "replace")), 7)
-    assert (type(revived), revived.to_do) == (DamagedError, text[: stage_process.TEXT_SENT])
+    revived = children.revive(json.loads(child.stdout.read().decode("utf-8", "replace")), 7)
+    assert (type(revived), revived.to_do) == (DamagedError, text[: children.TEXT_SENT])
     child.stdout.close()
 
 
@@ -245,4 +246,58 @@ def test_the_peak_of_memory_is_the_processes_own() -> None:
 
 def test_the_import_path_holds_no_empty_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{os.pathsep}/a{os.pathsep}{os.pathsep}/b{os.pathsep}")
-    assert pipeline._import_path().split(os.pathsep)[1:] == ["/a", "/b"]
+    assert children.import_path().split(os.pathsep)[1:] == ["/a", "/b"]
+
+
+def test_a_run_can_be_cancelled_while_its_database_is_repaired(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_document(project)
+
+    def repair(_project: ProjectFolder) -> None:
+        assert control.cancel(ProjectFolder(project.path)) == next((project.path / "runs").iterdir()).name
+
+    monkeypatch.setattr(ProjectFolder, "repair", repair)
+    with pytest.raises(CancelledError):
+        pipeline.run(project, stages=("ingest",))
+    assert run_state(project) == "cancelled"
+
+
+def test_a_repair_that_fails_is_recorded(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def repair(_project: ProjectFolder) -> None:
+        raise ResourceError("The disk is full.")
+
+    monkeypatch.setattr(ProjectFolder, "repair", repair)
+    with pytest.raises(ResourceError):
+        pipeline.run(project, stages=("ingest",))
+    record = control.latest_run(project)
+    assert record is not None
+    assert (record["state"], record["error"]["what"]) == ("failed", "The disk is full.")
+
+
+def test_the_folder_of_runs_is_private_also_when_it_was_lost(project: ProjectFolder) -> None:
+    (project.path / "runs").rmdir()
+    former = os.umask(0)
+    try:
+        pipeline.run(project, stages=())
+    finally:
+        os.umask(former)
+    assert {path.stat().st_mode & 0o077 for path in project.path.rglob("*") if path.name != "run.lock"} == {0}
+
+
+def test_a_run_ends_when_its_project_is_deleted(
+    project: ProjectFolder, started: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    add_document(project)
+
+    def delete() -> None:
+        while not (started and list(project.path.glob("runs/*/stage.json"))):
+            time.sleep(0.01)
+        project.path.rename(tmp_path / "elsewhere")
+
+    deleting = threading.Thread(target=delete)
+    deleting.start()
+    with pytest.raises(StageError, match="is gone"):
+        pipeline.run(project, stages=("ingest",))
+    deleting.join(10)
+    assert not is_alive(started[0].pid)

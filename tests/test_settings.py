@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import SettingsError, nearest
-from engine.settings import Settings, load, template, validate
+from engine.settings import Settings, load, sections, template, validate
 
 SECTIONS = {name: field.annotation for name, field in Settings.model_fields.items()}
 KEYS = [(name, key) for name, section in SECTIONS.items() for key in section.model_fields]
@@ -215,3 +215,13 @@ def test_nearest_ignores_case_and_gives_up_on_the_far() -> None:
     assert nearest("Alpah", ["Alpha", "beta"]) == "Alpha"
     assert nearest("xyz", ["alpha", "beta"]) is None
     assert nearest("alpha", []) is None
+
+
+def test_every_whole_number_has_a_limit() -> None:
+    for name, section in sections().items():
+        for key, field in section.model_fields.items():
+            if "int" in str(field.annotation):
+                with pytest.raises(SettingsError, match=f"{name}.{key}"):
+                    validate({name: {key: 10**400}})
+    with pytest.raises(SettingsError, match="graph_memory_mb"):  # counted in whole bytes
+        validate({"training": {"graph_memory_mb": 1e308}})

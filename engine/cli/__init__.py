@@ -1,40 +1,45 @@
 """The `engine` command. Data goes to standard output, narration to standard error.
 
 Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
-failed, 6 out of disk or memory, 7 damaged project, 130 cancelled.
+failed, 6 out of disk or memory, 7 damaged project, 130 cancelled. With BMEMBED_ERRORS=json in the environment, whatever
+ends a command early is one JSON object {"type", "what", "why", "to_do"} on the last line of standard error.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from typing import Any, NoReturn
 
 import typer
 
 from engine import environment
-from engine.cli import building, looking
+from engine.cli import building, looking, sampling
 from engine.cli.app import app
+from engine.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
 
-__all__ = ["app", "building", "looking", "main"]
+__all__ = ["app", "building", "looking", "main", "sampling"]
+
+
+class InternalFault(EngineError):
+    """A fault of the engine's own, told without a traceback."""
+
+    exit_code = 1
 
 
 def main() -> None:
-    """Run the command; every expected error ends with its own exit code and no traceback."""
+    """Run the command; whatever ends it early is told once, with its own exit code and no traceback."""
     environment.prepare_process()
-    from engine.errors import EngineError
-
     try:
         code = app(standalone_mode=False)  # of a command that ends with `typer.Exit`
         sys.stdout.flush()
     except EngineError as error:
-        from engine.console import show_error
-
-        show_error(error)
-        sys.exit(error.exit_code)
-    except typer.Exit as done:
-        sys.exit(done.exit_code)
+        _end_with(error)
     except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
+        if _tells_json():
+            _end_with(CancelledError("The command was interrupted.", "You asked for it."))
+        sys.exit(CancelledError.exit_code)
     except BrokenPipeError:
         _nobody_reads()
     except SystemExit as done:  # the command line library's own answer to a closed pipe
@@ -42,7 +47,7 @@ def main() -> None:
             _nobody_reads()
         raise
     except Exception as error:
-        _unexpected(error)
+        _end_with(_explained(error))
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -52,28 +57,40 @@ def _nobody_reads() -> None:
     sys.exit(0)
 
 
-def _unexpected(error: Exception) -> None:
-    """Wrong use as the command line library tells it; a full disk; or a fault of our own, without a traceback."""
-    import errno
+def _tells_json() -> bool:
+    return os.environ.get("BMEMBED_ERRORS") == "json"
 
-    from engine.console import harmless
 
+def _end_with(error: EngineError) -> NoReturn:
+    if _tells_json():
+        import json
+
+        from engine.children import told
+
+        print(json.dumps(told(error)), file=sys.stderr)
+    else:
+        from engine.console import show_error
+
+        show_error(error)
+    sys.exit(error.exit_code)
+
+
+def _explained(error: Exception) -> EngineError:
+    """Wrong use as the command line library tells it; a full disk; or a fault of our own."""
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):
-        command = getattr(getattr(error, "ctx", None), "command_path", "engine")
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message(), file=sys.stderr)
-        else:
-            print(f"Error: {harmless(error.format_message())}\nTry '{command} --help'.", file=sys.stderr)
-        sys.exit(2)
+        return _wrong_use(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        print(f"Error: The disk is full.\n{harmless(str(error))}\nFree some disk space and try again.", file=sys.stderr)
-        sys.exit(6)
+        return ResourceError("The disk is full.", str(error), "Free some disk space and try again.")
     if isinstance(error, OSError):
-        print(
-            f"Error: A file could not be read or written.\n{harmless(str(error))}\nCheck the path and its permissions.",
-            file=sys.stderr,
-        )
-        sys.exit(3)
-    told = harmless(f"{type(error).__name__}: {error}")
-    print(f"Error: the engine met a fault of its own ({told}).", file=sys.stderr)
-    sys.exit(1)
+        return InputError("A file could not be read or written.", str(error), "Check the path and its permissions.")
+    return InternalFault(f"The engine met a fault of its own ({type(error).__name__}: {error}).")
+
+
+def _wrong_use(error: Any) -> UsageError:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        if not _tells_json():
+            print(error.format_message(), file=sys.stderr)
+            sys.exit(UsageError.exit_code)
+        return UsageError("No command was given.", "", "Try 'engine --help'.")
+    command = getattr(getattr(error, "ctx", None), "command_path", "engine")
+    return UsageError(error.format_message(), "", f"Try '{command} --help'.")

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 HELP = """The `engine` command. Data goes to standard output, narration to standard error.
 
 Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
-failed, 6 out of disk or memory, 7 damaged project, 130 cancelled.
+failed, 6 out of disk or memory, 7 damaged project, 130 cancelled. With BMEMBED_ERRORS=json in the environment, an error
+is one JSON object {"type", "what", "why", "to_do"} on the last line of standard error.
 
 """
 
@@ -41,9 +42,31 @@ Force = Annotated[bool, typer.Option("--force", help="do it again even where it 
 Preset = Annotated[str, typer.Option(help="training preset: quick, standard or paper")]
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from engine.version import __version__
+
+        print(f"engine {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="tell the version and exit")
+    ] = False,
+) -> None:
+    pass
+
+
 def print_json(data: Any) -> None:
     """Data, for standard output."""
     print(_escaped(json.dumps(data, ensure_ascii=False, indent=1)))
+
+
+def print_line(data: Any) -> None:
+    """Data as one line, for programs that read standard output line by line."""
+    print(_escaped(json.dumps(data, ensure_ascii=False)), flush=True)
 
 
 def _escaped(text: str) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, Force, Preset, ProjectName, app, execute, opened, print_json, stoppable
+from engine.cli.app import AsJson, Force, Preset, ProjectName, app, execute, opened, print_json, print_line, stoppable
+
+if TYPE_CHECKING:
+    from engine.api import Project
 
 
 @app.command()
@@ -34,18 +38,55 @@ def new(
         sections["encoder"] = {"model": str(resolve_model(model).path)}
     made = Project.create(name, documents, **sections)
     print(made.path)
-    print(f"Settings are in {made.path / 'project.toml'}. Next: engine run {name}", file=sys.stderr)
+    print(f"Settings are in {made.path / 'project.toml'}. Next: engine run {shlex.quote(name)}", file=sys.stderr)
 
 
 @app.command()
-def run(name: ProjectName, force: Force = False, as_json: AsJson = False) -> None:
+def run(
+    name: ProjectName,
+    only: Annotated[
+        str | None, typer.Option(help="only these stages, with commas between, such as ingest,index")
+    ] = None,
+    force: Force = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="run in the background, without this terminal; 'engine status' shows it")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Bring every stage up to date: ingest, index, generate, rank, train, evaluate, embed. Resumes where it stopped."""
+    stages = _stages(only)
+    with opened(name) as project:
+        if detach:
+            _detach(project, name, stages, force, as_json)
+            return
+        execute(project, stages, force, as_json)
+        if not as_json and only is None:
+            quoted = shlex.quote(name)
+            print(f"Next: engine search {quoted} 'your question', or engine report {quoted}", file=sys.stderr)
+
+
+def _stages(only: str | None) -> tuple[str, ...]:
+    """The stages that are named, each once, in the order of a run. Raises UsageError for a name that is none."""
     from engine.stage import ORDER
 
-    with opened(name) as project:
-        execute(project, ORDER, force, as_json)
-        if not as_json:
-            print(f"Next: engine search {name} 'your question', or engine report {name}", file=sys.stderr)
+    if only is None:
+        return ORDER
+    from engine.pipeline import checked_stages
+
+    wanted = checked_stages(part.strip() for part in only.split(","))
+    return tuple(stage for stage in ORDER if stage in wanted)
+
+
+def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, as_json: bool) -> None:
+    from engine.detached import start
+
+    begun = start(project.folder, stages, force=force)
+    if as_json:
+        print_line(begun)
+        return
+    quoted = shlex.quote(name)
+    print(begun["run"])
+    print(f"It runs in the background. Next: engine status {quoted}, or engine cancel {quoted}", file=sys.stderr)
 
 
 def _stage_command(stage: str, text: str) -> None:
@@ -78,7 +119,7 @@ def import_queries(
         count = project.import_queries(path)
         backend = project.settings().queries.backend
     print(f"{count} queries were imported.", file=sys.stderr)
-    if backend == "extractive":
+    if backend not in ("imported", "both"):
         print("They are used once queries.backend in project.toml is 'imported' or 'both'.", file=sys.stderr)
 
 
@@ -152,4 +193,4 @@ def demo(
         show_found(sample.search(query, top=3), console)
     sample.close()
     print(f"\nProject: {sample.path}\nReport:  {Path(found['folder']) / 'report.html'}")
-    print(f"Next:    engine search {project} 'your question'")
+    print(f"Next:    engine search {shlex.quote(project)} 'your question'")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, ProjectName, app, opened, print_json
+
+if TYPE_CHECKING:
+    from engine.api import Project
 
 
 @app.command()
@@ -40,12 +43,19 @@ def search(
     )
     with opened(name) as project:
         found = project.search(query, mode=mode, top=top, where=where)
+        sources = _source_folders(project)
     if as_json:
         print_json(found.as_dict())
     else:
-        show_found(found, output())
+        show_found(found, output(), sources)
         if not found.hits:
             print("Nothing was found.", file=sys.stderr)
+
+
+def _source_folders(project: Project) -> set[str]:
+    """The folders that documents come from, as hits name them."""
+    sources = project.folder.sources(project.settings())
+    return {os.path.normpath(path.parent if path.is_file() else path) for path in sources}
 
 
 @app.command()
@@ -53,19 +63,20 @@ def serve(
     name: ProjectName,
     stdio: Annotated[bool, typer.Option("--stdio", help="speak JSON-RPC 2.0 on standard input and output")] = False,
 ) -> None:
-    """Answer searches as JSON-RPC 2.0, one message a line; models stay loaded. No port is project."""
+    """Answer searches as JSON-RPC 2.0, one message a line; models stay loaded. No port is opened."""
     from engine.errors import UsageError
 
     if not stdio:
         raise UsageError(
-            "The server speaks on standard input and output only.", "No port is ever project.", "Add --stdio."
+            "The server speaks on standard input and output only.", "No port is ever opened.", "Add --stdio."
         )
     from engine.search.server import Server
+    from engine.service import methods
 
     with opened(name) as project:
         answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)  # what a library prints must not mix with the answers
-        Server(project.folder, answers).serve(sys.stdin)
+        Server(project.folder, answers, extra=methods(project.folder)).serve(sys.stdin)
 
 
 @app.command()
@@ -84,41 +95,52 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
         if not names:
             print("No projects yet: 'engine new' makes one.", file=sys.stderr)
         return
-    from dataclasses import asdict
-
-    from engine.pipeline import latest_run
+    from engine.cli.standing import as_text, standing
 
     with opened(name) as project:
-        stages, counts, skipped = project.status(), project.counts(), project.skipped()
-        place, running, newest = str(project.path), project.folder.is_running(), latest_run(project.folder)
+        found = standing(project)
     if as_json:
-        shown = [asdict(stage) for stage in stages]
-        print_json(
-            {
-                "project": place,
-                "running": running,
-                "counts": counts,
-                "stages": shown,
-                "latest_run": newest,
-                "skipped": skipped,
-            }
-        )
-        return
-    print(harmless(place) + ("  (a run is going on)" if running else ""))
-    print(" · ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items()))
-    for stage in stages:
-        print(harmless(f"  {stage.stage:<9} {stage.state:<6} {stage.reason}"))
-    for path_text, reason in skipped.items():
-        print(harmless(f"  skipped   {path_text}: {reason}"))
+        print_json(found)
+    else:
+        print("".join(harmless(line) + "\n" for line in as_text(found, name)), end="")
 
 
 @app.command()
 def cancel(name: ProjectName) -> None:
     """Ask a running run to stop at its next safe point; the next run resumes there."""
-    from engine import pipeline
+    from engine import control
 
     with opened(name) as project:
-        print(f"Run {pipeline.cancel(project.folder)} was asked to stop.", file=sys.stderr)
+        print(f"Run {control.cancel(project.folder)} was asked to stop.", file=sys.stderr)
+
+
+@app.command()
+def pause(name: ProjectName) -> None:
+    """Ask a running run to wait at its next safe point, with all it has in memory, until 'engine resume'."""
+    from engine import control
+
+    with opened(name) as project:
+        print(f"Run {control.pause(project.folder)} was asked to pause.", file=sys.stderr)
+
+
+@app.command()
+def resume(name: ProjectName) -> None:
+    """Let a paused run go on. (A run that was stopped goes on with 'engine run'.)"""
+    from engine import control
+
+    with opened(name) as project:
+        print(f"Run {control.resume(project.folder)} goes on.", file=sys.stderr)
+
+
+@app.command()
+def finish(name: ProjectName) -> None:
+    """Ask a training to end at its next step and keep its best adapter; the stages after it go on."""
+    from engine import control
+
+    with opened(name) as project:
+        print(f"Run {control.finish(project.folder)} was asked to finish its training.", file=sys.stderr)
+        if (current := control.running(project.folder)) and control.is_paused(Path(current["folder"])):
+            print("It is paused: it does so once 'engine resume' lets it go on.", file=sys.stderr)
 
 
 @app.command()

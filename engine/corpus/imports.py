@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from engine.corpus.beir import ImportedQuery, read_beir_judgments, read_evidence
 from engine.errors import DatasetError
 from engine.project import ProjectFolder, write_text
 from engine.records import JudgedQuery
+from engine.store import Store
+
+MARKS_FILE = "judgments-app.jsonl"  # hits that the user marked: rewritten with every mark, unlike imported files
+MARKED = "user:"  # what the keys of its queries begin with
 
 
 def import_judgments(project: ProjectFolder, path: Path, split: str = "test") -> int:
@@ -51,13 +56,37 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
 
 
 def read_judgments(path: Path) -> list[JudgedQuery]:
-    """Judged queries of a file that `import_judgments` wrote."""
-    return [
-        JudgedQuery(
-            row["key"], row["text"], tuple(row["evidence"]), tuple((d, g) for d, g in row["grades"]), row["path"]
-        )
-        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    ]
+    """Judged queries of a file that `import_judgments` wrote, or of the marks file, but for those without an answer.
+
+    Raises DatasetError where the file was damaged.
+    """
+    try:
+        return [
+            JudgedQuery(
+                row["key"], row["text"], tuple(row["evidence"]), tuple((d, g) for d, g in row["grades"]), row["path"]
+            )
+            for row in map(json.loads, filter(str.strip, path.read_text(encoding="utf-8").split("\n")))
+            if row["evidence"] or row["grades"] or row["path"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}."
+        raise DatasetError(
+            f"{path} cannot be read.", why, "Correct it, or delete it: it holds judged queries."
+        ) from None
+
+
+def restore_marked(project: ProjectFolder, store: Store) -> None:
+    """Bring the judged queries made of the user's marks in line with the marks file: a database restored from a copy
+    may lack some, and may hold some that were taken back. Without that file nothing changes."""
+    path = project.path / "imports" / MARKS_FILE
+    if not path.is_file():
+        return
+    kept = {query.key: query for query in read_judgments(path)}
+    known = {query.key: replace(query, id=0) for query in store.judged() if query.key.startswith(MARKED)}
+    if fresh := [query for key, query in kept.items() if known.get(key) != query]:
+        store.put_judged(fresh)
+    if gone := known.keys() - kept.keys():
+        store.drop_judged(gone)
 
 
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:

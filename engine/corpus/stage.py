@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.corpus.beir import read_beir_judgments
-from engine.corpus.imports import read_judgments
+from engine.corpus.imports import read_judgments, restore_marked
 from engine.corpus.readers import ReadDocument, UnreadableFileError, reader_for
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
 from engine.errors import NoDocumentsError, UsageError
@@ -282,6 +282,7 @@ def _blocks(items: Iterable[ReadDocument], size: int) -> Iterator[list[ReadDocum
 
 def _import_judgments(context: StageContext, files: list[ScannedFile]) -> int:
     """Judgments that lie beside a BEIR corpus, and those of the imports folder when the database is new."""
+    restore_marked(context.project, context.store)
     known = {query.key for query in context.store.judged()}
     for path in sorted((context.project.path / "imports").glob("judgments-*.jsonl")):
         fresh = [query for query in read_judgments(path) if query.key not in known]

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.encoders.embedding_cache import EmbeddingCache as EmbeddingCache
+    from engine.encoders.embedding_cache import EncoderShelf as EncoderShelf
     from engine.encoders.embedding_cache import encode_cached as encode_cached
+    from engine.encoders.embedding_cache import hash_keys as hash_keys
     from engine.encoders.encoder import Encoder as Encoder
     from engine.encoders.fingerprint import encoder_fingerprint as encoder_fingerprint
     from engine.encoders.hardware import Hardware as Hardware
@@ -26,12 +28,14 @@ _HOMES = {
     "DEFAULT_MODEL": "model_folder",
     "EmbeddingCache": "embedding_cache",
     "Encoder": "encoder",
+    "EncoderShelf": "embedding_cache",
     "Hardware": "hardware",
     "HardwareChoice": "hardware",
     "ModelFolder": "model_folder",
     "choose_hardware": "hardware",
     "encode_cached": "embedding_cache",
     "encoder_fingerprint": "fingerprint",
+    "hash_keys": "embedding_cache",
     "load_sentence_transformer": "loading",
     "resolve_model": "model_folder",
 }
@@ -39,12 +43,14 @@ __all__ = [
     "DEFAULT_MODEL",
     "EmbeddingCache",
     "Encoder",
+    "EncoderShelf",
     "Hardware",
     "HardwareChoice",
     "ModelFolder",
     "choose_hardware",
     "encode_cached",
     "encoder_fingerprint",
+    "hash_keys",
     "load_sentence_transformer",
     "resolve_model",
 ]

@@ -33,28 +33,32 @@ class ChunkEncoder(Protocol):
 class EncoderShelf:
     """The cached vectors of one encoder: append-only shards in `folder`, hashes in memory (about 40 bytes each).
 
-    Opening checks every shard; torn and corrupt ones are removed and counted in `damaged`.
+    Opening checks every shard; torn and corrupt ones are removed and counted in `damaged`. With `reading`, nothing on
+    disk is changed, as a run may be writing there, and what cannot be read is passed over.
     """
 
-    def __init__(self, folder: Path, dimension: int) -> None:
+    def __init__(self, folder: Path, dimension: int, *, reading: bool = False) -> None:
         self.folder = folder
         self.dimension = dimension
+        self.reading = reading
         self.damaged = 0
         self._shards: list[np.ndarray] = []
         self._fresh: list[np.ndarray] = []  # hashes of the latest shards, not yet in the sorted table
         self._hashes = np.empty(0, dtype="S32")  # sorted
         self._places = np.empty(0, dtype=np.int64)
         self._last = 0
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for leftover in folder.glob(".shard-*.part"):
-            leftover.unlink(missing_ok=True)
+        if not reading:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for leftover in folder.glob(".shard-*.part"):
+                leftover.unlink(missing_ok=True)
         for path in sorted(folder.glob("shard-[0-9]*.vec")):
             self._open(path)
 
     def _open(self, path: Path) -> None:
         found = read_hashes(path)
         if found is None or found[1] != self.dimension:
-            path.unlink(missing_ok=True)
+            if not self.reading:
+                path.unlink(missing_ok=True)
             self.damaged += 1
             return
         self._last = max(self._last, int(path.stem.removeprefix("shard-")))
@@ -63,6 +67,11 @@ class EncoderShelf:
 
     def __len__(self) -> int:
         return len(self._hashes) + sum(len(part) for part in self._fresh)
+
+    @property
+    def blocks(self) -> list[np.ndarray]:
+        """All vectors, (m, d) float16 each, mapped; one after the other in the order of `find`'s positions."""
+        return list(self._shards)
 
     def find(self, hashes: np.ndarray) -> np.ndarray:
         """Where each hash of (n,) S32 is kept: positions (n,) int64 for `read`, −1 for the unknown ones."""
@@ -85,7 +94,7 @@ class EncoderShelf:
         return vectors
 
     def append(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
-        """Add hashes (n,) S32 with vectors (n, d) as one shard; on disk when this returns."""
+        """Add hashes (n,) S32 with vectors (n, d) as one shard; on disk when this returns. Not with `reading`."""
         self._last += 1
         path = self.folder / f"shard-{self._last:06d}.vec"
         write_shard(path, hashes, vectors.astype(np.float16))
@@ -145,7 +154,7 @@ def encode_cached(
 
     New vectors are stored `shard_size` at a time, so an interruption loses at most one shard. All come back through
     float16, so that a fresh vector equals a cached one. `progress` gets the number of texts done so far. Raises
-    CancelledError when `should_stop()` is true between shards.
+    CancelledError when `should_stop()`, asked after every batch of the encoder, says so.
     """
     keys = _keys(hashes, texts)
     shelf = cache.shelf(encoder.fingerprint, encoder.dimension)
@@ -154,11 +163,8 @@ def encode_cached(
     done = len(first) - len(missing)
     extra = len(keys) - len(first)
     for rows in _shard_rows(missing, texts, shard_size):
-        if should_stop is not None and should_stop():
-            raise CancelledError(
-                "Encoding was stopped.", f"{done} of {len(first)} texts are done and kept.", "Run again to go on."
-            )
-        report = None if progress is None else _Offset(progress, done)
+        report = _Report(progress, should_stop, done, len(first), len(rows))
+        report.check()
         vectors = encoder.encode_chunks([texts[row] for row in rows], report)
         shelf.append(keys[rows], vectors)
         done += len(rows)
@@ -170,19 +176,40 @@ def encode_cached(
     return normed
 
 
-class _Offset:
-    """Progress within a shard, reported as progress of the whole."""
+class _Report:
+    """Progress within a shard, reported as progress of the whole; and a place to stop after every batch but the last."""
 
-    def __init__(self, progress: Callable[[int], None], before: int) -> None:
-        self._progress, self._before = progress, before
+    def __init__(
+        self,
+        progress: Callable[[int], None] | None,
+        should_stop: Callable[[], bool] | None,
+        before: int,
+        total: int,
+        size: int,
+    ) -> None:
+        self._progress, self._should_stop = progress, should_stop
+        self._before, self._total, self._size = before, total, size
 
     def __call__(self, done: int) -> None:
-        self._progress(self._before + done)
+        if self._progress is not None:
+            self._progress(self._before + done)
+        if done < self._size:  # a whole shard is kept first
+            self.check()
+
+    def check(self) -> None:
+        if self._should_stop is not None and self._should_stop():
+            kept = f"{self._before} of {self._total} texts are done and kept."
+            raise CancelledError("Encoding was stopped.", kept, "Run again to go on.")
 
 
 def _keys(hashes: Sequence[str], texts: Sequence[str]) -> np.ndarray:
     if len(hashes) != len(texts):
         raise ValueError(f"{len(hashes)} hashes for {len(texts)} texts")
+    return hash_keys(hashes)
+
+
+def hash_keys(hashes: Sequence[str]) -> np.ndarray:
+    """Content hashes (hex sha256) as (n,) S32, which shelves are asked by. ValueError for one that is not."""
     raw = b"".join(bytes.fromhex(value) for value in hashes)
     if len(raw) != 32 * len(hashes):
         raise ValueError("a content hash is not a hex sha256")

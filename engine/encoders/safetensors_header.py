@@ -24,7 +24,12 @@ _digests: dict[tuple[str, int, int], str] = {}
 
 
 def tensor_names(path: Path) -> frozenset[str]:
-    """The names of the tensors in a safetensors file whose header fits its size.
+    """The names of the tensors in a safetensors file. Raises ModelError like `tensor_shapes`."""
+    return frozenset(tensor_shapes(path))
+
+
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor in a safetensors file whose header fits its size, by name.
 
     Raises ModelError when the file is truncated, has trailing bytes, or its header is not valid.
     """
@@ -44,7 +49,7 @@ def tensor_names(path: Path) -> frozenset[str]:
         ) from error
 
 
-def _check(header: Any, data_size: int) -> frozenset[str]:
+def _check(header: Any, data_size: int) -> dict[str, tuple[int, ...]]:
     if not isinstance(header, dict):
         raise TypeError("the header is not a JSON object")
     spans = []
@@ -63,7 +68,7 @@ def _check(header: Any, data_size: int) -> frozenset[str]:
         position = end
     if position != data_size:
         raise ValueError(f"the tensors need {position} bytes, the file holds {data_size}")
-    return frozenset(header) - {"__metadata__"}
+    return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
 
 
 def file_sha256(path: Path) -> str:

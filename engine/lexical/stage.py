@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.errors import DamagedError, SettingsError, nearest
+from engine.records import Chunk
 from engine.stage import StageContext, View
 from engine.store import Artifact
 
 VERSION = 1
 ARTIFACT = "lexical"
 SAMPLE = 200
+BLOCK = 512  # chunks between two safe points
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -80,8 +83,16 @@ def _build(context: StageContext, folder: Path, language: str) -> None:
     from engine.lexical import LexicalIndex
 
     chunks = context.store.chunks()
-    LexicalIndex.build(folder, ((chunk.id, chunk.embedded_text) for chunk in chunks), language)
+    LexicalIndex.build(folder, _texts(context, chunks), language)
     context.progress(len(chunks), len(chunks), "chunks")
+
+
+def _texts(context: StageContext, chunks: Sequence[Chunk]) -> Iterator[tuple[int, str]]:
+    """(id, text) of every chunk; now and then a safe point to stop or wait at."""
+    for count, chunk in enumerate(chunks):
+        if count % BLOCK == 0:
+            context.check_stop()
+        yield chunk.id, chunk.embedded_text
 
 
 def _update(
@@ -103,7 +114,8 @@ def _update(
         added, removed = hashes.keys() - known, known - hashes.keys()
         shutil.copytree(source, folder, dirs_exist_ok=True)
         chunks = context.store.chunks_by_id(added)
-        LexicalIndex.open(folder).update(((key, chunks[key].embedded_text) for key in sorted(added)), sorted(removed))
+        fresh = _texts(context, [chunks[key] for key in sorted(added)])
+        LexicalIndex.open(folder).update(fresh, sorted(removed))
     except DamagedError as error:
         context.warn(f"{error.what} It is built anew.")
         shutil.rmtree(folder)

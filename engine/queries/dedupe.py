@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,19 +31,25 @@ class Deduplicated:
     dropped: list[Repeated]
 
 
-def deduplicate(queries: Sequence[Query], threshold: float = 0.8) -> Deduplicated:
+def deduplicate(
+    queries: Sequence[Query], threshold: float = 0.8, check: Callable[[], None] = lambda: None
+) -> Deduplicated:
     """Drop each query that equals an earlier kept one after folding, or is as near to it as `threshold` (Jaccard).
 
     Shingles are runs of three words (of all words when there are fewer). Candidate pairs come from MinHash with
     banding (Broder 1997; 16 bands of 2 rows: a pair at Jaccard 0.8 is missed with probability
-    (1 - 0.8^2)^16 < 10^-7), and are then compared exactly.
+    (1 - 0.8^2)^16 < 10^-7), and are then compared exactly. `check` is called now and then: what it raises ends the work.
     """
-    shingles = [_shingles(query.text) for query in queries]
-    candidates = _candidates(shingles)
+    shingles = []
+    for query in queries:
+        check()
+        shingles.append(_shingles(query.text))
+    candidates = _candidates(shingles, check)
     first: dict[str, int] = {}
     kept: dict[int, Query] = {}
     dropped: list[Repeated] = []
     for position, query in enumerate(queries):
+        check()
         earlier = [other for other in sorted(candidates[position]) if other in kept]
         near = (other for other in earlier if jaccard(shingles[position], shingles[other]) >= threshold)
         same = first.setdefault(fold(query.text), position)
@@ -68,13 +74,14 @@ def _shingles(text: str) -> frozenset[str]:
     return frozenset(" ".join(words[at : at + 3]) for at in range(len(words) - 2))
 
 
-def _candidates(shingles: Sequence[frozenset[str]]) -> dict[int, set[int]]:
+def _candidates(shingles: Sequence[frozenset[str]], check: Callable[[], None]) -> dict[int, set[int]]:
     """For each position, earlier positions that share a band of the MinHash signature."""
     pairs: dict[int, set[int]] = defaultdict(set)
     if not shingles:
         return pairs
     bands = _signatures(shingles).reshape(len(shingles), _BANDS, -1)
     for band in range(_BANDS):
+        check()
         buckets: dict[bytes, list[int]] = defaultdict(list)
         for position in range(len(shingles)):
             bucket = buckets[bands[position, band].tobytes()]

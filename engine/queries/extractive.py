@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from engine.queries.backend import Answer, Item
 from engine.queries.claims import claim_query
 from engine.queries.clauses import Clause, parse_clause
 from engine.queries.compression import clean
@@ -35,26 +36,26 @@ def generate(
     max_queries: int = 20_000,
     seed: int = 0,
     statistics: TermStatistics | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> list[Query]:
     """Queries of several kinds made from the chunks' own sentences, at most `per_chunk` of each chunk, in chunk order.
 
     `titles` maps a document id to its title. `Query.evidence` is the sentence a query was made from, verbatim in its
     chunk's text. What a chunk yields depends on `seed`, its content hash and the corpus statistics only. When there is
     more to make than `max_queries`, chunks are taken in rounds over the documents, one of each document a round.
-    Chunks with the same content yield queries once. Texts are distinct after folding.
+    Chunks with the same content yield queries once. Texts are distinct after folding. `check` is called before each
+    chunk: what it raises ends the work.
     """
-    table = TermStatistics.from_chunks(chunks) if statistics is None else statistics
-    writer = _Writer(table, language_of(language), kinds, per_chunk, seed)
-    topics: dict[int, Topic] = {}
+    table = TermStatistics.from_chunks(chunks, check=check) if statistics is None else statistics
+    writer = Writer(table, language_of(language), kinds, per_chunk, seed)
     made: list[tuple[int, Query]] = []
     seen: set[str] = set()
-    for position in _rounds(chunks, seed):
+    for position in rounds(chunks, seed):
         if len(made) >= max_queries:
             break
+        check()
         chunk = chunks[position]
-        if chunk.document_id not in topics:
-            topics[chunk.document_id] = topic_of(titles.get(chunk.document_id, ""), table, writer.language)
-        for query in writer.write(chunk, topics[chunk.document_id]):
+        for query in writer.write(chunk, titles.get(chunk.document_id, "")):
             key = fold(query.text)
             if key not in seen and len(made) < max_queries:
                 seen.add(key)
@@ -62,7 +63,7 @@ def generate(
     return [query for _, query in sorted(made, key=lambda pair: pair[0])]
 
 
-def _rounds(chunks: Sequence[Chunk], seed: int) -> Iterator[int]:
+def rounds(chunks: Sequence[Chunk], seed: int) -> Iterator[int]:
     """Positions of distinct chunks: a first chunk of every document, then a second …, each round in a seeded order."""
     documents: dict[int, list[tuple[str, int]]] = defaultdict(list)
     known: set[str] = set()
@@ -81,17 +82,30 @@ def _key(seed: int, chunk: Chunk) -> str:
     return hashlib.blake2b(f"{seed}:{chunk.content_hash}".encode(), digest_size=16).hexdigest()
 
 
-class _Writer:
-    """Writes the queries of one chunk after the other."""
+class Writer:
+    """The backend `extractive`: writes the queries of one chunk after the other, at most `per_chunk` each."""
+
+    name, model = "extractive", ""
 
     def __init__(
         self, table: TermStatistics, language: Language, kinds: Sequence[QueryKind], per_chunk: int, seed: int
     ) -> None:
         self.table, self.language, self.per_chunk, self.seed = table, language, per_chunk, seed
         self.kinds = [kind for kind in kinds if kind != "question" or has_templates(language.code)]
+        self._topics: dict[int, Topic] = {}
 
-    def write(self, chunk: Chunk, topic: Topic) -> list[Query]:
+    def ask(self, chunk: Chunk, title: str) -> Answer:
+        """The queries of one chunk of the document named `title`."""
+        return Answer([Item(query.text, query.evidence, query.kind) for query in self.write(chunk, title)])
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def write(self, chunk: Chunk, title: str) -> list[Query]:
         """Each kind in a seeded order takes the best sentence not used yet that it can be made from."""
+        if chunk.document_id not in self._topics:
+            self._topics[chunk.document_id] = topic_of(title, self.table, self.language)
+        topic = self._topics[chunk.document_id]
         sentences = salient_sentences(chunk.text, self.table, self.language)
         if not sentences or not self.kinds:
             return []

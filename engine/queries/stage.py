@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from engine.corpus.imports import imported_queries, imports_fingerprint
 from engine.encoders import resolve_model
 from engine.lexical.stage import VERSION as INDEX_VERSION
+from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.heldout import assign_split, cap_queries
+from engine.queries.opening import MODELS, query_recipe
 from engine.queries.tokens import fold
+from engine.queries.writing import forget_gone, written
 from engine.records import Chunk, Document, Query, Split
-from engine.stage import StageContext, View, fingerprint
+from engine.stage import StageContext, View, fingerprint, stage_fingerprint
 from engine.store import Artifact
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ def recipe(view: View) -> dict[str, Any]:
     imported later and equals a training query is left out of the evaluation instead."""
     settings = view.settings
     return {
-        "queries": settings.queries.model_dump(),
+        "queries": query_recipe(view),
         "imports": imports_fingerprint(view.project, "queries"),
         "split": [settings.evaluation.heldout_share, settings.training.seed],
         "model": [resolve_model(settings.encoder.model).fingerprint, settings.encoder.max_tokens],
@@ -72,20 +75,24 @@ def kept(view: View) -> str:
 def run(context: StageContext) -> dict[str, Any]:
     """Make, attach, filter and split the queries, then put them in the former ones' place."""
     chunks = context.store.chunks()
-    candidates, made = _candidates(context, chunks)
+    candidates, made, dropped = _candidates(context, chunks)
     kept, rejected = _filter(context, candidates, chunks)
-    queries = _split(context, cap_queries_of(kept, context))
+    rejected = {**dropped, **rejected}
+    queries = _edited(context, _split(context, cap_queries_of(kept, context)), chunks)
     corpus = context.store.corpus_fingerprint()
     info = {
         "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
-        "content": fingerprint(rows=[(q.text, q.chunk_id, q.split) for q in queries]),
+        "content": content(queries),
     }  # fmt: skip
     # The corpus as it is now, also when the run was forced while a former one still stood for it.
-    made_from = fingerprint(stage="generate", version=VERSION, recipe=recipe(context), corpus=corpus)
+    made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
     context.store.replace_queries(queries, Artifact(ARTIFACT, made_from, "", time.time(), info))
+    forget_gone(context)
     heldout = sum(query.split == "heldout" for query in queries)
     if not queries:
-        context.warn("No training query could be made: the documents hold too little text.")
+        asked = context.settings.queries.backend in MODELS
+        why = "'engine sample' shows what the model answers" if asked else "the documents hold too little text"
+        context.warn(f"No training query could be made: {why}.")
     return {
         "made": made,
         "kept": len(queries),
@@ -95,19 +102,28 @@ def run(context: StageContext) -> dict[str, Any]:
     }
 
 
-def _candidates(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Query], int]:
+def _candidates(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Query], int, dict[str, int]]:
+    """Queries of the chosen backend, how many it made, and how many of those it dropped itself, by reason."""
     settings = context.settings.queries
     queries: list[Query] = []
+    made, dropped = 0, dict[str, int]()
     if settings.backend in ("imported", "both"):
         queries += _imported(context, chunks)
     if settings.backend in ("extractive", "both"):
         queries += _extractive(context, chunks)
         context.progress(len(chunks), len(chunks), "chunks")
+    if settings.backend in MODELS:
+        queries, made, dropped = _written(context, chunks)
     judged = {fold(query.text) for query in context.store.judged()}
     allowed = [query for query in queries if fold(query.text) not in judged]
     if len(allowed) < len(queries):
         context.warn(f"{len(queries) - len(allowed)} queries equal judged ones and are not trained on.")
-    return allowed, len(queries)
+    return allowed, made or len(queries), dropped
+
+
+def _written(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Query], int, dict[str, int]]:
+    found = written(context, chunks, {document.id: document.title for document in context.store.documents()})
+    return found.queries, found.made, dict(found.rejected)
 
 
 def _imported(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
@@ -133,7 +149,7 @@ def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
     titles = {document.id: document.title for document in context.store.documents()}
     return generate(
         chunks, titles, language=language, kinds=settings.kinds, per_chunk=settings.per_chunk,
-        max_queries=settings.max_queries, seed=context.settings.training.seed,
+        max_queries=settings.max_queries, seed=context.settings.training.seed, check=context.check_stop,
     )  # fmt: skip
 
 
@@ -144,7 +160,7 @@ def _filter(
     from engine.queries.consistency import consistency_filter
     from engine.queries.dedupe import deduplicate
 
-    distinct = deduplicate(candidates)
+    distinct = deduplicate(candidates, check=context.check_stop)
     unique = distinct.kept
     rejected: Counter[str] = Counter({"duplicate": len(distinct.dropped)} if distinct.dropped else {})
     top = context.settings.queries.consistency_top
@@ -175,8 +191,7 @@ def _bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> ND
     for row, (ids, _) in enumerate(index.search_many([query.text for query in queries], top)):
         place = np.flatnonzero(ids == queries[row].chunk_id)
         ranks[row] = place[0] + 1 if len(place) else 0
-        if row % BLOCK == 0:
-            context.check_stop()
+        context.check_stop()
     return ranks
 
 
@@ -190,11 +205,12 @@ def _base_ranks(
 
     encoder = load_encoder(context, told_hardware(context, "encode"))
     passages = chunk_vectors(context, encoder, chunks)  # (N, d)
-    vectors = encoder.encode_queries([query.text for query in queries])  # (n, d)
+    vectors = encoder.encode_queries([query.text for query in queries], lambda _done: context.check_stop())  # (n, d)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     own = np.array([position[query.chunk_id] for query in queries])
     ranks = np.zeros(len(queries), dtype=np.int64)
     for start in range(0, len(queries), BLOCK):
+        context.check_stop()
         scores = vectors[start : start + BLOCK] @ passages.T  # (b, N)
         rows = np.arange(len(scores))
         ranks[start : start + BLOCK] = 1 + (scores > scores[rows, own[start : start + BLOCK]][:, None]).sum(axis=1)
@@ -220,6 +236,13 @@ def _split(context: StageContext, queries: list[Query]) -> list[Query]:
     validation = assign_split({key: asked[key] for key in aside}, 0.5, seed + 1) if len(aside) > 1 else frozenset()
     sides: dict[int, Split] = {key: "validation" if key in validation else "heldout" for key in aside}
     return [replace(query, split=sides.get(query.document_id, "train")) for query in queries]
+
+
+def _edited(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
+    """With the user's corrections of former queries that have been made again."""
+    judged = {fold(query.text) for query in context.store.judged()}
+    hashes = {chunk.id: chunk.content_hash for chunk in chunks}
+    return apply_edits(queries, hashes, read_edits(context.project), judged)
 
 
 def document_keys(documents: Sequence[Document]) -> dict[int, str]:

@@ -6,7 +6,7 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.queries.names import GIVEN_NAMES
@@ -38,14 +38,20 @@ class TermStatistics:
     people: frozenset[str] = frozenset()
 
     @classmethod
-    def from_chunks(cls, chunks: Sequence[Chunk], sample: int = SAMPLE) -> TermStatistics:
-        """One pass over the distinct chunks; of more than `sample`, those with the lowest content hashes are read."""
+    def from_chunks(
+        cls, chunks: Sequence[Chunk], sample: int = SAMPLE, check: Callable[[], None] = lambda: None
+    ) -> TermStatistics:
+        """One pass over the distinct chunks; of more than `sample`, those with the lowest content hashes are read.
+
+        `check` is called before each chunk: what it raises ends the pass.
+        """
         distinct = {chunk.content_hash: chunk for chunk in chunks}
         read: Iterable[Chunk] = distinct.values()
         if len(distinct) > sample:
             read = heapq.nsmallest(sample, distinct.values(), key=lambda chunk: chunk.content_hash)
         counter = _Counter()
         for chunk in read:
+            check()
             counter.add(chunk.text)
         return counter.result()
 

@@ -29,7 +29,12 @@ def rrf(rankers: Sequence[Ranker], depth: int | None = None, u: float = RRF_CONS
     A chunk absent from a ranker gets nothing from it; scores are not looked at; ties go to the smaller id. Returns ids
     and scores, (q, depth) and padded with -1 and -inf, or (depth,) unpadded for one query. `depth` None keeps all.
     """
-    return _fuse([(ids, _reciprocal(ids, u)) for ids, _ in _checked(rankers)], depth, _single(rankers))
+    return _fuse(rrf_parts(rankers, u), depth, _single(rankers))
+
+
+def rrf_parts(rankers: Sequence[Ranker], u: float = RRF_CONSTANT) -> list[Fused]:
+    """What each ranker adds to the sums of `rrf`: its ids and their parts, (q, n) each, in order of `rankers`."""
+    return [(ids, _reciprocal(ids, u)) for ids, _ in _checked(rankers)]
 
 
 def convex(semantic: Ranker, lexical: Ranker, weight: float, depth: int | None = None) -> Fused:
@@ -39,13 +44,17 @@ def convex(semantic: Ranker, lexical: Ranker, weight: float, depth: int | None =
     are equal). A chunk absent from a list counts 0 there, just as the list's last chunk: no jump at the cut, which a
     theoretical minimum (-1 for cosine) would make. ValueError when the weight is outside [0, 1].
     """
+    return _fuse(convex_parts(semantic, lexical, weight), depth, _single([semantic, lexical]))
+
+
+def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused]:
+    """What each ranker adds to the sums of `convex`: its ids and their parts, (q, n) each, semantic first."""
     if not 0 <= weight <= 1:
         raise ValueError(f"the weight must lie in [0, 1], not {weight}")
     rankers = _checked([semantic, lexical])
-    weighted = [
+    return [
         (ids, share * _min_max(ids, scores)) for (ids, scores), share in zip(rankers, (weight, 1 - weight), strict=True)
     ]
-    return _fuse(weighted, depth, _single([semantic, lexical]))
 
 
 def _single(rankers: Sequence[Ranker]) -> bool:

@@ -19,7 +19,9 @@ class Hit:
     """One chunk found. `marks` are (start, end) character spans of matched terms within `snippet`.
 
     `score` is the score of the chosen mode (BM25, cosine, or fusion); `rankers` says which ranker found the chunk and
-    at what rank. `start` and `end` are character offsets of the chunk in its document's text.
+    at what rank; `shares` what part of a fused score each ranker gave (they sum to 1; {} when one ranker was asked, or
+    the score is 0). `start` and `end` are character offsets of the chunk in its document's text; `line` and `page`,
+    from 1, are where it starts there, `page` None for a text without pages.
     """
 
     rank: int
@@ -36,7 +38,10 @@ class Hit:
     document_id: int
     start: int
     end: int
+    line: int = 1
+    page: int | None = None
     rankers: dict[str, Ranked] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

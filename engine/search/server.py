@@ -1,90 +1,55 @@
 """`engine serve --stdio`: JSON-RPC 2.0 on standard input and output, one message a line. No port is opened.
 
-Methods: `search` {query, mode?, top?, paths?, formats?, after?, before?} → `Found`; `warm_up` {mode?}; `document`
-{document_id} → title, path, text; `ping`; `shutdown`. BM25 and the encoder have a thread each, so that BM25 answers
-while the encoder is still loading: answers may come in another order than questions, told apart by `id`.
+Methods: `search` {query, mode?, top?, paths?, formats?, after?, before?, series?} → `Found`; `explain` {query,
+chunk_ids} → `Explained`; `warm_up` {mode?}; `document` {document_id} → path, source, title, text, format; `ping`;
+`shutdown`; and those given as `extra`. There are three threads, so that none waits for another's models: lexical
+(BM25, `document`, `ping`), semantic (all that needs the encoder) and desk (`extra`). Each works in order; answers may
+come in another order than questions, told apart by `id`.
+
+Typing ahead: searches of one `series` (any text) replace each other. One that still waits in its thread when a newer
+search of the same series comes to that thread is answered at once with the error −32001, "superseded", and never done.
+A search under way is finished.
+
+Requests are read from the start; heavy modules and the database are loaded by the first task that needs them, whose
+answer tells a failure. An `extra` method is called with the params and gives a task; TypeError and ValueError mean
+wrong params. An EngineError of a task is an error whose `data` says what, why and what to do.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
-import queue
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TextIO, TypeVar
 
-from engine.errors import EngineError, UsageError
+from engine.errors import EngineError
 from engine.project import ProjectFolder
-from engine.search.filters import SearchFilter, parse_date
-from engine.search.searcher import MODES, Searcher
+from engine.search.methods import METHODS, is_light
+from engine.search.workers import Job, OwnSearcher, Worker
 
-PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, ENGINE = (
-    -32700,
-    -32600,
-    -32601,
-    -32602,
-    -32603,
-    -32000,
-)
-Task = Callable[[Searcher], Any]
-
-
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+ENGINE, SUPERSEDED = -32000, -32001
+Extra = Mapping[str, Callable[..., Callable[[], Any]]]
+Made = TypeVar("Made")
 NO_ANSWER = object()  # stands for the id of a notification
 
 
-class Worker:
-    """A thread with a searcher of its own that works off tasks in order."""
-
-    def __init__(self, project: ProjectFolder) -> None:
-        self._project = project
-        self._searcher: Searcher | None = None
-        self._tasks: queue.Queue[Callable[[Callable[[], Searcher]], None] | None] = queue.Queue()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
-
-    def _work(self) -> None:
-        while task := self._tasks.get():
-            task(self._own)
-        if self._searcher is not None:
-            self._searcher.close()
-
-    def _own(self) -> Searcher:
-        """Opened by the task that needs it first, so that a failure is that task's answer and the thread lives on."""
-        if self._searcher is None:
-            self._searcher = Searcher(self._project)
-        return self._searcher
-
-    def put(self, task: Callable[[Callable[[], Searcher]], None]) -> None:
-        """Queue a task."""
-        self._tasks.put(task)
-
-    def finish(self) -> None:
-        """Work off what was asked for, then end."""
-        self._tasks.put(None)
-        self._thread.join()
-
-
-def preload() -> None:
-    """Import what both threads need: two first imports at once can meet a half-loaded module. Torch stays for later."""
-    for module in (
-        "numpy",
-        "engine.lexical.index",
-        "engine.vectors.index",
-        "engine.ranking",
-        "engine.encoders.hardware",
-    ):
-        importlib.import_module(module)
-
-
 class Server:
-    """Reads requests, hands them to workers, writes answers. One instance per process."""
+    """Reads requests, hands them to workers, writes answers. One instance per process.
 
-    def __init__(self, project: ProjectFolder, output: TextIO) -> None:
-        project.store().close()  # a damaged database is told at once, not at the first search
-        preload()
+    ValueError when `extra` names a method that the server has itself.
+    """
+
+    def __init__(self, project: ProjectFolder, output: TextIO, extra: Extra | None = None) -> None:
+        self._extra = dict(extra or {})
+        if taken := sorted(self._extra.keys() & {*METHODS, "shutdown"}):
+            raise ValueError(f"the server has methods of its own named {', '.join(taken)}")
         self._output, self._lock, self._gone = output, threading.Lock(), False
-        self._lexical, self._semantic = Worker(project), Worker(project)
+        self._waiting: dict[tuple[str, bool], Ticket] = {}
+        self._turns = threading.Lock()
+        self._own = {light: OwnSearcher(project) for light in (True, False)}
+        self._searching = {light: Worker(own.close) for light, own in self._own.items()}
+        self._desk = Worker()
 
     def serve(self, lines: Iterable[str]) -> None:
         """Answer until the input ends, `shutdown` is asked for, or nobody reads; then finish what was asked and return.
@@ -95,8 +60,8 @@ class Server:
         for line in source:
             if self._gone or (line.strip() and not self._take(line)):
                 break
-        self._lexical.finish()
-        self._semantic.finish()
+        for worker in (*self._searching.values(), self._desk):
+            worker.finish()
 
     def _take(self, line: str | bytes) -> bool:
         try:
@@ -116,24 +81,58 @@ class Server:
         return True
 
     def _dispatch(self, key: Any, method: str, params: Any) -> None:
-        if method not in TASKS:
-            self._answer(key, error=(NO_METHOD, f"no method '{method}'", sorted([*TASKS, "shutdown"])))
-            return
+        if method in METHODS:
+            if task := self._checked(key, METHODS[method], params):
+                self._search_later(key, task, is_light(method, params), params.get("series"))
+        elif method in self._extra:
+            if desk_task := self._checked(key, self._extra[method], params):
+                self._desk.put(lambda: self._run(key, desk_task))
+        else:
+            self._answer(key, error=(NO_METHOD, f"no method '{method}'", sorted([*METHODS, *self._extra, "shutdown"])))
+
+    def _checked(self, key: Any, factory: Callable[..., Made], params: Any) -> Made | None:
+        """The task that a method gives for the params; None when they are wrong, and that is answered."""
         try:
             if not isinstance(params, dict):
                 raise TypeError("params must be an object")
-            task = TASKS[method](**params)
+            return factory(**params)
         except (TypeError, ValueError) as error:
             self._answer(key, error=(INVALID_PARAMS, str(error), None))
         except EngineError as error:
             self._answer(key, error=(INVALID_PARAMS, error.what, error.as_dict()))
-        else:
-            light = method in ("ping", "document") or params.get("mode") == "bm25"
-            (self._lexical if light else self._semantic).put(lambda searcher: self._run(key, task, searcher))
+        except Exception as error:  # a fault in one method must not end the server
+            self._answer(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
+        return None
 
-    def _run(self, key: Any, task: Task, searcher: Callable[[], Searcher]) -> None:
+    def _search_later(self, key: Any, task: Callable[[OwnSearcher], Any], light: bool, series: str | None) -> None:
+        own = self._own[light]
+
+        def job() -> None:
+            self._run(key, lambda: task(own))
+
+        self._searching[light].put(job if series is None else self._in_series(Ticket(key), (series, light), job))
+
+    def _in_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:
+        """`job`, unless a newer one of the series has come before its turn; the one that waits now is superseded."""
+        with self._turns:
+            former, self._waiting[series] = self._waiting.get(series), ticket
+            if former is not None:
+                former.superseded = True
+        if former is not None:
+            self._answer(former.key, error=(SUPERSEDED, "superseded", None))
+
+        def in_turn() -> None:
+            with self._turns:
+                if ticket.superseded:
+                    return
+                del self._waiting[series]
+            job()
+
+        return in_turn
+
+    def _run(self, key: Any, task: Callable[[], Any]) -> None:
         try:
-            self._answer(key, result=task(searcher()))
+            self._answer(key, result=task())
         except EngineError as error:
             self._answer(key, error=(ENGINE, error.what, error.as_dict()))
         except BaseException as error:  # a fault in one answer, even a panic of native code, must not end the server
@@ -156,6 +155,13 @@ class Server:
                 self._gone = True  # the other side has closed its end: there is nobody to tell
 
 
+class Ticket:
+    """A search of a series that waits for its turn."""
+
+    def __init__(self, key: Any) -> None:
+        self.key, self.superseded = key, False
+
+
 def _is_key(key: Any) -> bool:
     """Whether a value may be the id of a request: text, a whole number or null."""
     return key is None or isinstance(key, str) or type(key) is int
@@ -168,72 +174,3 @@ def _is_request(request: Any) -> bool:
         and isinstance(request.get("method"), str)
         and _is_key(request.get("id"))
     )
-
-
-def _search(
-    query: str,
-    mode: Any = None,
-    top: int | None = None,
-    paths: list[str] | None = None,
-    formats: list[str] | None = None,
-    after: str | None = None,
-    before: str | None = None,
-) -> Task:
-    if not isinstance(query, str) or not (top is None or (type(top) is int and top > 0)):
-        raise TypeError("query must be a string and top a whole number above 0")
-    _check_mode(mode)
-    where = SearchFilter(
-        _texts("paths", paths), _texts("formats", formats), _date("after", after), _date("before", before)
-    )
-    return lambda searcher: searcher.search(query, mode=mode, top=top, where=where).as_dict()
-
-
-def _check_mode(mode: Any) -> None:
-    if mode is not None and mode not in MODES:
-        raise ValueError("mode must be one of " + ", ".join(MODES))
-
-
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise TypeError(f"{name} must be a list of strings")
-    return tuple(value)
-
-
-def _date(name: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a date written as YYYY-MM-DD")
-    return parse_date(value)
-
-
-def _warm_up(mode: Any = "hybrid") -> Task:
-    _check_mode(mode)
-
-    def task(searcher: Searcher) -> bool:
-        searcher.warm_up(mode)
-        return True
-
-    return task
-
-
-def _document(document_id: int) -> Task:
-    if type(document_id) is not int or not 0 < document_id < 2**63:
-        raise TypeError("document_id must be a whole number above 0")
-
-    def task(searcher: Searcher) -> dict[str, Any]:
-        document = searcher.document(document_id)
-        if document is None:
-            raise UsageError(f"There is no document {document_id}.", "It may have been deleted.", "Search again.")
-        return {"path": document.path, "source": document.source, "title": document.title, "text": document.text}
-
-    return task
-
-
-def _ping() -> Task:
-    return lambda _searcher: "pong"
-
-
-TASKS: dict[str, Callable[..., Task]] = {"search": _search, "warm_up": _warm_up, "document": _document, "ping": _ping}

@@ -63,6 +63,10 @@ class Database:
         """Close the connection."""
         self._db.close()
 
+    def version(self) -> int:
+        """A number that changes when another connection has changed the database."""
+        return int(self._rows("PRAGMA data_version")[0][0])
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing: every statement in the block is committed together."""

@@ -37,12 +37,25 @@ class FileRecord:
 class DocumentTables(Database):
     """What was read, and the chunks made of it."""
 
+    _fingerprint: tuple[tuple[int, int], str] | None = None
+
     def files(self) -> dict[tuple[str, str], FileRecord]:
         """Every known file by (source, path)."""
         rows = self._rows(
             "SELECT source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id FROM files"
         )
         return {(row[0], row[1]): FileRecord(*row) for row in rows}
+
+    def skipped_files(self) -> list[tuple[str, str, str]]:
+        """(source, path, reason) of the files that could not be read, by path."""
+        rows = self._rows("SELECT source, path, reason FROM files WHERE state = 'skipped' ORDER BY path, source")
+        return cast(list[tuple[str, str, str]], rows)
+
+    def forget_reading(self, source: str, path: str) -> bool:
+        """Let a skipped file count as changed, so that it is read again; what was searchable of it stays. Whether there is one."""
+        sql = """UPDATE files SET size = -1, mtime_ns = -1, content_hash = ''
+            WHERE source = ? AND path = ? AND state = 'skipped' RETURNING id"""
+        return bool(self._rows(sql, (source, path)))
 
     def put_file(self, record: FileRecord) -> int:
         """Insert or replace the record of a file, keeping its id; returns the id."""
@@ -180,6 +193,22 @@ class DocumentTables(Database):
             row[7] if row[7] is not None else row[4], row[8], row[9],
         )  # fmt: skip
 
+    def chunks_of(self, document_id: int) -> list[Chunk]:
+        """The live chunks of a document, in order."""
+        sql = f"SELECT {_CHUNK} FROM chunks WHERE document_id = ? AND live ORDER BY ordinal"
+        return [self._chunk(row) for row in self._rows(sql, (document_id,))]
+
+    def chunk_ids_of(self, content_hash: str) -> list[int]:
+        """Live chunks with that content, in order of id."""
+        return [
+            row[0]
+            for row in self._rows("SELECT id FROM chunks WHERE live AND content_hash = ? ORDER BY id", (content_hash,))
+        ]
+
+    def documents_at(self, path: str) -> list[int]:
+        """Ids of the live documents with that path, of whatever source."""
+        return [row[0] for row in self._rows("SELECT id FROM documents WHERE live AND path = ? ORDER BY id", (path,))]
+
     def sample_chunk_texts(self, count: int) -> list[str]:
         """Texts of about `count` live chunks, spread evenly over the corpus."""
         total = int(self._rows("SELECT count(*) FROM chunks WHERE live")[0][0])
@@ -187,9 +216,10 @@ class DocumentTables(Database):
         sql = "SELECT text FROM (SELECT text, row_number() OVER (ORDER BY id) AS place FROM chunks WHERE live) WHERE place % ? = 0"
         return [row[0] for row in self._rows(sql, (step,))]
 
-    def chunk_hashes(self) -> list[tuple[int, str]]:
-        """(id, content hash) of all live chunks, in order of id."""
-        return cast(list[tuple[int, str]], self._rows("SELECT id, content_hash FROM chunks WHERE live ORDER BY id"))
+    def chunk_hashes(self, *, superseded: bool = False) -> list[tuple[int, str]]:
+        """(id, content hash) of all live chunks, in order of id; with `superseded`, of all that `chunks_by_id` finds."""
+        which = "document_id IN (SELECT id FROM documents WHERE live)" if superseded else "live"
+        return cast(list[tuple[int, str]], self._rows(f"SELECT id, content_hash FROM chunks WHERE {which} ORDER BY id"))
 
     def chunk_owners(self, *, superseded: bool = False) -> list[tuple[int, int]]:
         """(chunk id, document id) of all live chunks; with `superseded`, also of what `chunks_by_id` still finds."""
@@ -204,13 +234,21 @@ class DocumentTables(Database):
             block = wanted[first : first + 500]
             marks = ",".join("?" * len(block))
             sql = f"""SELECT {_CHUNK} FROM chunks WHERE id IN ({marks})
-                AND document_id IN (SELECT id FROM documents WHERE live)"""
+                AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""
             found.update((row[-1], self._chunk(row)) for row in self._rows(sql, block))
         return found
 
     def corpus_fingerprint(self) -> str:
-        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value."""
+        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value.
+
+        Kept until anybody commits a change: several stages ask for it.
+        """
+        state = (self._rows("PRAGMA data_version")[0][0], self._db.total_changes)
+        if self._fingerprint is not None and self._fingerprint[0] == state and not self._db.in_transaction:
+            return self._fingerprint[1]
         digest = hashlib.sha256()
         for row_id, content_hash in self.chunk_hashes():
             digest.update(f"{row_id}:{content_hash}\n".encode())
-        return digest.hexdigest()[:16]
+        value = digest.hexdigest()[:16]
+        self._fingerprint = None if self._db.in_transaction else (state, value)
+        return value

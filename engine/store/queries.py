@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from engine.records import JudgedQuery, Query
 from engine.store.artifacts import Artifact, ArtifactTables
 from engine.store.connection import guarded
+
+_QUERY = "text, kind, chunk_id, document_id, evidence, split, id"
 
 
 class QueryTables(ArtifactTables):
@@ -34,8 +36,58 @@ class QueryTables(ArtifactTables):
 
     def queries(self) -> list[Query]:
         """Training and held-out queries, in order of id."""
-        rows = self._rows("SELECT text, kind, chunk_id, document_id, evidence, split, id FROM queries ORDER BY id")
+        rows = self._rows(f"SELECT {_QUERY} FROM queries ORDER BY id")
         return [Query(*row) for row in rows]
+
+    def query(self, query_id: int) -> Query | None:
+        """One query."""
+        rows = self._rows(f"SELECT {_QUERY} FROM queries WHERE id = ?", (query_id,))
+        return Query(*rows[0]) if rows else None
+
+    def query_page(
+        self,
+        offset: int,
+        limit: int,
+        *,
+        matches: Callable[[str], bool] | None = None,
+        kind: str | None = None,
+        split: str | None = None,
+    ) -> tuple[int, list[Query]]:
+        """How many queries there are of a kind, of a split, and with a text that `matches`; and `limit` of them."""
+        self._db.create_function("matches", 1, matches or (lambda _text: True))
+        where = "(? IS NULL OR kind = ?) AND (? IS NULL OR split = ?)" + (" AND matches(text)" if matches else "")
+        values = (kind, kind, split, split)
+        total = int(self._rows(f"SELECT count(*) FROM queries WHERE {where}", values)[0][0])
+        sql = f"SELECT {_QUERY} FROM queries WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
+        return total, [Query(*row) for row in self._rows(sql, (*values, limit, offset))]
+
+    def query_counts(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Number of queries by kind, and by split."""
+        kinds = self._rows("SELECT kind, count(*) FROM queries GROUP BY kind ORDER BY kind")
+        return dict(kinds), dict(self._rows("SELECT split, count(*) FROM queries GROUP BY split ORDER BY split"))
+
+    def rewrite_queries(self, texts: Mapping[int, str | None]) -> int:
+        """Within a transaction: query id → new text, or None to delete it. Returns how many there were."""
+        with guarded(self.path):
+            gone = self._db.executemany(
+                "DELETE FROM queries WHERE id = ?", [(key,) for key, text in texts.items() if text is None]
+            ).rowcount
+            changed = self._db.executemany(
+                "UPDATE queries SET text = ? WHERE id = ?",
+                [(text, key) for key, text in texts.items() if text is not None],
+            ).rowcount
+        return max(0, gone) + max(0, changed)
+
+    def replace_artifact(self, artifact: Artifact) -> None:
+        """Within a transaction: as `put_artifact`."""
+        with guarded(self.path):
+            self._put_artifact(artifact)
+
+    def drop_judged(self, keys: Iterable[str]) -> int:
+        """Remove judged queries. Returns how many there are now."""
+        with self.transaction(), guarded(self.path):
+            self._db.executemany("DELETE FROM judged_queries WHERE key = ?", [(key,) for key in keys])
+        return int(self._rows("SELECT count(*) FROM judged_queries")[0][0])
 
     def put_judged(self, queries: Iterable[JudgedQuery]) -> int:
         """Add judged queries, replacing those with the same key. Returns how many there are now."""

@@ -103,6 +103,16 @@ def load_newest(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor
     return None
 
 
+def newest_step(folder: Path) -> int | None:
+    """The step of the newest checkpoint in `folder` whose state can be read; its tensors are not looked at."""
+    for candidate in _folders(folder):
+        try:
+            return int(json.loads((candidate / "state.json").read_text("utf-8"))["state"]["step"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
 def _load(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | None:
     from safetensors.torch import load as deserialise
 

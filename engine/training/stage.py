@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.encoders import resolve_model
 from engine.errors import DamagedError, NotBuiltError
 from engine.records import Chunk, Query
+from engine.settings import Settings
 from engine.stage import StageContext, View
 from engine.store import Artifact
 from engine.training.config import PRESETS, TrainingConfig
@@ -57,13 +58,21 @@ def verify(view: View) -> None:
 
 def resolve_config(view: View) -> TrainingConfig:
     """The preset, with what the user changed in project.toml."""
-    settings = view.settings.training
-    config = PRESETS[settings.preset].with_overrides(settings.overrides())
-    return config.with_overrides({"max_tokens": min(config.max_tokens, view.settings.encoder.max_tokens)})
+    return config_of(view.settings)
+
+
+def config_of(settings: Settings) -> TrainingConfig:
+    """As `resolve_config`. Raises SettingsError for values that do not go together."""
+    config = PRESETS[settings.training.preset].with_overrides(settings.training.overrides())
+    return config.with_overrides({"max_tokens": min(config.max_tokens, settings.encoder.max_tokens)})
 
 
 def run(context: StageContext) -> dict[str, Any]:
-    """Train and keep the best adapter; with too few queries, say so and go on with the base encoder."""
+    """Train and keep the best adapter; with too few queries, say so and go on with the base encoder.
+
+    A training that the user asked to finish early is done like one that ended by itself: it is up to date until an input
+    or setting changes, and a forced one starts from the untouched encoder.
+    """
     queries, chunks = context.store.queries(), context.store.chunks()
     reason = _too_little(queries, chunks)
     if reason:
@@ -93,11 +102,13 @@ def run(context: StageContext) -> dict[str, Any]:
         checkpoints,
         emit=context.emit,
         should_stop=context.should_stop,
+        should_finish=context.should_finish,
     )
     with context.project.building("adapters", context.fingerprint) as building:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
     info = {
         "adapter": building.name, "reason": "", "steps": result.steps, "best_step": result.best_step,
+        "ended": result.ended,
         "digest": adapter_digest(context.project.path / building.name), "model": model.fingerprint,
         "history": {
             "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],

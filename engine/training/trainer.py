@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -46,7 +47,8 @@ class TrainResult:
     """`adapter`: a peft folder with the best weights. `best_step` 0 means that no step beat the base model.
 
     `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step,
-    loss, target_entropy (nats; both means since the check before), hit_at_10, ndcg_at_10.
+    loss, target_entropy (nats; both means since the check before), hit_at_10, ndcg_at_10. `ended` says why it ended: all
+    steps were made, held-out checks showed no gain any more, or the user asked for it.
     """
 
     adapter: Path
@@ -54,6 +56,7 @@ class TrainResult:
     best_step: int
     best_ndcg_at_10: float | None
     history: list[dict[str, float | int]]
+    ended: Literal["all steps", "no gain", "asked"] = "all steps"
 
 
 def train(
@@ -64,10 +67,14 @@ def train(
     folder_checkpoints: Path,
     emit: Emit,
     should_stop: Callable[[], bool],
+    should_finish: Callable[[], bool] = lambda: False,
 ) -> TrainResult:
     """Train a LoRA adapter for `model`; on a CPU the same input gives the same adapter to the bit, broken off or not.
 
     Resumes from the newest sound checkpoint in `folder_checkpoints` that was made from the same model, data and recipe.
+    `should_stop` is asked between steps and may wait, which no figure counts. `should_finish` is asked after each step:
+    once it says so, a last held-out check is made and the best adapter so far is the result. No checkpoint remembers
+    that: a training that is broken off after it goes on to its last step when resumed.
     Raises CancelledError after a checkpoint when `should_stop` says so; ResourceError when memory or disk runs out;
     StageError when the loss is no longer finite; ModelError for a model without places for LoRA.
     """
@@ -76,7 +83,8 @@ def train(
         count, threads = choose_workers(student, config, hardware)
         emit(Choice(stage=STAGE, setting="micro-batches at a time", value=str(count), reason=_WHY[count == 1]))
         with Workers(count, threads) as workers:
-            return _Training(student, data, config, hardware, folder_checkpoints, emit, should_stop, workers).run()
+            training = _Training(student, data, config, hardware, folder_checkpoints, emit, should_stop, workers)
+            return training.run(should_finish)
 
 
 class _Training:
@@ -107,7 +115,7 @@ class _Training:
         self.meter = Meter(config.steps, hardware.device, emit)
         self.prepared = False
 
-    def run(self) -> TrainResult:
+    def run(self, should_finish: Callable[[], bool]) -> TrainResult:
         """From the last checkpoint, or the base model, to the adapter."""
         base = self.encoder.base_vectors(self.data, self.config, self._tell) if needs_base(self.config) else None
         self.objective = Objective(self.config, base, self.hardware.device)
@@ -121,9 +129,22 @@ class _Training:
             if finished or (state.step > 0 and state.step % config.checkpoint_every == 0):
                 self._save_checkpoint()
             if finished:
-                return self._result()
+                return self._result("no gain" if state.stopped else "all steps")
             self._stop_if_asked()
+            if state.step > 0 and should_finish():
+                return self._finish_early()
             self._step()
+
+    def _finish_early(self) -> TrainResult:
+        """Measure a last time. The checkpoint is written before, so that a resumed training knows nothing of this."""
+        state = self.state
+        self._save_checkpoint()
+        if self.pool is not None and state.history[-1]["step"] != state.step:
+            self._check_heldout(last=True)
+        kept = state.step if self.pool is None else state.best_step
+        why = f"you asked to stop at step {state.step}; the adapter of step {kept} is kept"
+        self.emit(Choice(stage=STAGE, setting="steps", value=str(state.step), reason=why))
+        return self._result("asked")
 
     def _step(self) -> None:
         config, state = self.config, self.state
@@ -179,8 +200,8 @@ class _Training:
             return False
         return state.step % config.eval_every == 0 or state.step == config.steps
 
-    def _check_heldout(self) -> None:
-        """Measure on the held-out pool; keep the best adapter so far; stop when the patience is used up."""
+    def _check_heldout(self, last: bool = False) -> None:
+        """Measure on the held-out pool; keep the best adapter so far; stop when the patience is used up, unless `last`."""
         assert self.pool is not None
         state, student = self.state, self.student
         if self.pool_rows is None:
@@ -194,7 +215,7 @@ class _Training:
         if better:
             self.best = student.snapshot()
         state.record(hit, ndcg, better)
-        state.stopped = state.stale >= self.config.patience
+        state.stopped = not last and state.stale >= self.config.patience
         self.emit(HeldOut(step=state.step, hit_at_10=round(hit, 3), ndcg_at_10=round(ndcg, 3), best=better))
         if state.stopped:
             why = f"no gain in {state.stale} held-out checks; the adapter of step {state.best_step} is kept"
@@ -232,13 +253,13 @@ class _Training:
         why = "a checkpoint of the same model, data and settings was found"
         self.emit(Choice(stage=STAGE, setting="first step", value=str(self.state.step), reason=why))
 
-    def _result(self) -> TrainResult:
+    def _result(self, ended: Literal["all steps", "no gain", "asked"]) -> TrainResult:
         state = self.state
         tensors = self.student.snapshot() if self.pool is None else self.best
         adapter = _write_adapter(self.folder, self.student, tensors)
         if self.pool is None or state.best_step is None:
-            return TrainResult(adapter, state.step, state.step, None, state.history)
-        return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history)
+            return TrainResult(adapter, state.step, state.step, None, state.history, ended)
+        return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)
 
 
 def _write_adapter(folder: Path, student: Student, tensors: dict[str, Tensor]) -> Path:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 EXACT_UP_TO = 20_000  # exact search of this many vectors takes a few ms: no need to approximate
 REBUILD_SHARE = 0.2  # recall of an HNSW graph sinks with removed keys
+_READ_BLOCK = 16_384
 DTYPES = {"f16": "f16", "f32": "f32", "i8": "i8"}
 
 
@@ -113,6 +114,18 @@ class VectorIndex:
         import numpy as np
 
         return np.asarray(self._index.keys, dtype=np.int64)
+
+    def stored(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """All chunk ids, ascending (n,), and their vectors as they are stored (n, d): float32, or float16 for less."""
+        import numpy as np
+
+        dtype = np.float32 if self.manifest["dtype"] == "f32" else np.float16
+        keys = np.sort(self.keys())
+        vectors = np.empty((len(keys), self.manifest["dimension"]), dtype)
+        for start in range(0, len(keys), _READ_BLOCK):
+            block = slice(start, start + _READ_BLOCK)
+            vectors[block] = self._index.get(keys[block].astype(np.uint64), dtype=dtype)
+        return keys, vectors
 
     def search(self, vector: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Ids and cosines (both (min(k, n),)) of the chunks nearest to one query vector (d,), best first, ties by id."""

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.encoders import vector_shards
-from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
+from engine.encoders.embedding_cache import EmbeddingCache, EncoderShelf, encode_cached, hash_keys
 from engine.encoders.vector_shards import read_hashes, write_shard
 from engine.errors import CancelledError, ResourceError
 
@@ -117,6 +117,22 @@ def test_stop_keeps_what_is_done(tmp_path: Path) -> None:
     assert sum(len(call) for call in encoder.calls) == 50
 
 
+def test_a_stop_is_heard_between_the_batches_of_a_shard(tmp_path: Path) -> None:
+    class InBatches(CountingEncoder):
+        def encode_chunks(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> np.ndarray:
+            vectors = super().encode_chunks(texts)
+            for done in range(5, len(texts) + 1, 5):
+                batches.append(done)
+                assert progress is not None
+                progress(done)
+            return vectors
+
+    batches: list[int] = []
+    with pytest.raises(CancelledError, match=r"Encoding") as caught:
+        encode(InBatches(), TEXTS, tmp_path, shard_size=20, should_stop=lambda: len(batches) == 6)
+    assert (batches, caught.value.why) == ([5, 10, 15, 20, 5, 10], "20 of 50 texts are done and kept.")
+
+
 def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="2 hashes for 1 texts"):
         encode_cached(CountingEncoder(), [content_hash("a")] * 2, ["a"], EmbeddingCache(tmp_path))
@@ -163,6 +179,27 @@ def test_leftover_temporary_file_is_removed(tmp_path: Path) -> None:
     leftover.write_bytes(b"half")
     encode(CountingEncoder(), TEXTS, tmp_path)
     assert not leftover.exists()
+
+
+def test_a_reading_shelf_finds_all_and_changes_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "shelf"
+    reading = EncoderShelf(folder, 2, reading=True)
+    assert (len(reading), reading.blocks, folder.exists()) == (0, [], False)
+    keys = hash_keys([content_hash(text) for text in "abcde"])
+    vectors = np.arange(10, dtype=np.float16).reshape(5, 2)
+    writing = EncoderShelf(folder, 2)
+    for rows in ([2, 0], [4], [1, 3]):
+        writing.append(keys[rows], vectors[rows])
+    torn = folder / "shard-000002.vec"
+    torn.write_bytes(torn.read_bytes()[:-1])
+    (folder / ".shard-x.part").write_bytes(b"being written")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    reading = EncoderShelf(folder, 2, reading=True)
+    places = reading.find(keys)
+    assert places.tolist() == [1, 2, 0, 3, -1]
+    assert np.concatenate(reading.blocks)[places[:4]].tolist() == vectors[:4].tolist()
+    assert reading.damaged == 1
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_private_files(tmp_path: Path) -> None:

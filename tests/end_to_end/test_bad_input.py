@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 from fixtures.pipeline import SAMPLE, copy_documents, engine
 
+from engine.project import ProjectFolder
+from engine.service import methods
+
 NOISE = bytes(range(256)) * 8
 
 
@@ -319,6 +322,18 @@ def test_a_read_only_project_is_told(indexed: Path, tmp_path: Path) -> None:
             assert done.returncode in (2, 3, 5), done.stderr
             assert done.stderr.startswith("Error")
             assert re.search("permission|write|read-only", done.stderr, flags=re.I)
+
+
+def test_a_read_only_project_can_be_looked_at(indexed: Path, tmp_path: Path) -> None:
+    project = Path(shutil.copytree(indexed, tmp_path / "project"))
+    with mounted(project, "--bind", str(project)):
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(project)], check=True)
+        found = json.loads(engine("status", str(project), "--json").stdout)
+        answer = methods(ProjectFolder(project))["status"]()()
+    for status in (found, answer):
+        assert (status["running"], [row["state"] for row in status["stages"]][:2]) == (False, ["done", "done"])
+        assert status["counts"]["chunks"] > 0
+    assert "cannot be locked" in answer["problem"]["what"]
 
 
 def test_search_goes_on_while_the_disk_is_full(

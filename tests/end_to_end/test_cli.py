@@ -22,7 +22,7 @@ from engine import events
 
 COMMANDS = (
     "new", "run", "ingest", "index", "generate", "rank", "train", "evaluate", "embed", "search", "serve", "status",
-    "cancel", "report", "import-queries", "import-judgments", "benchmark", "doctor", "demo",
+    "cancel", "pause", "resume", "finish", "report", "import-queries", "import-judgments", "benchmark", "doctor", "demo",
 )  # fmt: skip
 HEAVY = (
     "torch", "transformers", "sentence_transformers", "peft", "tantivy", "usearch", "numpy", "pydantic", "matplotlib",
@@ -102,6 +102,11 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["run", "nowhere"], 2, "engine new"),
         (["serve", "PROJECT"], 2, "--stdio"),
         (["cancel", "PROJECT"], 2, "nothing to cancel"),
+        (["pause", "PROJECT"], 2, "nothing to pause"),
+        (["resume", "PROJECT"], 2, "engine run"),
+        (["finish", "PROJECT"], 2, "no training to finish"),
+        (["run", "PROJECT", "--only", "ingest,indx"], 2, "Did you mean 'index'?"),
+        (["run", "PROJECT", "--only", ""], 2, "no stage ''"),
         (["import-queries", "PROJECT", "/no/file.jsonl"], 3, "/no/file.jsonl"),
         (["import-judgments", "PROJECT", "/no/file.jsonl"], 3, "/no/file.jsonl"),
         (["benchmark", "/no/folder"], 3, "BEIR"),

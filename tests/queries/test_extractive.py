@@ -211,3 +211,15 @@ def test_real_news_give_mixed_queries_that_are_no_copies():
     copied = [query for query in asked if fold(query.text).rstrip("?") in fold(by_id[query.chunk_id].text)]
     assert len(copied) < 0.01 * len(asked)
     assert all(re.match(r"\W*\w", query.text) for query in queries)
+
+
+def test_every_chunk_is_a_place_to_stop_at():
+    asked = []
+    generate(CHUNKS, TITLES, check=lambda: asked.append(1))
+    assert len(asked) == 2 * len(CHUNKS)  # once to count its words, once to write its queries
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        TermStatistics.from_chunks(CHUNKS, check=stop)

@@ -53,6 +53,13 @@ def test_the_hash_finds_what_a_comparison_of_all_pairs_finds():
     assert 150 < len(kept) < 300
 
 
+def test_repeats_are_looked_for_with_places_to_stop_at():
+    asked: list[int] = []
+    queries = [query(f"what is thing {n} of the list") for n in range(50)]
+    assert deduplicate(queries, check=lambda: asked.append(1)).kept == deduplicate(queries).kept
+    assert len(asked) > len(queries)
+
+
 def test_nothing_to_deduplicate():
     assert deduplicate([]).kept == []
 

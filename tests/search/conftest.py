@@ -41,6 +41,9 @@ class FakeEncoder:
 
     encode_queries = encode_chunks
 
+    def knows(self, text: str) -> bool:
+        return "☂" in text
+
 
 class Corpus:
     """A project's database and indexes, filled by hand."""
@@ -153,7 +156,7 @@ def corpus(templates: dict[str, Corpus], project: ProjectFolder) -> Corpus:
 @pytest.fixture
 def fake_encoder(monkeypatch: pytest.MonkeyPatch) -> FakeEncoder:
     encoder = FakeEncoder()
-    monkeypatch.setattr("engine.search.searcher.Searcher._query_encoder", lambda self, artifact: encoder)
+    monkeypatch.setattr("engine.search.loaded.Loaded.query_encoder", lambda self, artifact: encoder)
     return encoder
 
 

@@ -5,14 +5,13 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.serving import ask, code, one, request
 
-from engine.errors import DamagedError
 from engine.project import ProjectFolder
 from engine.search.server import Server
 
@@ -24,28 +23,6 @@ PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, ENGINE = (
     -32603,
     -32000,
 )
-
-
-def request(key: Any, method: str, **params: Any) -> str:
-    return json.dumps({"jsonrpc": "2.0", "id": key, "method": method, "params": params})
-
-
-def ask(project: ProjectFolder, *lines: str | bytes) -> list[dict[str, Any]]:
-    """The answers to some lines, once the input has ended."""
-    output = io.StringIO()
-    Server(project, output).serve(lines)  # type: ignore[arg-type]
-    answers = [json.loads(line) for line in output.getvalue().splitlines()]
-    assert all(answer["jsonrpc"] == "2.0" and ("result" in answer) != ("error" in answer) for answer in answers)
-    return answers
-
-
-def one(project: ProjectFolder, line: str | bytes) -> dict[str, Any]:
-    (answer,) = ask(project, line)
-    return answer
-
-
-def code(answer: dict[str, Any]) -> int:
-    return int(answer["error"]["code"])
 
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid", None])
@@ -81,7 +58,8 @@ def test_document_ping_and_warm_up(indexed: Any, project: ProjectFolder) -> None
     ]
     answers = {answer["id"]: answer["result"] for answer in ask(project, *lines)}
     assert answers[1]["text"] == "The tenant pays the rent monthly. The landlord repairs the roof."
-    assert answers[1]["path"] == "contracts/lease.md"
+    assert (answers[1]["path"], answers[1]["format"]) == ("contracts/lease.md", "md")
+    assert set(answers[1]) == {"path", "source", "title", "text", "format"}
     assert (answers[2], answers[3], answers[4]) == ("pong", True, True)
 
 
@@ -170,6 +148,8 @@ def test_unknown_methods(project: ProjectFolder, method: str) -> None:
         {"query": "x", "before": ""},
         {"query": "x", "after": ["2031-01-01"]},
         {"query": "x", "page": 2},
+        {"query": "x", "series": 1},
+        {"query": "x", "series": ["a"]},
     ],
 )
 def test_wrong_params_of_search(indexed: Any, project: ProjectFolder, params: dict[str, Any]) -> None:
@@ -249,75 +229,6 @@ def test_shutdown_answers_finishes_and_reads_no_further(indexed: Any, project: P
     assert ask(project, json.dumps({"jsonrpc": "2.0", "method": "shutdown"}), request(3, "ping")) == []
 
 
-class Slow:
-    """An encoder that waits until it is let go."""
-
-    def __init__(self, encoder: Any) -> None:
-        self.encoder, self.begun, self.go = encoder, threading.Event(), threading.Event()
-
-    def encode_queries(self, texts: list[str]) -> Any:
-        self.begun.set()
-        assert self.go.wait(30)
-        return self.encoder.encode_queries(texts)
-
-
-@pytest.fixture
-def slow(indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
-    made = Slow(fake_encoder)
-    monkeypatch.setattr("engine.search.searcher.Searcher._query_encoder", lambda self, artifact: made)
-    yield made
-    made.go.set()
-
-
-class Answers(io.StringIO):
-    """Output that others wait for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.news = threading.Condition()
-
-    def flush(self) -> None:
-        with self.news:
-            self.news.notify_all()
-
-    def ids(self) -> list[Any]:
-        return [json.loads(line)["id"] for line in self.getvalue().splitlines()]
-
-    def wait_for(self, key: Any) -> bool:
-        with self.news:
-            return self.news.wait_for(lambda: key in self.ids(), timeout=30)
-
-
-def test_bm25_answers_while_a_semantic_search_is_under_way(project: ProjectFolder, slow: Slow) -> None:
-    output = Answers()
-
-    def lines() -> Iterator[str]:
-        yield request("slow", "search", query="roof", mode="semantic")
-        assert slow.begun.wait(30)
-        yield request("quick", "search", query="roof", mode="bm25")
-        assert output.wait_for("quick")
-        yield request("ping", "ping")
-        assert output.wait_for("ping")
-        assert output.ids() == ["quick", "ping"]
-        slow.go.set()
-
-    Server(project, output).serve(lines())
-    assert output.ids() == ["quick", "ping", "slow"]
-
-
-def test_the_end_of_input_waits_for_what_was_asked(project: ProjectFolder, slow: Slow) -> None:
-    output = Answers()
-    asked = [request(n, "search", query="roof", mode="semantic") for n in range(5)]
-    thread = threading.Thread(target=Server(project, output).serve, args=(asked,))
-    thread.start()
-    assert slow.begun.wait(30)
-    assert output.ids() == []
-    assert thread.is_alive()
-    slow.go.set()
-    thread.join(30)
-    assert output.ids() == [0, 1, 2, 3, 4]
-
-
 class PanicError(BaseException):
     """As native code raises it: not an Exception."""
 
@@ -329,7 +240,7 @@ def test_a_fault_in_one_answer_does_not_end_the_others(
         def encode_queries(self, texts: list[str]) -> Any:
             raise PanicError("called `Option::unwrap()`")
 
-    monkeypatch.setattr("engine.search.searcher.Searcher._query_encoder", lambda self, artifact: Broken())
+    monkeypatch.setattr("engine.search.loaded.Loaded.query_encoder", lambda self, artifact: Broken())
     answers = ask(project, *(request(n, "search", query="roof", mode="semantic") for n in range(3)), request(3, "ping"))
     assert sorted(answer["id"] for answer in answers) == [0, 1, 2, 3]
     assert [code(answer) for answer in answers if answer["id"] < 3] == [INTERNAL] * 3
@@ -351,10 +262,19 @@ def test_a_database_that_breaks_after_the_start_is_answered_with(project: Projec
     assert {answer["error"]["data"]["type"] for answer in answers} == {"DamagedError"}
 
 
-def test_a_damaged_database_is_told_at_once(project: ProjectFolder) -> None:
+def test_a_damaged_database_is_every_searchs_answer_and_stops_nothing_else(project: ProjectFolder) -> None:
     (project.path / "project.db").write_bytes(b"garbage" * 99)
-    with pytest.raises(DamagedError):
-        Server(project, io.StringIO())
+    lines = [
+        request(1, "search", query="roof"),
+        request(2, "document", document_id=1),
+        request(3, "ping"),
+        request(4, "status"),
+    ]
+    answers = {
+        answer["id"]: answer for answer in ask(project, *lines, extra={"status": lambda: lambda: {"state": "damaged"}})
+    }
+    assert [answers[key]["error"]["data"]["type"] for key in (1, 2)] == ["DamagedError"] * 2
+    assert (answers[3]["result"], answers[4]["result"]) == ("pong", {"state": "damaged"})
 
 
 def test_an_output_that_nobody_reads_any_more_ends_the_server(project: ProjectFolder) -> None:

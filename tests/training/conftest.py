@@ -76,12 +76,14 @@ def run(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., 
         *,
         emit: Callable[[Event], None] = lambda event: None,
         should_stop: Callable[[], bool] = lambda: False,
+        should_finish: Callable[[], bool] = lambda: False,
         given: TrainingData = data,
         hardware: Hardware = CPU,
         **changes: Any,
     ) -> TrainResult:
         from engine.training.trainer import train
 
-        return train(tiny, given, replace(recipe, **changes), hardware, tmp_path / name, emit, should_stop)
+        changed = replace(recipe, **changes)
+        return train(tiny, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish)
 
     return go

@@ -1,0 +1,72 @@
+"""Child processes of a run: how they find the engine, how their errors come back, and how none is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from engine import errors
+from engine.errors import EngineError, ResourceError, StageError
+
+TEXT_SENT = 2000  # characters of each part of an error: a pipe that nobody reads yet holds 64 KiB
+GRACE_SECONDS = 5.0
+
+
+def import_path() -> str:
+    """PYTHONPATH for a child: it must find the same `engine`, wherever the parent was started from."""
+    here = str(Path(__file__).resolve().parent.parent)
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join([here, *filter(None, others)])  # an empty entry would mean the folder the user stands in
+
+
+def told(error: EngineError) -> dict[str, str]:
+    """An error as another process is told it: under the nearest class that `engine.errors` has, its texts cut."""
+    public = next(kind for kind in type(error).__mro__ if kind.__module__ == EngineError.__module__)
+    texts = {"what": error.what, "why": error.why, "to_do": error.to_do}
+    return {"type": public.__name__, **{name: text[:TEXT_SENT] for name, text in texts.items()}}
+
+
+def revive(data: dict[str, str], code: int) -> EngineError:
+    """The error that a child has `told`, as the same type; `code` is the child's exit code."""
+    kind = getattr(errors, data["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, EngineError)):
+        kind = StageError
+    error = kind(data["what"], data["why"], data["to_do"])
+    error.exit_code = code
+    return error
+
+
+def crash(stage: str, code: int, folder: Path) -> EngineError:
+    """The error of a stage that ended without telling one. `code` as subprocess gives it; `folder` of the run."""
+    log = folder / f"{stage}.log"
+    if code == -signal.SIGKILL:
+        return ResourceError(
+            f"The stage '{stage}' was killed from outside.",
+            "Most often the system does this when memory runs out.",
+            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again: it resumes.",
+        )
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return StageError(
+        f"The stage '{stage}' crashed ({name}).",
+        f"Its output is in {log}.",
+        "Run again: it resumes from the last checkpoint.",
+    )
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Leave no child behind, whatever ended the wait for it: ask it to stop, then end it."""
+    try:
+        if child.poll() is None:
+            child.terminate()
+            child.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        pass  # it did not come to a safe point in time
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()

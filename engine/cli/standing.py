@@ -1,0 +1,91 @@
+"""What `engine status PROJECT` shows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.api import Project
+
+SKIPPED_SHOWN = 10
+
+
+def standing(project: Project) -> dict[str, Any]:
+    """For JSON: how far every stage is, what is in the project, how the run that goes on does.
+
+    `progress` (engine.progress.RunProgress) is None where no run goes on; `resumes_at` {"step", "steps"} is None where no
+    training waits to be resumed.
+    """
+    from engine.control import latest_run, running
+    from engine.errors import EngineError
+    from engine.progress import progress_of
+
+    current, is_running = None, False
+    with suppress(EngineError):  # a disk that cannot be written to: no run goes on there
+        current, is_running = running(project.folder), project.folder.is_running()
+    return {
+        "project": str(project.path),
+        "running": is_running,
+        "counts": project.counts(),
+        "stages": [asdict(stage) for stage in project.status()],
+        "latest_run": latest_run(project.folder),
+        "progress": progress_of(Path(current["folder"])).as_dict() if current else None,
+        "resumes_at": None if current else _resumes_at(project),
+        "skipped": project.skipped(),
+    }
+
+
+def _resumes_at(project: Project) -> dict[str, int] | None:
+    from engine.errors import EngineError
+    from engine.progress import resume_point
+    from engine.stage import View
+
+    store = project.folder.store()
+    try:
+        with suppress(EngineError):  # such as rankings that are not there yet: nothing to resume, then
+            if point := resume_point(View(project.folder, project.settings(), store)):
+                return {"step": point[0], "steps": point[1]}
+        return None
+    finally:
+        store.close()
+
+
+def as_text(found: Mapping[str, Any], name: str) -> Iterator[str]:
+    """The lines for a terminal. File names in them are not made harmless yet."""
+    yield found["project"] + ("  (a run is going on)" if found["running"] else "")
+    yield " · ".join(f"{name.replace('_', ' ')}: {count}" for name, count in found["counts"].items())
+    if found["progress"]:
+        yield from _progress(found["progress"], name)
+    for stage in found["stages"]:
+        yield f"  {stage['stage']:<9} {stage['state']:<6} {stage['reason']}"
+    if point := found["resumes_at"]:
+        yield f"  Training would resume at step {point['step']} of {point['steps']}: engine train {shlex.quote(name)}"
+    yield from _skipped(found["skipped"], name)
+
+
+def _progress(progress: Mapping[str, Any], name: str) -> Iterator[str]:
+    from engine.console import duration
+
+    parts = [progress["stage"] or "before its first stage"]
+    if progress["total"]:
+        parts.append(f"{progress['done']} of {progress['total']} {progress['unit']}")
+    if progress["loss"] is not None:
+        parts.append(f"loss {progress['loss']:.3f}")
+    if progress["seconds_left"] is not None:
+        parts.append(f"about {duration(progress['seconds_left'])} left")
+    yield "  now       " + ", ".join(parts)
+    if progress["paused"]:
+        state = "paused" if progress["paused"] == "waiting" else "pauses at its next safe point"
+        yield f"  {state}; to go on: engine resume {shlex.quote(name)}"
+
+
+def _skipped(skipped: Mapping[str, str], name: str) -> Iterator[str]:
+    for path, reason in list(skipped.items())[:SKIPPED_SHOWN]:
+        yield f"  skipped   {path}: {reason}"
+    if (more := len(skipped) - SKIPPED_SHOWN) > 0:
+        yield f"  … and {more} more (engine status {shlex.quote(name)} --json lists all)"

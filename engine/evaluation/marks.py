@@ -1,0 +1,138 @@
+"""Hits that the user marked as right or wrong, kept in the imports folder, and the judged queries that they make."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.corpus.imports import MARKED, MARKS_FILE
+from engine.errors import DatasetError
+from engine.evaluation.judgments import relevant_chunks
+from engine.project import ProjectFolder, write_text
+from engine.queries.tokens import fold
+from engine.records import Chunk, JudgedQuery
+from engine.store import Store
+
+SHORT = 80  # characters without white space up to which a text may well stand in other documents by chance
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A chunk that was marked: its text and content hash, and its document's path."""
+
+    path: str
+    text: str
+    content_hash: str
+    relevant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedQuery:
+    """A query and the marks given to its hits."""
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The judged query's key: the same for texts that differ in case and white space only."""
+        return MARKED + hashlib.sha256(fold(self.text).encode()).hexdigest()[:16]
+
+    def with_mark(self, former: set[Mark], mark: Mark | None) -> MarkedQuery:
+        """Without the `former` marks, and with a new one."""
+        kept = tuple(one for one in self.marks if one not in former)
+        return replace(self, marks=kept if mark is None else (*kept, mark))
+
+    def judged(self) -> JudgedQuery | None:
+        """What the evaluation measures with; None while no chunk is relevant.
+
+        A right chunk's text is the evidence, so that it is found again when documents are renamed, copied or cut
+        otherwise. Of a short text the document counts, too.
+        """
+        right = [mark for mark in self.marks if mark.relevant]
+        if not right:
+            return None
+        evidence = tuple(dict.fromkeys(mark.text for mark in right))
+        paths = {mark.path for mark in right}
+        is_short = any(len("".join(text.split())) <= SHORT for text in evidence)
+        return JudgedQuery(self.key, self.text, evidence, path=paths.pop() if is_short and len(paths) == 1 else None)
+
+
+def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
+    """Marked queries by key. Raises DatasetError where the file was damaged."""
+    path = project.path / "imports" / MARKS_FILE
+    if not path.exists():
+        return {}
+    found = {}
+    try:
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            if line.strip():
+                row = json.loads(line)
+                marks = tuple(Mark(m["path"], m["text"], m["hash"], bool(m["relevant"])) for m in row["marks"])
+                query = MarkedQuery(row["text"], marks)
+                found[query.key] = query
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _unusable(path, error) from None
+    return found
+
+
+def _unusable(path: Path, error: Exception) -> DatasetError:
+    return DatasetError(
+        f"{path} cannot be read.", f"{type(error).__name__}: {error}.", "Delete the file: it holds your marks of hits."
+    )
+
+
+def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> None:
+    """Keep all marks; the next ingest puts a lost database's judged queries back from them."""
+    rows: list[dict[str, Any]] = []
+    for query in queries.values():
+        judged = query.judged() or JudgedQuery(query.key, query.text)
+        marks = [{"path": m.path, "hash": m.content_hash, "relevant": m.relevant, "text": m.text} for m in query.marks]
+        as_imported = {"key": judged.key, "text": judged.text, "evidence": judged.evidence, "grades": []}
+        rows.append({**as_imported, "path": judged.path, "marks": marks})
+    (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    write_text(project.path / "imports" / MARKS_FILE, text)
+
+
+@contextmanager
+def kept_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> Iterator[None]:
+    """`write_marks`, undone when the block raises: what the user is told could not be kept must not come back later."""
+    former = read_marks(project)
+    write_marks(project, queries)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            write_marks(project, former)
+        raise
+
+
+def marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]]:
+    """Chunk id → the marks that stand for it now.
+
+    A mark stands for the chunks of its document with the same text; where there are none, for chunks of the same
+    content elsewhere (the file was renamed), else for the chunk of its document that holds most of it (cut otherwise).
+    """
+    found: dict[int, list[Mark]] = {}
+    at_path: dict[str, tuple[list[int], list[Chunk]]] = {}
+    for mark in query.marks:
+        if mark.path not in at_path:
+            ids = store.documents_at(mark.path)
+            at_path[mark.path] = ids, [chunk for one in ids for chunk in store.chunks_of(one)]
+        documents, chunks = at_path[mark.path]
+        ids = [chunk.id for chunk in chunks if chunk.text == mark.text] or store.chunk_ids_of(mark.content_hash)
+        for chunk_id in ids or _by_evidence(store, mark, documents, chunks):
+            found.setdefault(chunk_id, []).append(mark)
+    return found
+
+
+def _by_evidence(store: Store, mark: Mark, documents: list[int], chunks: list[Chunk]) -> list[int]:
+    texts = [document for one in documents if (document := store.document(one))]
+    (judgment,) = relevant_chunks([JudgedQuery("", "", (mark.text,))], chunks, texts)
+    return list(judgment.grades) if judgment.level == "chunk" else []

@@ -1,0 +1,137 @@
+"""What `engine doctor` finds out by looking harder: what a GPU would change, what the next run needs."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import EngineError
+from engine.project import ProjectFolder
+from engine.settings import Settings
+
+if TYPE_CHECKING:
+    from engine.encoders import Hardware, ModelFolder
+
+WITH_A_GPU = (
+    "everything works without one. With one, training and encoding use bfloat16 (2 bytes a weight, not 4) where it has "
+    "units for it; a training micro-batch holds 32 times the tokens (32,768, not 1,024) and an encoding batch 65,536 "
+    "tokens, not 2,048, so that more queries per step and longer texts become practical; and so do larger models: weights "
+    "of 0.6, 4 and 8 billion parameters take 1.2, 8 and 16 GB of its memory in bfloat16"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `state`: good or problem. `follows`: what it means for the user."""
+
+    topic: str
+    state: str
+    found: str
+    follows: str
+
+    def as_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return asdict(self)
+
+
+def gpu() -> list[Finding]:
+    """What is there; without a GPU, what one would change: facts of this program's own settings and plain arithmetic."""
+    from engine.encoders.gpu import find_gpus
+
+    gpus = find_gpus()
+    if gpus.usable:
+        return [
+            Finding(
+                "gpu", "good", f"{gpu.name}, {gpu.free / 1e9:.1f} GB of {gpu.memory / 1e9:.1f} GB free",
+                "it has bfloat16 units: training and encoding use them" if gpu.bfloat16
+                else "it has no bfloat16 units: it trains in float32 and encodes in float16",
+            )
+            for gpu in gpus.usable
+        ]  # fmt: skip
+    why = "torch finds no card or no driver" if gpus.built_for_cuda else "this torch is built for CPUs only"
+    found = f"no CUDA GPU that can be used: {why}"
+    if gpus.cards:
+        advice = "its driver is needed" if gpus.built_for_cuda else "a CUDA build of torch is needed"
+        found += f", though the system lists {gpus.cards} NVIDIA card{'s' if gpus.cards > 1 else ''} ({advice})"
+    return [Finding("gpu", "good", found, WITH_A_GPU)]
+
+
+def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list[Finding]:
+    """What the next run needs of memory and disk, against what is free. Nothing where model or device cannot be used."""
+    from engine.encoders import choose_hardware, resolve_model
+
+    try:
+        hardware = choose_hardware(settings.encoder.device, settings.encoder.dtype, purpose="train")
+        folder = resolve_model(model)
+        chunks, copied = _extent(project) if project else (0, 0)
+        return [
+            _memory_need(folder, settings, hardware, chunks),
+            *([_disk_need(project.path, folder, settings, chunks, copied)] if project else []),
+        ]
+    except EngineError:
+        return []
+
+
+def _extent(project: ProjectFolder) -> tuple[int, int]:
+    """(chunks, bytes of the database and the BM25 index)"""
+    store = project.store()
+    try:
+        chunks = store.counts()["chunks"]
+    finally:
+        store.close()
+    files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]
+    return chunks, sum(map(file_size, files))
+
+
+def file_size(path: Path) -> int:
+    """Bytes of a file; 0 for anything else, also for a file that a run has just removed."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def _memory_need(model: ModelFolder, settings: Settings, hardware: Hardware, chunks: int) -> Finding:
+    from engine.encoders.model_size import model_size
+    from engine.needs import megabytes, training_need
+    from engine.training.stage import config_of
+
+    free, where = _free_memory(hardware)
+    need = training_need(model_size(model), config_of(settings), hardware, chunks, free)
+    found = f"about {megabytes(need.bytes)} for training with {model.name}, of {megabytes(free)} free{where}"
+    if need.bytes <= free:
+        return Finding("memory need", "good", found, need.formula)
+    todo = "lower training.queries_per_step, training.graph_memory_mb or encoder.max_tokens, or close programs"
+    return Finding("memory need", "problem", found, f"{need.formula}; {todo}")
+
+
+def _free_memory(hardware: Hardware) -> tuple[int, str]:
+    if hardware.device == "cpu":
+        import psutil
+
+        return int(psutil.virtual_memory().available), ""
+    from engine.encoders.gpu import find_gpus
+
+    number = int(hardware.device.partition(":")[2] or 0)
+    return find_gpus().usable[number].free, " on the GPU"
+
+
+def _disk_need(folder: Path, model: ModelFolder, settings: Settings, chunks: int, copied: int) -> Finding:
+    from engine.encoders.model_size import model_size
+    from engine.needs import disk_need, megabytes
+    from engine.training.stage import config_of
+
+    if not chunks:
+        return Finding(
+            "disk need", "good", "not known yet", "it follows from the number of chunks: run 'engine ingest'"
+        )
+    free = shutil.disk_usage(folder).free
+    need = disk_need(model_size(model), config_of(settings), settings, chunks, copied)
+    found = f"at most {megabytes(need.bytes)} for a whole run, of {megabytes(free)} free"
+    if need.bytes <= free:
+        return Finding("disk need", "good", found, need.formula)
+    return Finding("disk need", "problem", found, f"{need.formula}; free some space before a run")

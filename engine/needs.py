@@ -1,0 +1,85 @@
+"""What a run of a project needs of memory and disk: estimates, told with the formula that they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.settings import Settings
+
+if TYPE_CHECKING:
+    from engine.encoders.hardware import Hardware
+    from engine.encoders.model_size import ModelSize
+    from engine.training.config import TrainingConfig
+
+PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and peft, before a model is loaded
+LINK_BYTES = 150  # measured: what usearch's graph adds to each vector
+WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
+CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
+CPU_SLACK = 3  # measured: what the system's allocator holds for graphs of ever other sizes, per byte of the largest
+ADAPTERS_AT_ONCE = (
+    14  # the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An estimate in bytes, and how it was made."""
+
+    bytes: int
+    formula: str
+
+
+def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> Need:
+    """Memory of the stage that needs most, on the device that it runs on. `free`: bytes that are free there.
+
+    A step's graphs are kept as far as `graph_memory_mb` allows; beyond it, one micro-batch per thread is held at a time,
+    as many as fit into half of what is free.
+    """
+    on_gpu = hardware.device != "cpu"
+    scale, weight = (CUDA_SCALE if on_gpu else 1), WEIGHT_BYTES[hardware.dtype]
+    per_token = size.graph_bytes_per_token(config.max_tokens, weight)
+    step = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens * per_token
+    micro = max(config.max_tokens, scale * config.micro_batch_tokens) * per_token
+    side_by_side = 1 if on_gpu else max(1, min(hardware.threads, int(free / 2 / micro)))
+    graphs = max(min(step, int(scale * config.graph_memory_mb * 2**20)), min(step, side_by_side * micro))
+    slack = 1 if on_gpu else CPU_SLACK
+    weights, vectors = size.parameters * weight, 0 if on_gpu else chunks * size.width * 4
+    parts = [
+        f"{size.parameters / 1e6:,.1f} million parameters × {weight} bytes = {megabytes(weights)}",
+        f"a training step's graphs {megabytes(graphs)}",
+    ]
+    if not on_gpu:
+        parts[-1] += f" × {CPU_SLACK}, as memory is not given back at once"
+        parts.append(f"{chunks:,} chunks × {size.width} dimensions × 4 bytes = {megabytes(vectors)}")
+        parts.append(f"the program itself {megabytes(PROGRAM_BYTES)}")
+    return Need(weights + slack * graphs + vectors + (0 if on_gpu else PROGRAM_BYTES), " + ".join(parts))
+
+
+def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunks: int, copied: int) -> Need:
+    """Disk space that a whole run from the beginning takes up at most, beside what is there.
+
+    `copied`: bytes of the database and the BM25 index, of which a second copy is made.
+    """
+    encoders = 2 + len(settings.evaluation.lambdas)
+    cached = encoders * chunks * (2 * size.width + 32)
+    index = chunks * (INDEX_BYTES[settings.vectors.dtype] * size.width + LINK_BYTES)
+    queries = min(settings.queries.max_queries, chunks * settings.queries.per_chunk)
+    rankings = queries * min(settings.ranking.k, chunks) * 12
+    adapter = 4 * size.adapter_parameters(config.lora_rank)
+    parts = [
+        f"vectors of {encoders} encoders that are compared: {encoders} × {chunks:,} chunks × ({size.width} dimensions × "
+        f"2 bytes + 32) = {megabytes(cached)}",
+        f"vector index {chunks:,} × ({size.width} × {INDEX_BYTES[settings.vectors.dtype]} bytes + {LINK_BYTES}) = "
+        f"{megabytes(index)}",
+        f"rankings {queries:,} queries × {min(settings.ranking.k, chunks):,} × 12 bytes = {megabytes(rankings)}",
+        f"adapter and checkpoints {ADAPTERS_AT_ONCE} × {megabytes(adapter)}",
+        f"copies of the database and the BM25 index {megabytes(copied)}",
+    ]
+    return Need(cached + index + rankings + ADAPTERS_AT_ONCE * adapter + copied, " + ".join(parts))
+
+
+def megabytes(count: float) -> str:
+    """Bytes as text: MB, or GB from a thousand of them on (10^6 and 10^9 bytes)."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"

@@ -1,0 +1,158 @@
+"""The user's corrections of training queries: made in the database at once, and again whenever queries are generated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from engine.errors import DatasetError, UsageError
+from engine.project import ProjectFolder, write_text
+from engine.queries.tokens import fold
+from engine.records import Query
+from engine.settings import Settings
+from engine.stage import View, fingerprint
+from engine.store import Store
+
+FILE = "query-edits.jsonl"
+Edits = dict[tuple[str, str], str | None]
+
+
+def content(queries: Iterable[Query]) -> str:
+    """What the queries artifact notes of its queries: it changes when one of them does."""
+    return fingerprint(rows=[(q.text, q.chunk_id, q.split) for q in queries])
+
+
+def read_edits(project: ProjectFolder) -> Edits:
+    """(content hash of the chunk, generated text) → the user's text, or None for a query taken out. Raises DatasetError."""
+    path = project.path / "imports" / FILE
+    if not path.exists():
+        return {}
+    edits: Edits = {}
+    for number, line in enumerate(_lines(path), 1):
+        try:
+            row = json.loads(line)
+            chunk, former, text = row["chunk"], row["query"], row["text"]
+            if not (isinstance(chunk, str) and isinstance(former, str) and (text is None or isinstance(text, str))):
+                raise TypeError("a value is no text")
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise _unusable(path, f"Line {number}: {type(error).__name__}: {error}.") from None
+        edits[chunk, former] = text
+    return edits
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+    except (OSError, ValueError) as error:
+        raise _unusable(path, f"{error}.") from None
+
+
+def _unusable(path: Path, why: str) -> DatasetError:
+    return DatasetError(f"{path} cannot be read.", why, "Correct the line, or delete the file: it holds query edits.")
+
+
+def _write_edits(project: ProjectFolder, edits: Edits) -> None:
+    rows = [{"chunk": chunk, "query": former, "text": text} for (chunk, former), text in edits.items()]
+    (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    write_text(project.path / "imports" / FILE, text)
+
+
+def apply_edits(
+    queries: Sequence[Query], hashes: Mapping[int, str], edits: Edits, judged: AbstractSet[str]
+) -> list[Query]:
+    """Freshly generated queries with the user's edits. `hashes`: chunk id → content hash; `judged`: folded texts.
+
+    An edited query is left out where its text equals a judged one or another query by now.
+    """
+    keys = [(hashes.get(query.chunk_id, ""), query.text) for query in queries]
+    taken = {fold(query.text) for query, key in zip(queries, keys, strict=True) if key not in edits} | judged
+    result = []
+    for query, key in zip(queries, keys, strict=True):
+        text = edits.get(key, query.text)
+        if text is None:
+            continue
+        if key in edits:
+            if fold(text) in taken:
+                continue
+            taken.add(fold(text))
+        result.append(query if text == query.text else replace(query, text=text))
+    return result
+
+
+def rewrite(project: ProjectFolder, store: Store, texts: Mapping[int, str | None]) -> int:
+    """Give queries (by id) new texts, or take them out (None), for good; returns how many there were.
+
+    The caller holds the project's lock. Raises UsageError for a text that is empty, judged, or another query's, and for
+    a new text of a query that is gone; NotBuiltError before queries were generated.
+    """
+    wanted, before = {key: _one_line(text) for key, text in texts.items()}, read_edits(project)
+    try:
+        with store.transaction():  # what is looked at stays as it is until the end, and a failure changes nothing
+            return _rewritten(project, store, wanted, before)
+    except BaseException:
+        with suppress(OSError, DatasetError):  # the last step of the transaction may have failed, too
+            if read_edits(project) != before:
+                _write_edits(project, before)
+        raise
+
+
+def _rewritten(project: ProjectFolder, store: Store, wanted: Mapping[int, str | None], before: Edits) -> int:
+    artifact = View(project, Settings(), store).need("queries", "generate")
+    queries = {query.id: query for query in store.queries()}
+    _refuse_unfit(store, queries, wanted)
+    present = {key: text for key, text in wanted.items() if key in queries}
+    edits = _noted(before, store, queries, present)
+    for key, text in present.items():
+        former = queries.pop(key) if text is None else queries[key]
+        if text is not None:
+            queries[key] = replace(former, text=text)
+    count = store.rewrite_queries(present)
+    store.replace_artifact(replace(artifact, info={**artifact.info, "content": content(queries.values())}))
+    _write_edits(project, edits)
+    return count
+
+
+def _one_line(text: str | None) -> str | None:
+    return None if text is None else " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
+
+
+def _refuse_unfit(store: Store, queries: Mapping[int, Query], wanted: Mapping[int, str | None]) -> None:
+    judged = {fold(query.text) for query in store.judged()}
+    others = {fold(query.text) for key, query in queries.items() if key not in wanted}
+    for key, text in wanted.items():
+        if text is None:
+            continue
+        if key not in queries:
+            raise UsageError(f"There is no query {key}.", "Queries may have been generated anew.", "Look again.")
+        if not text:
+            raise UsageError("A query cannot be empty.", "There is no text in it.", "Write one, or delete the query.")
+        if fold(text) in judged:
+            raise UsageError(
+                "The text equals a judged query.", "Judged queries measure: they are never trained on.", "Word it anew."
+            )
+        if fold(text) in others:
+            raise UsageError("The text equals another query.", "Every query is trained on once.", "Word it anew.")
+        others.add(fold(text))
+
+
+def _noted(edits: Edits, store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]) -> Edits:
+    """The kept edits with new ones: an edit of an edited query replaces the former; going back drops it."""
+    chunks = store.chunks_by_id({queries[key].chunk_id for key in texts})
+    originals = {(chunk, text): former for (chunk, former), text in edits.items() if text is not None}
+    result = dict(edits)
+    for key, text in texts.items():
+        query = queries[key]
+        if query.chunk_id not in chunks:
+            continue  # its document is gone: it will not be generated again
+        chunk = chunks[query.chunk_id].content_hash
+        former = originals.get((chunk, query.text), query.text)
+        if text == former:
+            result.pop((chunk, former), None)
+        else:
+            result[chunk, former] = text
+    return result

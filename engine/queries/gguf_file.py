@@ -1,0 +1,80 @@
+"""The GGUF file of a language model: found, checked as far as its first bytes go, and named by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from functools import lru_cache
+from pathlib import Path
+
+from engine.errors import ModelError, SettingsError
+from engine.stage import View
+
+HEAD, BLOCK, BLOCKS = 1 << 20, 1 << 16, 32  # bytes that name a file: its head, and blocks spread over the rest
+
+
+def gguf_file(view: View) -> Path:
+    """The file that queries.model names. Raises SettingsError where none is named, ModelError where it cannot be one."""
+    named = view.settings.queries.model
+    if not named:
+        raise SettingsError(
+            "The backend gguf needs a language model.",
+            "queries.model in project.toml is empty.",
+            "Set queries.model to the path of a GGUF file, or queries.backend to extractive.",
+        )
+    try:
+        path = (view.project.path / Path(named).expanduser()).absolute()
+        check_gguf(path)
+    except (ValueError, RuntimeError) as error:  # a path that no file can have, or a home that is not known
+        raise _unusable(named, f"{error}") from None
+    return path
+
+
+def check_gguf(path: Path) -> None:
+    """Raises ModelError unless the file is there, can be read and begins as a GGUF file does."""
+    if path.is_dir():
+        raise _unusable(path, "It is a folder.")
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except FileNotFoundError:
+        raise _unusable(path, "There is no such file.") from None
+    except OSError as error:
+        raise _unusable(path, f"{error.strerror or error}.") from None
+    if not head:
+        raise _unusable(path, "The file is empty.")
+    if head[:4] != b"GGUF":
+        raise _unusable(path, "The file is of another kind: it does not begin with the letters GGUF.")
+    if len(head) < 8:
+        raise _unusable(path, "The file ends within its first bytes.")
+    version = struct.unpack("<I", head[4:8])[0]
+    if version & 0xFFFF == 0:
+        raise _unusable(path, "It was made for processors of another byte order.")
+
+
+def content_identity(path: Path) -> str:
+    """16 hex digits that stand for the file's content, not its place or time: of its size and samples of its bytes.
+
+    A model of many gigabytes is not read whole: other weights differ nearly everywhere.
+    """
+    found = path.stat()
+    return _identity(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _identity(path: Path, size: int, _modified: int) -> str:
+    digest = hashlib.sha256(f"{size}\0".encode())
+    with path.open("rb") as file:
+        digest.update(file.read(HEAD))
+        for number in range(BLOCKS):
+            file.seek(HEAD + max(0, size - HEAD - BLOCK) * (number + 1) // BLOCKS)
+            digest.update(file.read(BLOCK))
+    return digest.hexdigest()[:16]
+
+
+def _unusable(path: Path | str, why: str) -> ModelError:
+    return ModelError(
+        f"The language model {path} cannot be used.",
+        why,
+        "Set queries.model to a GGUF file of a language model, or queries.backend to extractive.",
+    )

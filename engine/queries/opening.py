@@ -1,0 +1,162 @@
+"""The backend that `queries.backend` in project.toml names, ready to be asked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from engine.corpus.imports import imported_queries
+from engine.errors import CancelledError, SettingsError
+from engine.queries.backend import Fixed, Item, QueryBackend, Several
+from engine.records import Chunk
+from engine.stage import View
+
+if TYPE_CHECKING:
+    from engine.queries.address import Address
+    from engine.queries.prompted import ChatModel
+
+MODELS = ("gguf", "endpoint")  # backends that ask a language model
+
+
+class Teller(Protocol):
+    """Who hears of automatic choices and of what needs a look: a stage's context, or nobody."""
+
+    def choose(self, setting: str, value: object, reason: str) -> None:
+        """An automatic choice and its reason."""
+
+    def warn(self, text: str) -> None:
+        """Something that stops nothing."""
+
+
+class Nobody:
+    """Hears nothing."""
+
+    def choose(self, setting: str, value: object, reason: str) -> None:
+        """Not told."""
+
+    def warn(self, text: str) -> None:
+        """Not told."""
+
+
+def open_backend(view: View, chunks: Sequence[Chunk], teller: Teller, should_stop: Callable[[], bool]) -> QueryBackend:
+    """The project's backend. Raises SettingsError or ModelError where what it needs is not there, CancelledError."""
+    name = view.settings.queries.backend
+    if name in MODELS:
+        return open_model(view, teller, should_stop)
+    backends: list[QueryBackend] = []
+    if name in ("extractive", "both"):
+        backends.append(_extractive(view, chunks, should_stop))
+    if name in ("imported", "both"):
+        backends.append(_imported(view, chunks))
+    return backends[0] if len(backends) == 1 else Several(backends)
+
+
+def corpus_language(view: View) -> str:
+    """The language that the index was built for; where there is none yet, the setting or what the texts look like."""
+    index = view.store.artifact("lexical")
+    if index is not None and "language" in index.info:
+        return str(index.info["language"])
+    if view.settings.lexical.language != "auto":
+        return view.settings.lexical.language
+    from engine.lexical import detect_language
+
+    return detect_language(view.store.sample_chunk_texts(200))[0]
+
+
+def _extractive(view: View, chunks: Sequence[Chunk], should_stop: Callable[[], bool]) -> QueryBackend:
+    from engine.queries.extractive import Writer
+    from engine.queries.languages import language_of
+    from engine.queries.statistics import TermStatistics
+
+    def check() -> None:
+        if should_stop():
+            raise CancelledError("The work was cancelled.", "You asked for it.")
+
+    settings = view.settings.queries
+    table, language = TermStatistics.from_chunks(chunks, check=check), language_of(corpus_language(view))
+    return Writer(table, language, settings.kinds, settings.per_chunk, view.settings.training.seed)
+
+
+def _imported(view: View, chunks: Sequence[Chunk]) -> QueryBackend:
+    from engine.queries.imported import attach_imported
+
+    attached, _ = attach_imported(imported_queries(view.project), chunks, view.store.documents())
+    by_chunk: dict[int, list[Item]] = defaultdict(list)
+    for query in attached:
+        by_chunk[query.chunk_id].append(Item(query.text, query.evidence, query.kind))
+    return Fixed(by_chunk)
+
+
+def open_model(view: View, teller: Teller, should_stop: Callable[[], bool]) -> QueryBackend:
+    """The language model behind `gguf` or `endpoint`. Raises as `open_backend`."""
+    from engine.queries.prompted import Prompted
+
+    settings = view.settings.queries
+    model = _gguf(view, teller, should_stop) if settings.backend == "gguf" else _endpoint(view, should_stop)
+    try:
+        return Prompted(model, settings.prompt, settings.per_chunk, settings.answer_tokens, view.settings.training.seed)
+    except BaseException:
+        model.close()
+        raise
+
+
+def writer_recipe(view: View) -> dict[str, Any]:
+    """What decides the answers of a language model, besides the chunk: the model itself, the prompts, its limits.
+
+    Raises SettingsError or ModelError where the model that is named is not there.
+    """
+    from engine.queries.prompted import VERSION
+    from engine.queries.prompts import load_prompt
+
+    settings = view.settings.queries
+    names = ("events", "questions") if settings.prompt == "two-step" else ("one-step",)
+    if settings.backend == "gguf":
+        from engine.queries.gguf_file import content_identity, gguf_file
+
+        model = ["gguf", content_identity(gguf_file(view))]
+    else:
+        model = ["endpoint", _address(view).url, settings.endpoint_model]
+    return {
+        "model": model, "prompts": [load_prompt(name).version for name in names], "version": VERSION,
+        "per_chunk": settings.per_chunk, "context_tokens": settings.context_tokens,
+        "answer_tokens": settings.answer_tokens, "seed": view.settings.training.seed,
+    }  # fmt: skip
+
+
+def query_recipe(view: View) -> dict[str, Any]:
+    """The part of project.toml's [queries] that decides which queries are made, for the chosen backend."""
+    settings = view.settings.queries
+    if settings.backend in MODELS:
+        shared = settings.model_dump(include={"backend", "max_queries", "consistency_top"})
+        return {**shared, "writer": writer_recipe(view)}
+    return settings.model_dump(include={"backend", "kinds", "per_chunk", "max_queries", "consistency_top"})
+
+
+def _gguf(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
+    from engine.queries.gguf import GgufModel
+    from engine.queries.gguf_file import gguf_file
+
+    return GgufModel(gguf_file(view), view.settings.queries.context_tokens, teller, should_stop)
+
+
+def _endpoint(view: View, should_stop: Callable[[], bool]) -> ChatModel:
+    from engine.queries.endpoint import Endpoint
+
+    settings = view.settings.queries
+    return Endpoint(
+        _address(view), settings.endpoint_model, settings.context_tokens, settings.endpoint_seconds, should_stop
+    )
+
+
+def _address(view: View) -> Address:
+    from engine.queries.address import Address
+
+    settings = view.settings.queries
+    if not settings.endpoint:
+        raise SettingsError(
+            "The backend endpoint needs the address of a server.",
+            "queries.endpoint in project.toml is empty.",
+            "Set queries.endpoint, such as to http://127.0.0.1:8080/v1, or queries.backend to extractive.",
+        )
+    return Address.parse(settings.endpoint, settings.endpoint_allow_public)

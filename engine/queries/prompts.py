@@ -1,0 +1,61 @@
+"""The prompts that ship in assets/prompts: a system text and a user text with places for what is asked about."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from string import Template
+
+from engine.assets import asset_path
+from engine.errors import EngineError
+
+TITLE_SHOWN, SECTION_SHOWN = 200, 300  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a model is asked: `system` says how to work, `user` holds the task and the document's text."""
+
+    system: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt with places ($title, $section, $passage, $count, $events). `version` is a hash over its text."""
+
+    name: str
+    system: str
+    user: Template
+    version: str
+
+    def filled(self, values: Mapping[str, object]) -> Message:
+        """The message with every place filled, once: a $ in a value stays a $."""
+        return Message(self.system, self.user.substitute(values))
+
+
+@cache
+def load_prompt(name: str) -> Prompt:
+    """A shipped prompt. Raises EngineError where it is missing or not of this form."""
+    text = asset_path(f"prompts/{name}.txt").read_text(encoding="utf-8")
+    head, _, rest = text.partition("[system]\n")
+    system, _, user = rest.partition("[user]\n")
+    if not head.startswith("version ") or not user:
+        raise EngineError(
+            f"The file assets/prompts/{name}.txt is not a prompt.",
+            "It needs a version, a [system] and a [user] part.",
+            "Install bmembed-tui again.",
+        )
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return Prompt(name, system.strip(), Template(user.strip()), digest)
+
+
+def place_of(title: str, headings: tuple[str, ...]) -> dict[str, str]:
+    """Title and section as prompts show them: on one line, and not endless."""
+    section = " > ".join(headings)
+    return {
+        "title": " ".join(title.split())[:TITLE_SHOWN] or "(without a title)",
+        "section": " ".join(section.split())[:SECTION_SHOWN] or "(none)",
+    }

@@ -1,0 +1,150 @@
+"""A look at the queries before a run: some chunks spread over the corpus, asked by the chosen backend. Nothing is stored."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import CancelledError
+from engine.project import ProjectFolder
+from engine.queries.backend import Answer, Fixed, first_of
+from engine.queries.extractive import rounds
+from engine.queries.opening import Nobody, Teller, open_backend
+from engine.records import Chunk, Query
+from engine.stage import View
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One chunk with what the backend made of it."""
+
+    chunk: Chunk
+    answer: Answer
+    seconds: float
+
+
+def sample(
+    project: ProjectFolder,
+    count: int = 5,
+    should_stop: Callable[[], bool] = lambda: False,
+    teller: Teller | None = None,
+) -> dict[str, Any]:
+    """Queries of `count` chunks of different documents, with whether the cheap filters keep each, and an estimate.
+
+    Keys: backend, model, items ({path, title, chunk, queries: [{text, kind, evidence, kept, reason}], seconds, problem}),
+    kept_share, estimate ({chunks, seconds, basis}). Raises NotBuiltError before the first ingest, SettingsError or
+    ModelError where the backend lacks something, StageError where it answers nothing, CancelledError.
+    """
+    store = project.store()
+    try:
+        view = View(project, project.settings(), store)
+        view.need("corpus", "ingest")
+        return _Sampler(view, count, should_stop, teller or Nobody()).result()
+    except CancelledError:
+        raise CancelledError("The sample was cancelled.", "You asked for it.", "Nothing was changed.") from None
+    finally:
+        store.close()
+
+
+class _Sampler:
+    def __init__(self, view: View, count: int, should_stop: Callable[[], bool], teller: Teller) -> None:
+        self._view, self._count, self._should_stop = view, count, should_stop
+        self._chunks = view.store.chunks()
+        started = time.monotonic()
+        self._backend = open_backend(view, self._chunks, teller, should_stop)
+        self._opening = time.monotonic() - started
+        self._documents = {document.id: document for document in view.store.documents()}
+
+    def result(self) -> dict[str, Any]:
+        try:
+            asked = [self._ask(self._chunks[position]) for position in self._positions()]
+        finally:
+            self._backend.close()
+        rows = self._judged(asked)
+        shown = [query for row in rows for query in row["queries"]]
+        return {
+            "backend": self._view.settings.queries.backend,
+            "model": self._backend.model,
+            "items": rows,
+            "kept_share": round(sum(query["kept"] for query in shown) / len(shown), 4) if shown else 0.0,
+            "estimate": self._estimate(asked),
+        }
+
+    def _positions(self) -> list[int]:
+        """Of imported queries, chunks that have some."""
+        order: Iterable[int] = rounds(self._chunks, self._view.settings.training.seed)
+        if isinstance(self._backend, Fixed):
+            there = self._backend.queries
+            order = (position for position in order if self._chunks[position].id in there)
+        return first_of(iter(order), self._count)
+
+    def _ask(self, chunk: Chunk) -> Asked:
+        if self._should_stop():
+            raise CancelledError("The sample was cancelled.")
+        started = time.monotonic()
+        answer = self._backend.ask(chunk, self._documents[chunk.document_id].title)
+        return Asked(chunk, answer, time.monotonic() - started)
+
+    def _judged(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+        """One row per chunk; every query with its verdict."""
+        queries = [
+            Query(item.question, item.kind, one.chunk.id, one.chunk.document_id, item.evidence)
+            for one in asked
+            for item in one.answer.items
+        ]
+        verdicts = iter(_verdicts(self._view, queries))
+        rows = []
+        for one in asked:
+            told = [
+                {"text": item.question, "kind": item.kind, "evidence": item.evidence, "kept": not reason, "reason": reason}
+                for item, reason in [*((item, next(verdicts)) for item in one.answer.items), *one.answer.dropped]
+            ]  # fmt: skip
+            document = self._documents[one.chunk.document_id]
+            rows.append(
+                {
+                    "path": document.path, "title": document.title, "chunk": one.chunk.text, "queries": told,
+                    "seconds": round(one.seconds, 3), "problem": one.answer.problem,
+                }
+            )  # fmt: skip
+        return rows
+
+    def _estimate(self, asked: Sequence[Asked]) -> dict[str, Any]:
+        """Chunks that a run would ask, and how long that takes at the pace of this sample."""
+        chunks = len({chunk.content_hash for chunk in self._chunks})
+        if isinstance(self._backend, Fixed):
+            return {"chunks": chunks, "seconds": 0.0, "basis": "imported queries are there already"}
+        count, limit = max(1, len(asked)), self._view.settings.queries.max_queries
+        each = sum(one.seconds for one in asked) / count
+        made = sum(len(one.answer.items) for one in asked) / count
+        if made:
+            chunks = min(chunks, math.ceil(limit / made))
+        basis = (
+            f"{each:.2f} s and {made:.1f} queries a chunk, the mean of {len(asked)}; {self._opening:.1f} s to begin; "
+            f"{limit} queries at most (queries.max_queries); the filters' own time comes on top"
+        )
+        return {"chunks": chunks, "seconds": round(self._opening + each * chunks, 1), "basis": basis}
+
+
+def _verdicts(view: View, queries: Sequence[Query]) -> list[str]:
+    """For each query why a run would leave it out, or an empty text."""
+    from engine.queries.dedupe import deduplicate
+
+    reasons = {id(repeat.query): "says the same as another query" for repeat in deduplicate(queries).dropped}
+    ranks = _bm25_found(view, queries)
+    return [reasons.get(id(query), ranks.get(place, "")) for place, query in enumerate(queries)]
+
+
+def _bm25_found(view: View, queries: Sequence[Query]) -> dict[int, str]:
+    """Places of queries whose chunk BM25 does not find; none where the index is not that of these chunks."""
+    top, index = view.settings.queries.consistency_top, view.store.artifact("lexical")
+    if not top or index is None or index.info.get("chunks_fingerprint") != view.store.corpus_fingerprint():
+        return {}
+    from engine.lexical import LexicalIndex
+
+    opened = LexicalIndex.open(view.project.folder_of(index))
+    lost = f"its chunk is beyond BM25's top {top}; a run also asks the base encoder"
+    rankings = opened.search_many([query.text for query in queries], top, threads=1)
+    return {place: lost for place, (ids, _) in enumerate(rankings) if queries[place].chunk_id not in ids}

@@ -1,0 +1,135 @@
+"""All chunks asked by a language model: in rounds over the documents, each answer kept, until there are queries enough."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.queries.backend import QueryBackend
+from engine.queries.extractive import rounds
+from engine.queries.ledger import Entry, Ledger, answer_files, forget_others, passage_key
+from engine.queries.opening import open_model, writer_recipe
+from engine.records import Chunk, Query
+from engine.stage import StageContext, View, fingerprint
+
+TOLD_SECONDS = 0.5
+NO_ANSWER = "the language model gave no usable answer for the chunk"
+PROBLEMS_TOLD = 20
+LOOK_AT = 40  # chunks without a single question, after which the user is told
+
+
+@dataclass
+class Written:
+    """Queries in chunk order, how many questions were made in all, and how many were dropped for which reason."""
+
+    queries: list[Query]
+    made: int
+    rejected: Counter[str]
+
+
+def written(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]) -> Written:
+    """Ask about chunks, one of each document a round, until `queries.max_queries` are made; what was answered in a run
+    before is not asked again. Raises CancelledError, ModelError, SettingsError, StageError; answers so far are kept."""
+    ledger = Ledger(context.project, _recipe(context))
+    try:
+        return _Walk(context, chunks, titles, ledger).go()
+    finally:
+        ledger.close()
+
+
+def forget_gone(view: View) -> None:
+    """Drop answers about chunks that are no longer in the corpus."""
+    if not answer_files(view.project):
+        return
+    titles = {document.id: document.title for document in view.store.documents()}
+    forget_others(
+        view.project, {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in view.store.chunks()}
+    )
+
+
+def _recipe(context: StageContext) -> str:
+    return fingerprint(**writer_recipe(context))
+
+
+@dataclass
+class _Walk:
+    context: StageContext
+    chunks: Sequence[Chunk]
+    titles: Mapping[int, str]
+    ledger: Ledger
+    found: list[tuple[int, Query]] = field(default_factory=list)
+    rejected: Counter[str] = field(default_factory=Counter)
+    done: int = 0
+    _problems: set[str] = field(default_factory=set)
+    _backend: QueryBackend | None = None
+    _told_at: float = 0.0
+
+    def go(self) -> Written:
+        settings = self.context.settings
+        order = list(rounds(self.chunks, settings.training.seed))
+        limit = settings.queries.max_queries
+        try:
+            for position in order:
+                if len(self.found) >= limit:
+                    break
+                self.context.check_stop()
+                self._take(position, self._entry(self.chunks[position]))
+                self._tell(len(order), limit)
+        finally:
+            if self._backend is not None:
+                self._backend.close()
+        self.context.progress(self.done, self.done, "chunks")
+        self._tell_share()
+        queries = [query for _, query in sorted(self.found, key=lambda pair: pair[0])[:limit]]
+        lost = sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
+        return Written(queries, len(self.found) + lost, self.rejected)
+
+    def _entry(self, chunk: Chunk) -> Entry:
+        title = self.titles.get(chunk.document_id, "")
+        key = passage_key(chunk, title)
+        entry = self.ledger.get(key)
+        if entry is None:  # the model is loaded when there is something to ask
+            if self._backend is None:
+                self._backend = open_model(self.context, self.context, self.context.should_stop)
+                self.context.choose(
+                    "backend", self._backend.name, f"queries are written by {self._backend.model or 'the endpoint'}"
+                )
+            entry = self.ledger.add(key, self._backend.ask(chunk, title))
+            if entry.problem:
+                self._tell_problem(entry.problem)
+        return entry
+
+    def _take(self, position: int, entry: Entry) -> None:
+        chunk = self.chunks[position]
+        self.done += 1
+        self.rejected.update(entry.dropped)
+        if entry.problem:
+            self.rejected[NO_ANSWER] += 1
+        for item in entry.items:
+            self.found.append((position, Query(item.question, item.kind, chunk.id, chunk.document_id, item.evidence)))
+
+    def _tell(self, all_chunks: int, limit: int) -> None:
+        """Progress; how many chunks will be asked is an estimate from how many questions each has given."""
+        if self.done == LOOK_AT and not self.found:
+            self.context.warn(f"The first {LOOK_AT} chunks gave no question. 'engine sample' shows why.")
+        if self.done in (10, 100, 1000, 10_000):
+            self._tell_share()
+        if time.monotonic() - self._told_at < TOLD_SECONDS:
+            return
+        self._told_at = time.monotonic()
+        each = max(len(self.found), 1) / self.done
+        self.context.progress(self.done, min(all_chunks, max(self.done, round(limit / each))), "chunks")
+
+    def _tell_share(self) -> None:
+        total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
+        if total:
+            share = f"{100 * len(self.found) / total:.0f} % kept"
+            self.context.choose("evidence check", share, f"of {total} questions: their evidence stands in the chunk")
+
+    def _tell_problem(self, problem: str) -> None:
+        """Each problem once, and not too many: a run of thousands of chunks may meet them often."""
+        self._problems.add(problem)
+        if len(self._problems) <= PROBLEMS_TOLD:
+            self.context.choose("chunk left out", problem, "no query is made of it")

@@ -1,0 +1,52 @@
+"""One ranking from one or two, and what each ranker's share in a hit's score is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine.settings import SearchSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Ranking = tuple["NDArray[np.int64]", "NDArray[np.float32]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """`order`: (chunk id, score), best first. `parts`: ranker → chunk id → what it adds; empty with one ranker only."""
+
+    order: list[tuple[int, float]]
+    parts: dict[str, dict[int, float]] = field(default_factory=dict)
+
+    def shares(self, chunk_id: int) -> dict[str, float]:
+        """What share of a chunk's score each ranker that found it gave; they sum to 1. {} where there is nothing to share."""
+        found = {name: parts[chunk_id] for name, parts in self.parts.items() if chunk_id in parts}
+        total = sum(found.values())
+        return {name: part / total for name, part in found.items()} if total > 0 else {}
+
+
+def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
+    """Fused as the settings say when there are two rankings, `bm25` and `semantic`; as it is when there is one."""
+    if len(rankings) == 1:
+        return Fused(_pairs(*next(iter(rankings.values()))))
+    from engine.ranking import convex, convex_parts, rrf, rrf_parts
+
+    semantic, bm25 = rankings["semantic"], rankings["bm25"]
+    if settings.fusion == "rrf":
+        fused = rrf([semantic, bm25], u=settings.rrf_u)
+        parts = rrf_parts([semantic, bm25], settings.rrf_u)
+    else:
+        fused = convex(semantic, bm25, settings.weight)
+        parts = convex_parts(semantic, bm25, settings.weight)
+    by_ranker = {
+        name: dict(_pairs(ids[0], gains[0])) for name, (ids, gains) in zip(("semantic", "bm25"), parts, strict=True)
+    }
+    return Fused(_pairs(*fused), by_ranker)
+
+
+def _pairs(ids: NDArray[np.int64], scores: NDArray[np.floating]) -> list[tuple[int, float]]:
+    return list(zip(ids.tolist(), map(float, scores.tolist()), strict=True))

@@ -1,0 +1,146 @@
+"""What a searcher keeps open: the database, the indexes and the encoder, each loaded when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from engine.errors import DamagedError, ModelError, NotBuiltError
+from engine.project import ProjectFolder
+from engine.store import Artifact, Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.encoders import Encoder
+    from engine.lexical import LexicalIndex
+    from engine.vectors import VectorIndex
+
+INDEXES = {"lexical": "BM25", "vectors": "vector"}
+Opened = TypeVar("Opened")
+
+
+class Loaded:
+    """Notices when a run has put new artifacts in place, or a repair another database. Not for several threads.
+
+    `repairs` counts the databases that were opened anew.
+    """
+
+    def __init__(self, project: ProjectFolder) -> None:
+        self.project = project
+        self.repairs = 0
+        self._file = self._database_file()
+        self.store: Store = project.store()
+        self._lexical: tuple[str, LexicalIndex] | None = None
+        self._vectors: tuple[str, VectorIndex] | None = None
+        self._encoders: dict[str, tuple[tuple[object, ...], Encoder]] = {}
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.store.close()
+
+    def follow_repair(self) -> None:
+        """Open the database anew where a repair has replaced it: our connection still reads the one set aside."""
+        now = self._database_file()
+        if now != self._file:
+            fresh = self.project.store()
+            self.store.close()
+            self.store, self._file, self._lexical, self._vectors = fresh, now, None, None
+            self.repairs += 1
+
+    def _database_file(self) -> tuple[int, int] | None:
+        """What tells the database file from one that a repair has put in its place."""
+        try:
+            found = (self.project.path / "project.db").stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def lexical_index(self) -> LexicalIndex:
+        """The current BM25 index. Raises NotBuiltError, DamagedError."""
+        from engine.lexical import LexicalIndex
+
+        artifact, index = self._current("lexical", "index", self._lexical, LexicalIndex.open)
+        self._lexical = (artifact.folder, index)
+        return index
+
+    def vector_index(self) -> tuple[Artifact, VectorIndex]:
+        """The current vector index, and what its stage noted. Raises NotBuiltError, DamagedError."""
+        from engine.vectors import VectorIndex
+
+        artifact, index = self._current("vectors", "embed", self._vectors, VectorIndex.open)
+        self._vectors = (artifact.folder, index)
+        return artifact, index
+
+    def query_vector(self, query: str) -> tuple[Artifact, VectorIndex, NDArray[np.float32]]:
+        """A query as the current vector index wants it (d,), with that index. Raises ModelError besides."""
+        while True:
+            artifact, index = self.vector_index()
+            try:
+                return artifact, index, self.query_encoder(artifact).encode_queries([query])[0]
+            except ModelError:
+                if self._need("vectors", "embed").folder == artifact.folder:
+                    raise  # otherwise a run has swept that adapter while the model was loading
+
+    def query_encoder(self, artifact: Artifact) -> Encoder:
+        """The encoder that the vectors were made with, whatever has been trained since."""
+        info: dict[str, Any] = artifact.info
+        encoder = self._encoder("served", info, info["adapter"], info["scale"])
+        if encoder.fingerprint != info["encoder"]:
+            raise NotBuiltError(
+                f"The model {info['model']} is not the one that the documents were embedded with.",
+                "Its files were changed since.",
+                f"Run 'engine run {self.project.argument}'.",
+            )
+        return encoder
+
+    def base_encoder(self, artifact: Artifact) -> Encoder:
+        """The same model without an adapter."""
+        return self._encoder("base", artifact.info, None, 1.0)
+
+    def _encoder(self, role: str, info: dict[str, Any], adapter: str | None, scale: float) -> Encoder:
+        key = (info["encoder"], info["model"], adapter, scale, info["max_tokens"])
+        if role not in self._encoders or self._encoders[role][0] != key:
+            from engine.encoders import Encoder, choose_hardware, resolve_model
+
+            settings = self.project.settings().encoder
+            encoder = Encoder.load(
+                resolve_model(info["model"]),
+                adapter=self.project.path / adapter if adapter else None,
+                adapter_scale=scale,
+                hardware=choose_hardware(settings.device, settings.dtype, purpose="encode"),
+                max_tokens=info["max_tokens"],
+            )
+            self._encoders[role] = (key, encoder)
+        return self._encoders[role][1]
+
+    def language(self) -> str:
+        """The language that the BM25 index analyses in; "none" before there is one."""
+        artifact = self.store.artifact("lexical")
+        return str(artifact.info.get("language", "none")) if artifact else "none"
+
+    def _current(
+        self, kind: str, stage: str, loaded: tuple[str, Opened] | None, load: Callable[[Path], Opened]
+    ) -> tuple[Artifact, Opened]:
+        """The current artifact of a kind, opened. A run may replace and sweep it between our look and our opening."""
+        while True:
+            artifact = self._need(kind, stage)
+            if loaded is not None and loaded[0] == artifact.folder:
+                return artifact, loaded[1]
+            try:
+                return artifact, load(self.project.folder_of(artifact))
+            except DamagedError:
+                if self._need(kind, stage).folder == artifact.folder:
+                    raise
+
+    def _need(self, kind: str, stage: str) -> Artifact:
+        artifact = self.store.artifact(kind)
+        if artifact is None:
+            raise NotBuiltError(
+                f"The project {self.project.name} has no {INDEXES[kind]} index yet.",
+                f"The stage '{stage}' makes it.",
+                f"Run 'engine run {self.project.argument}'.",
+            )
+        return artifact

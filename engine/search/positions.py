@@ -1,0 +1,13 @@
+"""Where in its document a chunk begins, as a reader would say it."""
+
+from __future__ import annotations
+
+
+def position(text: str, chunk: str, start: int) -> tuple[int, int | None]:
+    """(line, page) of a document's `text`, both from 1, where the first character to see of a chunk at `start` stands.
+
+    Lines end with \\n, pages with \\f; the page is None where the text has no \\f.
+    """
+    at = start + len(chunk) - len(chunk.lstrip())
+    page = text.count("\f", 0, at) + 1 if "\f" in text else None
+    return text.count("\n", 0, at) + 1, page

@@ -1,0 +1,237 @@
+"""The sections of project.toml: every key with its type, its bounds, its default and what it is for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+MOST = 1_000_000_000  # of whole numbers that have no limit of their own: larger ones are slips, and overflow
+
+
+class Section(BaseModel):
+    """One table of project.toml: immutable, no unknown keys, no value of another type, no infinity."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, strict=True, allow_inf_nan=False)
+
+
+class CorpusSettings(Section):
+    """Which documents, and how they are cut."""
+
+    paths: list[str] = Field(
+        default=[], description="folders or files to read; relative ones are taken from the project folder"
+    )
+    include: list[str] = Field(default=["**/*"], min_length=1, description="glob patterns of files to read")
+    exclude: list[str] = Field(default=[], description="glob patterns of files to leave out")
+    chunk_tokens: int = Field(
+        default=256, ge=16, le=8192, description="longest chunk, in tokens of the encoder's tokenizer"
+    )
+    overlap_sentences: int = Field(
+        default=1, ge=0, le=5, description="sentences that a chunk repeats from the one before"
+    )
+    context: Literal["none", "headings", "title"] = Field(
+        default="none", description="what is put before a chunk's text when it is indexed and embedded"
+    )
+    drift: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="share of changed chunks up to which the adapter is kept; above it, it is trained anew",
+    )
+
+
+class LexicalSettings(Section):
+    """BM25."""
+
+    language: str = Field(
+        default="auto", description="language of stemming and stop words: auto, none, or a code such as en, de, fr"
+    )
+
+
+class EncoderSettings(Section):
+    """The embedding model and where it runs."""
+
+    model: str = Field(
+        default=DEFAULT_MODEL, description="the bundled model's name, or a folder with a sentence-transformers model"
+    )
+    device: str = Field(
+        default="auto",
+        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
+        description="where the model runs: auto, cpu, cuda or cuda:N",
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="precision of the model's weights"
+    )
+    max_tokens: int = Field(default=256, ge=16, le=32768, description="longer texts are cut here")
+
+
+class QuerySettings(Section):
+    """Training queries."""
+
+    backend: Literal["extractive", "gguf", "endpoint", "imported", "both"] = Field(
+        default="extractive",
+        description=(
+            "where training queries come from: built from the documents (extractive), written by a language model in a "
+            "file (gguf) or on a server (endpoint), imported, or extractive and imported (both)"
+        ),
+    )
+    kinds: list[Literal["question", "keyword", "title", "claim"]] = Field(
+        default=["question", "keyword", "title", "claim"], min_length=1, description="kinds of extractive queries"
+    )
+    per_chunk: int = Field(default=3, ge=1, le=20, description="queries per chunk, at most")
+    model: str = Field(
+        default="", description="GGUF file of the language model for gguf; a relative one lies in the project folder"
+    )
+    endpoint: str = Field(
+        default="",
+        description=(
+            "address of an OpenAI-compatible server for endpoint, such as http://127.0.0.1:8080/v1; a key that it wants "
+            "is read from the environment variable BMEMBED_ENDPOINT_KEY"
+        ),
+    )
+    endpoint_model: str = Field(default="", description="the model's name on that server; empty where it has one only")
+    endpoint_allow_public: bool = Field(
+        default=False,
+        description="whether that server may lie outside this machine and private networks: it gets the documents' text",
+    )
+    endpoint_seconds: int = Field(default=300, ge=1, le=3600, description="longest wait for one answer of that server")
+    prompt: Literal["two-step", "one-step"] = Field(
+        default="two-step",
+        description="how a language model is asked: first for facts, then for questions; or at once, for small models",
+    )
+    context_tokens: int = Field(
+        default=4096, ge=512, le=131_072, description="tokens that a language model reads and writes at once"
+    )
+    answer_tokens: int = Field(default=768, ge=64, le=8192, description="longest answer of a language model, in tokens")
+    max_queries: int = Field(default=8000, ge=1, le=1_000_000, description="training queries in all, at most")
+    consistency_top: int = Field(
+        default=20,
+        ge=0,
+        le=1000,
+        description="a query is kept when its chunk is this high in BM25 or the base encoder; 0 keeps all",
+    )
+
+
+class RankingSettings(Section):
+    """BM25 rankings to learn from."""
+
+    k: int = Field(default=1000, ge=3, le=100_000, description="depth of the BM25 rankings")
+    m: int = Field(default=9, ge=2, le=64, description="intervals that a ranking is parted into (BMEmbed)")
+    strategy: Literal["fine-to-coarse", "uniform"] = Field(
+        default="fine-to-coarse", description="how the intervals grow"
+    )
+
+
+class TrainingSettings(Section):
+    """Values that are left out come from the preset."""
+
+    preset: Literal["quick", "standard", "paper"] = Field(
+        default="standard", description="quick, standard, or paper (BMEmbed as published)"
+    )
+    objective: Literal["mixed", "listnet", "infonce"] | None = Field(default=None, description="loss")
+    steps: int | None = Field(default=None, ge=1, le=MOST, description="training steps, at most")
+    queries_per_step: int | None = Field(default=None, ge=1, le=4096, description="queries per step")
+    negatives_per_query: int | None = Field(default=None, ge=0, le=64, description="BM25 negatives added per query")
+    learning_rate: float | None = Field(default=None, gt=0, le=0.1, description="peak learning rate of AdamW")
+    teacher_temperature: float | None = Field(
+        default=None, gt=0, description="alpha: smaller makes BM25's distribution sharper"
+    )
+    target: Literal["fixed", "entropy"] | None = Field(
+        default=None, description="fixed alpha, or alpha per query for a set entropy"
+    )
+    target_entropy: float | None = Field(
+        default=None, gt=0, description="entropy of the target in nats, where target is entropy"
+    )
+    student_temperature: float | None = Field(default=None, gt=0, description="tau of the student's softmax")
+    infonce_weight: float | None = Field(default=None, ge=0, le=1, description="share of InfoNCE in the mixed loss")
+    teacher_bm25_weight: float | None = Field(
+        default=None, ge=0, le=1, description="share of BM25 in the mixed teacher"
+    )
+    lora_rank: int | None = Field(default=None, ge=1, le=512, description="rank of the LoRA adapter")
+    lora_alpha: float | None = Field(default=None, gt=0, description="scale of the LoRA adapter")
+    lora_dropout: float | None = Field(default=None, ge=0, lt=1, description="dropout on the LoRA branch")
+    eval_every: int | None = Field(default=None, ge=1, le=MOST, description="steps between held-out checks")
+    patience: int | None = Field(
+        default=None, ge=1, le=MOST, description="held-out checks without gain before training stops"
+    )
+    checkpoint_every: int | None = Field(default=None, ge=1, le=MOST, description="steps between checkpoints")
+    warmup: float | None = Field(default=None, ge=0, le=1, description="share of the steps with a rising learning rate")
+    weight_decay: float | None = Field(default=None, ge=0, le=1, description="weight decay of AdamW")
+    clip_norm: float | None = Field(default=None, gt=0, description="longest gradient")
+    model_dropout: bool | None = Field(default=None, description="whether the model's own dropout is on; slow on a CPU")
+    mask_false_negatives: bool | None = Field(
+        default=None, description="InfoNCE leaves out chunks that the teacher puts above the positive"
+    )
+    heldout_queries: int | None = Field(
+        default=None, ge=1, le=MOST, description="validation queries of a check, at most"
+    )
+    heldout_pool: int | None = Field(default=None, ge=10, le=MOST, description="chunks that a check ranks, at most")
+    micro_batch_tokens: int | None = Field(
+        default=None, ge=1, le=MOST, description="tokens, padding included, of a micro-batch"
+    )
+    graph_memory_mb: float | None = Field(
+        default=None, ge=0, le=MOST, description="memory for graphs above which texts run twice"
+    )
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of every random choice in training")
+
+    def overrides(self) -> dict[str, Any]:
+        """The values that the user set, without the preset's name."""
+        return {key: value for key, value in self.model_dump().items() if key != "preset" and value is not None}
+
+
+class EvaluationSettings(Section):
+    """How candidates are compared."""
+
+    heldout_share: float = Field(
+        default=0.15,
+        gt=0,
+        lt=0.9,
+        description="share of the documents whose queries are never trained on: half stop the training, half choose",
+    )
+    max_heldout: int = Field(default=600, ge=20, le=MOST, description="held-out queries used, at most")
+    bootstrap_samples: int = Field(
+        default=10_000, ge=100, le=1_000_000, description="samples of every confidence interval"
+    )
+    lambdas: list[Annotated[float, Field(ge=0.01, le=0.99, multiple_of=0.01)]] = Field(
+        default=[0.25, 0.5, 0.75], description="merges of base and adapted that compete with both"
+    )
+    depth: int = Field(
+        default=100, ge=10, le=10_000, description="ranking depth that the systems are compared and fused at"
+    )
+    veto: bool = Field(
+        default=True, description="judged queries may forbid an adapter that is clearly worse than base on them"
+    )
+
+
+class VectorSettings(Section):
+    """The vector index."""
+
+    dtype: Literal["f16", "f32", "i8"] = Field(default="f16", description="storage type of the vectors")
+    expansion_search: int = Field(
+        default=128, ge=16, le=4096, description="HNSW search width; larger finds more, slower"
+    )
+
+
+class SearchSettings(Section):
+    """Defaults of a search."""
+
+    mode: Literal["hybrid", "semantic", "bm25"] = Field(default="hybrid", description="ranker used when none is named")
+    fusion: Literal["rrf", "weighted"] = Field(default="rrf", description="how hybrid search joins both rankings")
+    rrf_u: int = Field(default=40, ge=1, le=MOST, description="constant of reciprocal rank fusion")
+    weight: float = Field(default=0.5, ge=0, le=1, description="weight of the semantic score in weighted fusion")
+    top: int = Field(default=10, ge=1, le=1000, description="hits shown")
+
+
+class Settings(Section):
+    """All of project.toml."""
+
+    corpus: CorpusSettings = CorpusSettings()
+    lexical: LexicalSettings = LexicalSettings()
+    encoder: EncoderSettings = EncoderSettings()
+    queries: QuerySettings = QuerySettings()
+    ranking: RankingSettings = RankingSettings()
+    training: TrainingSettings = TrainingSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    vectors: VectorSettings = VectorSettings()
+    search: SearchSettings = SearchSettings()

@@ -1,0 +1,92 @@
+"""The files of a project: what a scan finds, what the last ingest left out, and what is to be read once more."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from engine.project import ProjectFolder
+from engine.service import params
+from engine.store import Store
+
+SKIPPED_SHOWN = 500
+
+
+def scan(
+    project: ProjectFolder, paths: Any = None, include: Any = None, exclude: Any = None
+) -> Callable[[], dict[str, Any]]:
+    """Files and bytes by format, and what would be left out; arguments stand in for project.toml's."""
+    given = {"paths": paths, "include": include, "exclude": exclude}
+    wanted = {name: params.texts(name, value) for name, value in given.items() if value is not None}
+    return lambda: _scan(project, wanted)
+
+
+def _scan(project: ProjectFolder, wanted: dict[str, list[str]]) -> dict[str, Any]:
+    from engine.corpus.scan import scan
+    from engine.settings import validate
+
+    started = time.monotonic()
+    settings = validate({"corpus": wanted})
+    if len(wanted) < 3:
+        corpus = project.settings().corpus.model_copy(update=settings.corpus.model_dump(include=set(wanted)))
+        settings = settings.model_copy(update={"corpus": corpus})
+    found = scan(project.sources(settings), settings.corpus.include, settings.corpus.exclude)
+    files, sizes = Counter[str](), Counter[str]()
+    for file in found.files:
+        files[file.format] += 1
+        sizes[file.format] += file.size
+    formats = sorted(files, key=lambda name: (-sizes[name], -files[name], name))
+    return {
+        "formats": [{"format": name, "files": files[name], "bytes": sizes[name]} for name in formats],
+        "files": files.total(),
+        "bytes": sizes.total(),
+        "skipped": [{"path": item.path, "reason": item.reason} for item in found.skipped[:SKIPPED_SHOWN]],
+        "skipped_total": len(found.skipped),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def skipped(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
+    """What the last ingest could not read (`known`: tried, and can be tried again) or left out by itself."""
+
+    def task() -> dict[str, Any]:
+        with closing(project.store()) as store:
+            files = skipped_files(store)
+        return {"files": files, "total": len(files)}
+
+    return task
+
+
+def skipped_files(store: Store) -> list[dict[str, Any]]:
+    """Files that are not searched: {source, path, reason, known}, by path."""
+    unread = store.skipped_files()
+    corpus = store.artifact("corpus")
+    left_out: dict[str, str] = corpus.info.get("skipped", {}) if corpus else {}
+    tried = {path for _, path, _ in unread}
+    rows = [{"source": source, "path": path, "reason": why, "known": True} for source, path, why in unread]
+    rows += [
+        {"source": "", "path": path, "reason": why, "known": False}
+        for path, why in left_out.items()
+        if path not in tried
+    ]
+    return sorted(rows, key=lambda row: (row["path"], row["source"]))
+
+
+def retry(project: ProjectFolder, files: Any) -> Callable[[], dict[str, int]]:
+    """Let the next ingest read skipped files again, although they did not change."""
+    if not isinstance(files, list) or not all(isinstance(item, dict) for item in files):
+        raise TypeError("files must be a list of objects with source and path")
+    wanted = [(params.text("source", item.get("source")), params.text("path", item.get("path"))) for item in files]
+
+    def task() -> dict[str, int]:
+        with project.locked(), closing(project.store()) as store, store.transaction():
+            forgotten = sum(store.forget_reading(source, path) for source, path in wanted)
+        return {"forgotten": forgotten}
+
+    return task
+
+
+METHODS: dict[str, Callable[..., Callable[[], Any]]] = {"scan": scan, "skipped": skipped, "retry": retry}

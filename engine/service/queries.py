@@ -1,0 +1,126 @@
+"""Training queries: looked through, corrected, taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any
+
+from engine.errors import DamagedError, UsageError
+from engine.project import ProjectFolder, disk_errors
+from engine.records import Query
+from engine.service import params
+from engine.store import Store
+
+PAGE, LONGEST_PAGE = 100, 1000
+NOT_KEPT = "The change of the queries could not be kept."
+Task = Callable[[], dict[str, Any]]
+
+
+def queries(
+    project: ProjectFolder, offset: Any = 0, limit: Any = PAGE, text: Any = None, split: Any = None, kind: Any = None
+) -> Task:
+    """A page of the queries that hold `text`, are of a split and of a kind; and counts over all queries."""
+    first, count = params.number("offset", offset, 0), min(params.number("limit", limit, 1), LONGEST_PAGE)
+    part, side, sort = (
+        params.maybe_text(name, value) for name, value in (("text", text), ("split", split), ("kind", kind))
+    )
+    return lambda: _queries(project, first, count, part, side, sort)
+
+
+def _queries(
+    project: ProjectFolder, offset: int, limit: int, text: str | None, split: str | None, kind: str | None
+) -> dict[str, Any]:
+    from engine.queries.tokens import fold
+
+    wanted = fold(text or "")
+    matches = (lambda candidate: wanted in fold(candidate)) if wanted else None
+    with closing(project.store()) as store:
+        total, page = store.query_page(offset, limit, matches=matches, kind=kind, split=split)
+        kinds, splits = store.query_counts()
+        artifact = store.artifact("queries")
+        shown = _shown(store, page)
+    info = artifact.info if artifact else {}
+    return {
+        "total": total, "queries": shown, "made": info.get("made", 0), "kept": sum(splits.values()),
+        "rejected": info.get("rejected", {}), "kinds": kinds, "splits": splits,
+    }  # fmt: skip
+
+
+def _shown(store: Store, page: Sequence[Query]) -> list[dict[str, Any]]:
+    cards = {document_id: _card(store, document_id) for document_id in {query.document_id for query in page}}
+    names = ("id", "text", "kind", "split", "evidence", "chunk_id", "document_id")
+    return [{**{name: getattr(query, name) for name in names}, **cards[query.document_id]} for query in page]
+
+
+def _card(store: Store, document_id: int) -> dict[str, str]:
+    try:
+        document = store.document_card(document_id)
+    except DamagedError:
+        return {"path": "", "title": ""}  # the document is gone, its queries stay until they are generated anew
+    return {"path": document.path, "title": document.title}
+
+
+def query(project: ProjectFolder, id: Any) -> Task:
+    """One query with its chunk's text, and where the evidence stands in it."""
+    wanted = params.row("id", id)
+
+    def task() -> dict[str, Any]:
+        with closing(project.store()) as store:
+            return _one(store, wanted)
+
+    return task
+
+
+def _one(store: Store, query_id: int) -> dict[str, Any]:
+    found = store.query(query_id)
+    if found is None:
+        raise UsageError(f"There is no query {query_id}.", "Queries may have been generated anew.", "Look again.")
+    chunk = store.chunks_by_id([found.chunk_id]).get(found.chunk_id)
+    text = chunk.text if chunk else ""
+    return {**_shown(store, [found])[0], "chunk": text, "span": evidence_span(found.evidence, text)}
+
+
+def evidence_span(evidence: str, text: str) -> list[int] | None:
+    """[start, end] of the evidence in a text, white space apart; None where it does not stand there."""
+    wanted = "".join(evidence.split())
+    at = "".join(text.split()).find(wanted)
+    if not wanted or at < 0:
+        return None
+    places = [place for place, letter in enumerate(text) if not letter.isspace()]
+    return [places[at], places[at + len(wanted) - 1] + 1]
+
+
+def edit_query(project: ProjectFolder, id: Any, text: Any) -> Task:
+    """Give a query another text; gives the query back."""
+    wanted, new = params.row("id", id), params.text("text", text)
+
+    def task() -> dict[str, Any]:
+        from engine.queries.edits import rewrite
+
+        with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
+            rewrite(project, store, {wanted: new})
+            return _one(store, wanted)
+
+    return task
+
+
+def delete_queries(project: ProjectFolder, ids: Any) -> Task:
+    """Take queries out; those that are gone already do not count."""
+    wanted = params.rows("ids", ids)
+
+    def task() -> dict[str, Any]:
+        from engine.queries.edits import rewrite
+
+        with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
+            return {"deleted": rewrite(project, store, dict.fromkeys(wanted))}
+
+    return task
+
+
+METHODS: dict[str, Callable[..., Callable[[], Any]]] = {
+    "queries": queries,
+    "query": query,
+    "edit_query": edit_query,
+    "delete_queries": delete_queries,
+}

@@ -1,0 +1,69 @@
+"""How long `bmembed-tui` takes from its start to its first painted screen, on a real pseudo-terminal.
+
+Printed beside the time of a bare Python start and of an empty Textual app on the same machine in the same run.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROUNDS = 9
+EMPTY = """
+from textual.app import App
+from textual.widgets import Label
+class Empty(App):
+    def compose(self):
+        yield Label("ready")
+Empty().run()
+"""
+
+
+def seconds_until(command: list[str], mark: bytes, environment: dict[str, str]) -> float:
+    """From the start of `command` until `mark` stands in what it has written."""
+    started = time.perf_counter()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execvpe(command[0], command, environment)
+    written = b""
+    while mark not in written:
+        if not select.select([terminal], [], [], 20)[0]:
+            raise SystemExit(f"{command} painted nothing in 20 s: {written[-300:]!r}")
+        written += os.read(terminal, 65536)
+    taken = time.perf_counter() - started
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(terminal)
+    return taken
+
+
+def main() -> None:
+    """Print medians."""
+    with tempfile.TemporaryDirectory() as home:
+        folders = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), home)
+        environment = dict(os.environ, TERM="xterm-256color", LINES="24", COLUMNS="80", **folders)
+        bare = [_bare() for _ in range(ROUNDS)]
+        empty = [seconds_until([sys.executable, "-c", EMPTY], b"ready", environment) for _ in range(ROUNDS)]
+        app = [
+            seconds_until([sys.executable, "-m", "bmembed_tui"], b"Try the sample", environment) for _ in range(ROUNDS)
+        ]
+    for name, times in (("python -c pass", bare), ("an empty Textual app", empty), ("bmembed-tui", app)):
+        print(f"{name:<22} median {statistics.median(times):.3f} s, worst of {ROUNDS} {max(times):.3f} s")
+    print(f"bmembed-tui / empty Textual app: {statistics.median(app) / statistics.median(empty):.2f}")
+
+
+def _bare() -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""How a command that ends early says so: to people in sentences, to programs as one line of JSON; never twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import engine, environment
+
+from engine.project import ProjectFolder
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    """A project without documents."""
+    (tmp_path / "documents").mkdir()
+    return ProjectFolder.create(tmp_path / "my project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+
+
+def error_of(*arguments: str, code: str = "from engine.cli import main; main()") -> tuple[int, dict[str, Any], str]:
+    """Exit code, the JSON object on the last line of standard error, and what stands before it."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.argv[0] = 'engine'; {code}", *arguments],
+        env={**environment(), "BMEMBED_ERRORS": "json"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    *before, last = done.stderr.splitlines()
+    assert done.stdout == ""
+    return done.returncode, json.loads(last), "\n".join(before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind", "what"),
+    [
+        (["status", "/no/project"], 2, "UsageError", "no project at /no/project"),
+        (["search", "PROJECT", "x", "--mode", "bm25"], 3, "NotBuiltError", "no BM25 index yet"),
+        (["frobnicate"], 2, "UsageError", "frobnicate"),
+        (["search", "PROJECT"], 2, "UsageError", "'query'"),
+        ([], 2, "UsageError", "No command"),
+        (["ingest", "PROJECT"], 3, "NoDocumentsError", "document"),
+        (["pause", "PROJECT"], 2, "UsageError", "No run holds"),
+    ],
+)
+def test_an_error_is_one_line_of_json(empty: Path, arguments: list[str], code: int, kind: str, what: str) -> None:
+    status, error, before = error_of(*[str(empty) if part == "PROJECT" else part for part in arguments])
+    assert (status, error["type"]) == (code, kind)
+    assert list(error) == ["type", "what", "why", "to_do"]
+    assert all(isinstance(text, str) for text in error.values())
+    assert what in error["what"]
+    assert error["what"] not in before
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "kind", "what"),
+    [
+        ("ValueError('broken \\x1b[2J')", 1, "EngineError", "fault of its own (ValueError: broken \x1b[2J)"),
+        ("OSError(28, 'No space left')", 6, "ResourceError", "disk is full"),
+        ("PermissionError(13, 'Permission denied')", 3, "InputError", "could not be read"),
+        ("KeyboardInterrupt()", 130, "CancelledError", "interrupted"),
+    ],
+)
+def test_an_unexpected_fault_has_the_same_shape(fault: str, code: int, kind: str, what: str) -> None:
+    failing = (
+        "import engine.cli as cli\n"
+        f"def app(**_): raise {fault}\n"
+        "cli.app = app\n"
+        "cli.main()"
+    )  # fmt: skip
+    status, error, before = error_of(code=failing)
+    assert (status, error["type"], before) == (code, kind, "")
+    assert what in error["what"]
+
+
+def test_people_are_told_once_and_in_sentences(empty: Path) -> None:
+    done = engine("run", str(empty), check=False)
+    assert done.returncode == 3
+    (first,) = (line for line in done.stderr.splitlines() if line.startswith("Error: "))
+    assert done.stderr.count(first.removeprefix("Error: ")) == 1
+    assert "✗ ingest failed" in done.stderr.splitlines()
+
+
+def test_a_fault_does_not_steer_the_terminal() -> None:
+    code = (
+        "import engine.cli as cli\n"
+        "def app(**_): raise ValueError('a\\x1b[2Jb')\n"
+        "cli.app = app\n"
+        "cli.main()"
+    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ValueError: a�[2Jb" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_to_do_next_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    path = tmp_path / "it's mine; rm -rf x"
+    made = engine("new", str(path), str(tmp_path / "documents"))
+    command = made.stderr.strip().partition("Next: engine run ")[2]
+    shown = subprocess.run(["bash", "-c", f"printf %s {command}"], capture_output=True, text=True, check=True)
+    assert shown.stdout == str(path)
+    early = engine("search", str(path), "x", "--mode", "bm25", check=False)
+    assert f"engine run {command}" in early.stderr
+
+
+def test_the_version_is_told() -> None:
+    from engine.version import __version__
+
+    assert engine("--version").stdout == f"engine {__version__}\n"

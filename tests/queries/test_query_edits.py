@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.errors import DatasetError, EngineError, NotBuiltError, ResourceError, UsageError
+from engine.project import ProjectFolder
+from engine.queries.edits import FILE, apply_edits, content, read_edits, rewrite
+from engine.records import Chunk, Document, JudgedQuery, Query
+from engine.store import INCOMPLETE, Artifact, FileRecord, Store
+
+TEXTS = ["who pays the rent", "when is it due", "rent due date"]
+
+
+def filled(project: ProjectFolder) -> Store:
+    """One document with chunks of hash h1 and h2; two queries of the first, one of the second."""
+    store = project.store()
+    with store.transaction():
+        file_id = store.put_file(FileRecord("/docs", "a.md", "md", 1, 1, "h", "read", "", ""))
+        row = store.put_document(file_id, Document("a.md", "/docs", "md", "A", "x" * 9, "h", 1, 0.0))
+        store.replace_chunks(row, [Chunk(row, n, n, n + 1, "x", (), 1, "x", f"h{n + 1}") for n in range(2)])
+    first, second = (chunk.id for chunk in store.chunks())
+    queries = [Query(text, "question", key, row, "x") for text, key in zip(TEXTS, (first, first, second), strict=True)]
+    store.replace_queries(queries, Artifact("queries", "f", "", 1.0, {"content": content(queries), "made": 5}))
+    return store
+
+
+def noted(project: ProjectFolder) -> str:
+    store = project.store()
+    artifact = store.artifact("queries")
+    store.close()
+    assert artifact is not None
+    assert (artifact.fingerprint, artifact.info["made"]) == ("f", 5)
+    return str(artifact.info["content"])
+
+
+def made_again(store: Store, judged: frozenset[str] = frozenset()) -> list[str]:
+    """The texts that the same generation gives now."""
+    queries = [Query(text, "question", q.chunk_id, 1, "x") for q, text in zip(FRESH, TEXTS, strict=True)]
+    hashes = dict(store.chunk_hashes())
+    return [query.text for query in apply_edits(queries, hashes, read_edits(ProjectFolder(store.path.parent)), judged)]
+
+
+FRESH = [Query(text, "question", key, 1, "x") for text, key in zip(TEXTS, (1, 1, 2), strict=True)]
+
+
+def test_an_edit_is_made_at_once_and_again(project: ProjectFolder) -> None:
+    store = filled(project)
+    before = noted(project)
+    assert rewrite(project, store, {1: "  who must\npay the rent? "}) == 1
+    assert [query.text for query in store.queries()] == ["who must pay the rent?", *TEXTS[1:]]
+    assert noted(project) == content(store.queries()) != before
+    assert made_again(store) == ["who must pay the rent?", *TEXTS[1:]]
+    file = project.path / "imports" / FILE
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [
+        {"chunk": "h1", "query": TEXTS[0], "text": "who must pay the rent?"}
+    ]
+    store.close()
+
+
+def test_an_edit_of_an_edit_replaces_it_and_going_back_drops_it(project: ProjectFolder) -> None:
+    store = filled(project)
+    before = noted(project)
+    rewrite(project, store, {1: "second"})
+    rewrite(project, store, {1: "third"})
+    assert read_edits(project) == {("h1", TEXTS[0]): "third"}
+    rewrite(project, store, {1: TEXTS[0]})
+    assert read_edits(project) == {}
+    assert noted(project) == before
+    store.close()
+
+
+def test_a_query_taken_out_stays_out(project: ProjectFolder) -> None:
+    store = filled(project)
+    rewrite(project, store, {2: "edited first"})
+    assert rewrite(project, store, {2: None, 3: None, 77: None}) == 2
+    assert [query.text for query in store.queries()] == TEXTS[:1]
+    assert noted(project) == content(store.queries())
+    assert read_edits(project) == {("h1", TEXTS[1]): None, ("h2", TEXTS[2]): None}
+    assert made_again(store) == TEXTS[:1]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "cannot be empty"),
+        (" \n\0\t", "cannot be empty"),
+        ("When  is IT due", "equals another query"),
+        ("What IS\u00a0owed", "equals a judged query"),
+    ],
+)
+def test_texts_that_are_refused(project: ProjectFolder, text: str, said: str) -> None:
+    store = filled(project)
+    store.put_judged([JudgedQuery("k", "what is owed", ("x",))])
+    before = noted(project)
+    with pytest.raises(UsageError, match=said):
+        rewrite(project, store, {1: text})
+    assert [query.text for query in store.queries()] == TEXTS
+    assert noted(project) == before
+    assert not (project.path / "imports" / FILE).exists()
+    store.close()
+
+
+def test_what_may_be_edited(project: ProjectFolder) -> None:
+    store = filled(project)
+    rewrite(project, store, {1: "WHO PAYS THE RENT"})  # its own text in another case
+    rewrite(project, store, {1: TEXTS[1], 2: TEXTS[0]})  # two that change places
+    assert [query.text for query in store.queries()] == [TEXTS[1], TEXTS[0], TEXTS[2]]
+    assert made_again(store) == [TEXTS[1], TEXTS[0], TEXTS[2]]
+    rewrite(project, store, {3: "half \ud800 “quotes” 日本語\u2028next"})
+    assert store.queries()[2].text == "half ? “quotes” 日本語 next"
+    with pytest.raises(UsageError, match="no query 77"):
+        rewrite(project, store, {77: "new"})
+    with pytest.raises(UsageError, match="another query"):
+        rewrite(project, store, {1: "same", 2: "Same"})
+    store.close()
+
+
+def test_edits_that_meanwhile_equal_something_else_are_left_out() -> None:
+    hashes = {1: "h1", 2: "h2"}
+    edits: dict[tuple[str, str], str | None] = {
+        ("h1", TEXTS[0]): "new",
+        ("h1", TEXTS[1]): "New",
+        ("h9", TEXTS[2]): None,
+    }
+    assert [q.text for q in apply_edits(FRESH, hashes, edits, frozenset())] == ["new", TEXTS[2]]
+    assert [q.text for q in apply_edits(FRESH, hashes, edits, frozenset({"new"}))] == [TEXTS[2]]
+    edits = {("h1", TEXTS[0]): TEXTS[2].upper()}
+    assert [q.text for q in apply_edits(FRESH, hashes, edits, frozenset())] == TEXTS[1:]
+    assert apply_edits(FRESH, hashes, {}, frozenset()) == FRESH
+
+
+def test_nobody_changes_the_queries_while_an_edit_is_made(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the stage of a run that was killed, in its last moments."""
+    store, other = filled(project), project.store()
+    real = Store.queries
+
+    def queries(self: Store) -> list[Query]:
+        other._rows("PRAGMA busy_timeout = 0")
+        with pytest.raises(EngineError, match="busy"):
+            other.replace_queries([], Artifact("queries", "g", "", 1.0, {}))
+        return real(self)
+
+    monkeypatch.setattr(Store, "queries", queries)
+    assert rewrite(project, store, {1: "new"}) == 1
+    assert [query.text for query in real(other)] == ["new", *TEXTS[1:]]
+    store.close()
+    other.close()
+
+
+def test_nothing_to_edit_before_queries_were_made(project: ProjectFolder) -> None:
+    store = project.store()
+    with pytest.raises(NotBuiltError):
+        rewrite(project, store, {1: "new"})
+    store.put_artifact(Artifact("queries", INCOMPLETE, "", 0.0, {}))
+    with pytest.raises(NotBuiltError):
+        rewrite(project, store, {1: None})
+    store.close()
+
+
+def test_a_full_disk_undoes_the_edit(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled(project)
+    before = noted(project)
+
+    def full(_path: Path, _text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("engine.queries.edits.write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        rewrite(project, store, {1: "new", 2: None})
+    assert [query.text for query in store.queries()] == TEXTS
+    assert noted(project) == before
+    store.close()
+
+
+@pytest.mark.parametrize("first", [{}, {1: "kept"}])
+def test_an_edit_whose_last_step_fails_is_undone_in_its_file_too(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, first: dict[int, str | None]
+) -> None:
+    store = filled(project)
+    rewrite(project, store, first)
+    texts, before, edits = [query.text for query in store.queries()], noted(project), read_edits(project)
+    real = Store.transaction
+
+    @contextmanager
+    def full(self: Store) -> Iterator[None]:
+        with real(self):
+            yield
+            raise ResourceError("The disk is full.")  # as a commit does
+
+    monkeypatch.setattr(Store, "transaction", full)
+    with pytest.raises(ResourceError):
+        rewrite(project, store, {1: "new", 2: None})
+    assert [query.text for query in store.queries()] == texts
+    assert (noted(project), read_edits(project)) == (before, edits)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", "3", '{"chunk": "h", "query": "q"}', '{"chunk": 1, "query": "q", "text": null}']
+)
+def test_a_damaged_file_names_the_line(project: ProjectFolder, line: str) -> None:
+    path = project.path / "imports" / FILE
+    path.write_text('{"chunk": "h", "query": "q", "text": null}\n' + line + "\n")
+    with pytest.raises(DatasetError) as caught:
+        read_edits(project)
+    assert "Line 2" in caught.value.why
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(DatasetError):
+        read_edits(project)

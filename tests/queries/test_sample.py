@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fixtures.fake_endpoint import Request, good, serving
+from fixtures.pipeline import engine
+
+from engine.corpus.imports import import_queries
+from engine.errors import CancelledError, NotBuiltError
+from engine.project import ProjectFolder
+from engine.queries.ledger import answer_files
+from engine.queries.sample import sample
+
+Make = Callable[..., ProjectFolder]
+KEYS = {"backend", "model", "items", "kept_share", "estimate"}
+
+
+def everything(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [query for item in found["items"] for query in item["queries"]]
+
+
+def test_the_extractive_generator_shows_what_a_run_would_make(asked_project: Make):
+    project = asked_project(backend="extractive")
+    found = sample(project, 3)
+    assert set(found) == KEYS
+    assert (found["backend"], found["model"], len(found["items"])) == ("extractive", "", 3)
+    assert len({item["path"] for item in found["items"]}) == 3
+    for item in found["items"]:
+        assert set(item) == {"path", "title", "chunk", "queries", "seconds", "problem"}
+        assert item["queries"]
+        for query in item["queries"]:
+            assert set(query) == {"text", "kind", "evidence", "kept", "reason"}
+            assert query["kept"] == (query["reason"] == "")
+            assert query["evidence"] in item["chunk"]
+    assert found["estimate"]["chunks"] == 6
+    store = project.store()
+    assert (store.queries(), store.artifact("queries")) == ([], None)
+    store.close()
+
+
+def test_the_share_kept_counts_what_the_filters_leave_out(asked_project: Make):
+    """Of three questions of a chunk: a good one, its double, and one whose words BM25 finds in all other chunks."""
+
+    def script(request: Request, number: int) -> str:
+        evidence = json.loads(good(request, number))["questions"][2]["evidence"]
+        thing = evidence.split()[4]
+        questions = [
+            {"evidence": evidence, "question": f"How often is the oil of the {thing} changed?"},
+            {"evidence": evidence, "question": f"How often is the oil of the {thing.upper()} changed?"},
+            {"evidence": "Words that stand nowhere.", "question": "Where do these words stand?"},
+        ]
+        return json.dumps({"questions": questions})
+
+    with serving(script) as server:
+        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", consistency_top=1)
+        found = sample(project, 1)
+    reasons = [query["reason"] for query in everything(found)]
+    assert reasons == ["", "says the same as another query", "evidence not in the chunk"]
+    assert found["kept_share"] == pytest.approx(1 / 3, abs=1e-4)
+    assert answer_files(project) == []
+
+
+def test_a_question_that_bm25_does_not_lead_back_is_told(asked_project: Make):
+    def script(request: Request, number: int) -> str:
+        evidence = json.loads(good(request, number))["questions"][0]["evidence"]
+        others = "pump crane kiln lathe press oven".replace(evidence.split()[1], "")
+        return json.dumps({"questions": [{"evidence": evidence, "question": f"What of {others}?"}]})
+
+    with serving(script) as server:
+        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", consistency_top=2)
+        (query,) = everything(sample(project, 1))
+    assert not query["kept"]
+    assert query["reason"].startswith("its chunk is beyond BM25's top 2")
+
+
+def test_the_estimate_is_the_pace_of_the_sample_over_all_chunks(asked_project: Make):
+    with serving(good) as server:
+        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", max_queries=10)
+        found = sample(project, 2)
+    assert found["estimate"]["chunks"] == 4  # three questions a chunk: ten need four chunks
+    assert "3.0 queries a chunk, the mean of 2" in found["estimate"]["basis"]
+
+
+def test_a_chunk_without_an_answer_says_why(asked_project: Make):
+    with serving(lambda *_: "I would rather not.") as server:
+        found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
+    assert [(item["queries"], item["problem"]) for item in found["items"]] == [([], "the answer is not JSON")] * 2
+    assert found["kept_share"] == 0.0
+
+
+def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(asked_project: Make, tmp_path):
+    project = asked_project(backend="imported")
+    lines = [
+        {"query": f"Where is the {thing}?", "evidence": [f"The {thing} stands in hall"]} for thing in ("kiln", "oven")
+    ]
+    path = tmp_path / "queries.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    import_queries(project, path)
+    found = sample(project, 5)
+    assert sorted(query["text"] for query in everything(found)) == ["Where is the kiln?", "Where is the oven?"]
+    assert found["estimate"]["seconds"] == 0.0
+    project.change_settings({"queries.backend": "both"})
+    kinds = {query["kind"] for query in everything(sample(project, 6))}
+    assert {"imported", "question"} <= kinds
+
+
+def test_before_the_first_ingest_there_is_nothing_to_show(project: ProjectFolder):
+    with pytest.raises(NotBuiltError, match="no chunks yet"):
+        sample(project)
+
+
+def test_a_stop_ends_it(asked_project: Make):
+    with pytest.raises(CancelledError, match="sample was cancelled"):
+        sample(asked_project(backend="extractive"), 3, lambda: True)
+
+
+def test_the_command_prints_json_or_text_and_no_control_characters(asked_project: Make):
+    def script(request: Request, number: int) -> str:
+        pairs = json.loads(good(request, number))["questions"][:1]
+        return json.dumps({"questions": [{**pairs[0], "question": "Where \x1b[31mis it?"}]})
+
+    with serving(script) as server:
+        path = str(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step").path)
+        found = json.loads(engine("sample", path, "--count", "2", "--json").stdout)
+        text = engine("sample", path, "--count", "2").stdout
+    assert set(found) == KEYS
+    assert [query["reason"] for query in everything(found)] == ["not a usable question"] * 2
+    assert "\x1b" not in text
+    assert "left out: not a usable question" in text
+    assert "Backend: endpoint. Kept: 0 %." in text
+
+
+def test_the_command_tells_what_is_missing(asked_project: Make):
+    done = engine("sample", str(asked_project(backend="gguf").path), check=False)
+    assert done.returncode == 2
+    assert "queries.model in project.toml is empty" in done.stderr

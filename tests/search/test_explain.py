@@ -1,0 +1,332 @@
+"""Did the adapter move a hit? Ranks and cosines by both encoders, over all chunks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fixtures.serving import code, one, request
+
+from engine.encoders import EncoderShelf, hash_keys
+from engine.errors import NotBuiltError
+from engine.project import ProjectFolder
+from engine.search import Searcher, Standing
+from engine.search.loaded import Loaded
+
+TEXTS = ["alpha", "beta", "gamma", "delta"]
+SERVED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]
+BASE = [[0.0, 1.0], [0.8, 0.6], [1.0, 0.0], [0.6, 0.8]]
+NOWHERE = {"base_rank": None, "base_cosine": None, "served_rank": None, "served_cosine": None}
+
+
+class Table:
+    """An encoder that knows some vectors by heart; any query is [1, 0]."""
+
+    def __init__(self, fingerprint: str, rows: list[list[float]]) -> None:
+        self.fingerprint, self._rows = fingerprint, dict(zip(TEXTS, rows, strict=True))
+        self.asked = 0
+
+    def encode_chunks(self, texts: list[str]) -> Any:
+        return np.array([self._rows[text] for text in texts], np.float32)
+
+    def encode_queries(self, texts: list[str]) -> Any:
+        self.asked += 1
+        return np.array([[1.0, 0.0]] * len(texts), np.float32)
+
+    def knows(self, text: str) -> bool:
+        return False
+
+
+@pytest.fixture
+def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
+    made = {"served": Table("served", SERVED), "base": Table("base", BASE)}
+    monkeypatch.setattr(Loaded, "query_encoder", lambda self, artifact: made["served"])
+    monkeypatch.setattr(Loaded, "base_encoder", lambda self, artifact: made["base"])
+    monkeypatch.setattr("engine.search.explaining.Explainer._base_fingerprint", lambda self, artifact: "base")
+    return made
+
+
+@pytest.fixture
+def adapted(corpus: Any, project: ProjectFolder, encoders: dict[str, Table]) -> Any:
+    """Four chunks of two documents, indexed by the served encoder, a merge of strength ¾."""
+    for path in list(DOCUMENT_PATHS):
+        corpus.drop(path)
+    corpus.put("a.md", ["alpha", "beta"])
+    corpus.put("b.md", ["gamma", "delta"])
+    corpus.index(lexical=False, encoder=encoders["served"], adapter="adapters/x", scale=0.75)
+    return corpus
+
+
+DOCUMENT_PATHS = ("contracts/lease.md", "contracts/old/loan.html", "reports/wing.md")
+
+
+def cache_base(project: ProjectFolder, encoder: Table, texts: list[str]) -> None:
+    store = project.store()
+    hashes = {chunk.text: chunk.content_hash for chunk in store.chunks()}
+    store.close()
+    keys = hash_keys([hashes[text] for text in texts])
+    EncoderShelf(project.path / "cache" / "base", 2).append(keys, encoder.encode_chunks(texts))
+
+
+@pytest.fixture
+def searcher(project: ProjectFolder, adapted: Any) -> Iterator[Searcher]:
+    made = Searcher(project)
+    yield made
+    made.close()
+
+
+def near(standing: Standing, base: tuple[int, float] | None, served: tuple[int, float] | None) -> bool:
+    def same(rank: int | None, cosine: float | None, wanted: tuple[int, float] | None) -> bool:
+        if wanted is None or cosine is None:
+            return wanted is None and rank is None and cosine is None
+        return rank == wanted[0] and abs(cosine - wanted[1]) < 1e-3
+
+    return same(standing.base_rank, standing.base_cosine, base) and same(
+        standing.served_rank, standing.served_cosine, served
+    )
+
+
+def test_both_encoders_rank_all_chunks(
+    searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+) -> None:
+    cache_base(project, encoders["base"], ["gamma", "alpha"])
+    cache_base(project, encoders["base"], ["delta", "beta"])
+    ids = adapted.ids
+    found = searcher.explain("anything", [ids["alpha"], ids["gamma"], ids["delta"]])
+    assert (found.served, found.note) == ("merge-0.75", "")
+    assert list(found.chunks) == [ids["alpha"], ids["gamma"], ids["delta"]]
+    assert near(found.chunks[ids["alpha"]], base=(4, 0.0), served=(1, 1.0))
+    assert near(found.chunks[ids["gamma"]], base=(1, 1.0), served=(3, 0.0))
+    assert near(found.chunks[ids["delta"]], base=(3, 0.6), served=(4, -1.0))
+
+
+def test_ranks_are_those_of_the_search(searcher: Searcher, adapted: Any) -> None:
+    hits = searcher.search("anything", mode="semantic").hits
+    found = searcher.explain("anything", [hit.chunk_id for hit in hits])
+    assert [standing.served_rank for standing in found.chunks.values()] == [1, 2, 3, 4]
+    for hit, standing in zip(hits, found.chunks.values(), strict=True):
+        assert standing.served_cosine == pytest.approx(hit.score, abs=1e-3)
+
+
+def test_where_base_is_served_both_are_equal_and_no_second_model_is_loaded(
+    adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+) -> None:
+    adapted.index(lexical=False, encoder=encoders["served"])
+    searcher = Searcher(project)
+    found = searcher.explain("anything", [adapted.ids["beta"]])
+    assert found.as_dict() == {
+        "served": "base",
+        "chunks": {
+            str(adapted.ids["beta"]): {
+                "base_rank": 2,
+                "base_cosine": pytest.approx(0.6, abs=1e-3),
+                "served_rank": 2,
+                "served_cosine": pytest.approx(0.6, abs=1e-3),
+            }
+        },
+        "note": "",
+    }
+    assert encoders["base"].asked == 0
+    searcher.close()
+
+
+def test_equal_chunks_rank_by_id(adapted: Any, project: ProjectFolder, encoders: dict[str, Table]) -> None:
+    encoders["served"]._rows = {text: [1.0, 0.0] for text in TEXTS}
+    adapted.index(lexical=False, encoder=encoders["served"], adapter="adapters/x", scale=1.0)
+    searcher = Searcher(project)
+    ids = sorted(adapted.ids[text] for text in TEXTS)
+    found = searcher.explain("anything", ids[::-1])
+    assert found.served == "adapted"
+    assert [found.chunks[row].served_rank for row in ids] == [1, 2, 3, 4]
+    searcher.close()
+
+
+# what is missing
+
+
+def test_base_vectors_that_are_not_at_hand_are_said(
+    searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+) -> None:
+    wanted = [adapted.ids["alpha"]]
+    found = searcher.explain("anything", wanted)
+    assert near(found.chunks[wanted[0]], base=None, served=(1, 1.0))
+    assert "4 of 4 chunks" in found.note
+    assert f"engine evaluate {project.path} --force" in found.note
+    cache_base(project, encoders["base"], ["alpha", "gamma"])
+    found = searcher.explain("anything", wanted)
+    assert near(found.chunks[wanted[0]], base=None, served=(1, 1.0))
+    assert "2 of 4 chunks" in found.note
+    assert encoders["base"].asked == 0
+    cache_base(project, encoders["base"], ["beta", "delta"])
+    found = searcher.explain("anything", wanted)
+    assert near(found.chunks[wanted[0]], base=(4, 0.0), served=(1, 1.0))
+    assert found.note == ""
+
+
+def test_looking_changes_nothing_in_the_cache_even_where_it_is_torn(
+    searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+) -> None:
+    assert searcher.explain("anything", [1]).note
+    assert not (project.path / "cache" / "base").exists()
+    cache_base(project, encoders["base"], TEXTS)
+    (shard,) = (project.path / "cache" / "base").iterdir()
+    shard.write_bytes(shard.read_bytes()[:-1])
+    being_written = shard.with_name(".shard-abc.part")
+    being_written.write_bytes(b"half")
+    assert "4 of 4 chunks" in searcher.explain("anything", [adapted.ids["alpha"]]).note
+    assert shard.exists()
+    assert being_written.exists()
+
+
+def test_deleted_documents_do_not_count(
+    searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+) -> None:
+    cache_base(project, encoders["base"], TEXTS)
+    ids = adapted.ids
+    before = searcher.explain("anything", [ids["gamma"]]).chunks[ids["gamma"]]
+    assert near(before, base=(1, 1.0), served=(3, 0.0))
+    adapted.drop("a.md")
+    found = searcher.explain("anything", [ids["gamma"], ids["alpha"]])
+    assert near(found.chunks[ids["gamma"]], base=(1, 1.0), served=(1, 0.0))
+    assert found.chunks[ids["alpha"]] == Standing()
+
+
+def test_chunks_that_are_not_there_have_no_rank(searcher: Searcher, adapted: Any) -> None:
+    adapted.put("new.md", ["not embedded yet"])
+    new = adapted.ids["not embedded yet"]
+    found = searcher.explain("anything", [new, 10**9])
+    assert found.as_dict()["chunks"] == {str(new): NOWHERE, str(10**9): NOWHERE}
+
+
+def test_a_changed_document_still_ranks_by_its_former_text(
+    searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+) -> None:
+    cache_base(project, encoders["base"], TEXTS)
+    former = adapted.ids["alpha"]
+    adapted.put("a.md", ["not embedded yet", "beta"])
+    found = searcher.explain("anything", [former])
+    assert near(found.chunks[former], base=(4, 0.0), served=(1, 1.0))
+
+
+def test_a_new_index_is_noticed(searcher: Searcher, adapted: Any, encoders: dict[str, Table]) -> None:
+    gamma = adapted.ids["gamma"]
+    assert searcher.explain("anything", [gamma]).chunks[gamma].served_rank == 3
+    encoders["served"]._rows["gamma"] = [2.0, 0.1]
+    encoders["served"]._rows["alpha"] = [0.0, 1.0]
+    adapted.index(lexical=False, encoder=encoders["served"], adapter="adapters/y", scale=1.0)
+    found = searcher.explain("anything", [gamma])
+    assert (found.served, found.chunks[gamma].served_rank) == ("adapted", 1)
+
+
+def test_a_query_without_a_word(searcher: Searcher, adapted: Any) -> None:
+    for query in ("", "!!!"):
+        found = searcher.explain(query, [adapted.ids["alpha"]])
+        assert found.chunks == {adapted.ids["alpha"]: Standing()}
+        assert (found.served, bool(found.note)) == ("merge-0.75", True)
+
+
+def test_before_anything_is_embedded(corpus: Any, project: ProjectFolder) -> None:
+    searcher = Searcher(project)
+    for query in ("anything", "!!!"):
+        with pytest.raises(NotBuiltError):
+            searcher.explain(query, [1])
+    searcher.close()
+
+
+# as a method of the server
+
+
+def test_over_the_server(adapted: Any, project: ProjectFolder, encoders: dict[str, Table]) -> None:
+    cache_base(project, encoders["base"], TEXTS)
+    alpha = adapted.ids["alpha"]
+    answer = one(project, request(1, "explain", query="anything", chunk_ids=[alpha]))
+    assert answer["result"]["served"] == "merge-0.75"
+    assert answer["result"]["chunks"][str(alpha)]["base_rank"] == 4
+    assert answer["result"]["chunks"][str(alpha)]["served_rank"] == 1
+    json.dumps(answer, allow_nan=False)
+    assert one(project, request(1, "explain", query="x", chunk_ids=[]))["result"]["chunks"] == {}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"query": "x"},
+        {"query": 1, "chunk_ids": [1]},
+        {"query": "x", "chunk_ids": 1},
+        {"query": "x", "chunk_ids": ["1"]},
+        {"query": "x", "chunk_ids": [True]},
+        {"query": "x", "chunk_ids": [0]},
+        {"query": "x", "chunk_ids": [2**63]},
+        {"query": "x", "chunk_ids": {"1": 2}},
+    ],
+)
+def test_wrong_params(adapted: Any, project: ProjectFolder, params: dict[str, Any]) -> None:
+    assert code(one(project, request(1, "explain", **params))) == -32602
+
+
+# with a model
+
+
+def save_adapter(model: Path, folder: Path) -> None:
+    """A LoRA adapter of random weights, large enough to move every vector."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import BertModel
+
+    torch.manual_seed(1)
+    wrapped = get_peft_model(
+        BertModel.from_pretrained(model), LoraConfig(r=4, lora_alpha=8, target_modules=["query", "intermediate.dense"])
+    )
+    for name, weight in wrapped.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    wrapped.save_pretrained(folder)
+
+
+def test_with_a_real_model_and_adapter(
+    corpus: Any, project: ProjectFolder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    from fixtures.tiny_model import build_tiny_model
+
+    from engine.encoders import EmbeddingCache, Encoder, choose_hardware, encode_cached, resolve_model
+    from engine.environment import prepare
+    from engine.project import write_text
+
+    prepare()
+    model = Path(build_tiny_model(tmp_path_factory.mktemp("model") / "tiny"))
+    save_adapter(model, project.path / "adapters" / "x")
+    write_text(project.path / "project.toml", "[encoder]\ndevice = 'cpu'\ndtype = 'float32'")
+    hardware = choose_hardware("cpu", "float32")
+    base = Encoder.load(resolve_model(str(model)), hardware=hardware, max_tokens=64)
+    served = Encoder.load(
+        resolve_model(str(model)),
+        adapter=project.path / "adapters" / "x",
+        adapter_scale=0.5,
+        hardware=hardware,
+        max_tokens=64,
+    )
+    corpus.index(lexical=False, encoder=served, model=str(model), adapter="adapters/x", scale=0.5)
+    store = project.store()
+    chunks = store.chunks()
+    store.close()
+    texts = [chunk.embedded_text for chunk in chunks]
+    encode_cached(base, [chunk.content_hash for chunk in chunks], texts, EmbeddingCache(project.path / "cache"))
+    searcher = Searcher(project)
+    query = "who repairs the roof"
+    found = searcher.explain(query, [chunk.id for chunk in chunks])
+    searcher.close()
+    assert (found.served, found.note) == ("merge-0.5", "")
+    moved = False
+    for name, encoder in (("base", base), ("served", served)):
+        scores = encoder.encode_chunks(texts) @ encoder.encode_queries([query])[0]
+        got = [getattr(found.chunks[chunk.id], f"{name}_cosine") for chunk in chunks]
+        assert got == pytest.approx(scores.tolist(), abs=2e-3)
+        ranks = [getattr(found.chunks[chunk.id], f"{name}_rank") for chunk in chunks]
+        assert ranks == (np.argsort(np.argsort(-np.array(got), kind="stable")) + 1).tolist()
+        moved = moved or not np.allclose(got, [standing.served_cosine for standing in found.chunks.values()], atol=1e-2)
+    assert moved

@@ -1,0 +1,112 @@
+"""Hits as `engine search` prints them."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from engine.cli import app
+from engine.console import show_found, source_names
+from engine.project import ProjectFolder, write_text
+from engine.records import Chunk, Document
+from engine.search import Found, Hit
+from engine.search.hits import Ranked
+from engine.store import FileRecord
+
+HIT = Hit(
+    rank=1, score=1.0, path="a/lease.md", source="/data/left/docs", title="Lease", headings=("Rent",),
+    snippet="The tenant pays.", marks=((4, 10),), format="md", modified=0.0, chunk_id=1, document_id=1, start=40,
+    end=56, line=7, rankers={"semantic": Ranked(2, 0.5), "bm25": Ranked(1, 3.0)},
+)  # fmt: skip
+
+
+def shown(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
+    told = io.StringIO()
+    console = Console(file=told, highlight=False, soft_wrap=True, **options)
+    show_found(Found("tenant", "hybrid", hits), console, sources)
+    return told.getvalue()
+
+
+def test_a_hit_in_plain_text() -> None:
+    assert shown(HIT) == "1. a/lease.md:7  Lease › Rent  [bm25 #1, semantic #2]\n   The tenant pays.\n"
+    assert shown(replace(HIT, page=3)).startswith("1. a/lease.md:7, page 3  Lease")
+
+
+def test_marks_are_told_by_colour_or_without_it_by_a_line() -> None:
+    coloured = shown(HIT, force_terminal=True, color_system="standard", no_color=False)
+    assert "\x1b[1;33mtenant\x1b[0m" in coloured
+    plain = shown(HIT, force_terminal=True, color_system="standard", no_color=True)
+    assert "\x1b[1;4mtenant\x1b[0m" in plain
+    assert "33m" not in plain
+
+
+def test_several_sources_are_named() -> None:
+    other = replace(HIT, source="/data/mail", rank=2)
+    lines = shown(HIT, other).splitlines()
+    assert lines[0].startswith("1. docs/a/lease.md:7")
+    assert lines[2].startswith("2. mail/a/lease.md:7")
+
+
+def test_one_of_several_sources_is_named_though_the_others_have_no_hit() -> None:
+    assert shown(HIT, sources=("/data/left/docs", "/data/mail")).startswith("1. docs/a/lease.md:7")
+    assert shown(HIT, sources=("/data/left/docs",)).startswith("1. a/lease.md:7")
+
+
+@pytest.mark.parametrize(
+    ("sources", "wanted"),
+    [
+        (["/a/docs", "/b/mail"], ["docs", "mail"]),
+        (["/a/docs", "/b/docs"], ["a/docs", "b/docs"]),
+        (["/x/a/docs", "/y/a/docs", "/z"], ["x/a/docs", "y/a/docs", "z"]),
+        (["/docs", "/a/docs"], ["/docs", "a/docs"]),
+        (["/", "/a"], ["/", "a"]),
+    ],
+)
+def test_names_tell_folders_apart(sources: list[str], wanted: list[str]) -> None:
+    assert [source_names(sources)[source] for source in sources] == wanted
+
+
+def test_the_root_folder_as_a_source() -> None:
+    assert shown(replace(HIT, source="/"), sources=("/", "/data")).startswith("1. /a/lease.md:7")
+
+
+def test_a_folders_name_cannot_steer_the_terminal() -> None:
+    told = shown(replace(HIT, source="/data/\x1b[2J"), HIT)
+    assert "\x1b" not in told
+    assert "1. �[2J/a/lease.md" in told
+
+
+@pytest.fixture
+def twice(project: ProjectFolder, corpus: Any, tmp_path: Path) -> list[Path]:
+    """One file name in two folders of one name."""
+    sources = [tmp_path / "left" / "docs", tmp_path / "right" / "docs"]
+    paths = ", ".join(f"'{source}'" for source in sources)
+    for source in sources:
+        source.mkdir(parents=True)
+    write_text(project.path / "project.toml", f"[corpus]\npaths = [{paths}]")
+    store = project.store()
+    with store.transaction():
+        for source in sources:
+            file_id = store.put_file(FileRecord(str(source), "same.md", "x", 1, 1, "h", "read", "", ""))
+            text = "\n\nWombats dig."
+            row = store.put_document(file_id, Document("same.md", str(source), "md", "Same", text, "h", 1, 0.0))
+            store.replace_chunks(row, [Chunk(row, 0, 2, len(text), text[2:], (), 3, text[2:], str(source))])
+    store.close()
+    corpus.index(vectors=False)
+    return sources
+
+
+def test_the_command_tells_two_files_of_one_name_apart(project: ProjectFolder, twice: list[Path]) -> None:
+    done = CliRunner().invoke(app, ["search", str(project.path), "wombats", "--mode", "bm25"])
+    assert done.exit_code == 0, done.output
+    assert "1. left/docs/same.md:3  Same  [bm25 #1]" in done.stdout
+    assert "2. right/docs/same.md:3  Same  [bm25 #2]" in done.stdout
+    done = CliRunner().invoke(app, ["search", str(project.path), "!!!"])
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "holds no word" in done.stderr

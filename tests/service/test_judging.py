@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import ingest_here
+
+from engine.errors import DatasetError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
+from engine.evaluation.comparison import Comparison, compare
+from engine.evaluation.judgments import relevant_chunks
+from engine.project import ProjectFolder
+from engine.records import Chunk
+from engine.service import methods
+from engine.store import Artifact, Store
+
+QUERY = "what went wrong at night"
+
+
+def chunks(project: ProjectFolder) -> list[Chunk]:
+    store = project.store()
+    try:
+        return store.chunks()
+    finally:
+        store.close()
+
+
+def right_chunks(project: ProjectFolder) -> list[set[int]]:
+    """What the evaluation takes for right, for every judged query."""
+    store = project.store()
+    try:
+        found = relevant_chunks(store.judged(), store.chunks(), store.documents(with_text=True))
+    finally:
+        store.close()
+    return [set(judgment.grades) for judgment in found]
+
+
+def test_marks_and_what_the_evaluation_makes_of_them(project: ProjectFolder, call: Any) -> None:
+    first, second, third = chunks(project)[:3]
+    assert call("judge", query=QUERY, chunk_id=first.id, relevant=False) == {"judged_queries": 0}
+    assert right_chunks(project) == []
+    assert call("judge", query=QUERY.upper() + " ", chunk_id=second.id, relevant=True) == {"judged_queries": 1}
+    assert call("judge", query=QUERY, chunk_id=third.id, relevant=True) == {"judged_queries": 1}
+    assert right_chunks(project) == [{second.id, third.id}]
+    shown = {str(first.id): False, str(second.id): True, str(third.id): True}
+    assert call("judgments", query=QUERY) == {"chunks": shown, "judged_queries": 1}
+    assert call("judgments", query="another one") == {"chunks": {}, "judged_queries": 1}
+    call("judge", query=QUERY, chunk_id=second.id, relevant=False)
+    assert right_chunks(project) == [{third.id}]
+    call("judge", query=QUERY, chunk_id=first.id, relevant=None)
+    assert call("judge", query=QUERY, chunk_id=third.id, relevant=None) == {"judged_queries": 0}
+    assert call("judgments", query=QUERY) == {"chunks": {str(second.id): False}, "judged_queries": 0}
+    assert call("judge", query=QUERY, chunk_id=second.id, relevant=None) == {"judged_queries": 0}
+    assert call("judgments", query=QUERY)["chunks"] == {}
+
+
+def test_marks_outlive_the_database_and_what_was_taken_back_does_not(project: ProjectFolder, call: Any) -> None:
+    first, second = chunks(project)[:2]
+    call("judge", query=QUERY, chunk_id=first.id, relevant=True)
+    call("judge", query="taken back", chunk_id=second.id, relevant=True)
+    store = project.store()
+    store.backup(project.path / "project.db.bak")
+    store.close()
+    call("judge", query="taken back", chunk_id=second.id, relevant=None)
+    call("judge", query="since then", chunk_id=second.id, relevant=True)
+    for path in project.path.glob("project.db*"):
+        if path.suffix != ".bak":
+            path.unlink()
+    assert "restored" in str(project.repair())
+    summary, _ = ingest_here(project.path)
+    assert summary["judged_queries"] == 2
+    store = project.store()
+    assert {query.text for query in store.judged()} == {QUERY, "since then"}
+    store.close()
+    assert call("judgments", query=QUERY)["chunks"] == {str(first.id): True}
+
+
+def test_marks_outlive_another_cutting(project: ProjectFolder, call: Any) -> None:
+    middle = chunks(project)[3]
+    call("judge", query=QUERY, chunk_id=middle.id, relevant=True)
+    for size in (64, 512):
+        project.change_settings({"corpus.chunk_tokens": size})
+        ingest_here(project.path)
+        ((now, *_),) = right_chunks(project)
+        assert middle.id not in {chunk.id for chunk in chunks(project)}
+        assert call("judgments", query=QUERY)["chunks"] == {str(now): True}
+    assert call("judge", query=QUERY, chunk_id=now, relevant=None) == {"judged_queries": 0}
+    assert call("judgments", query=QUERY)["chunks"] == {}
+
+
+def test_marks_outlive_a_new_name(project: ProjectFolder, call: Any) -> None:
+    chunk = max(chunks(project), key=lambda chunk: len(chunk.text))
+    call("judge", query=QUERY, chunk_id=chunk.id, relevant=True)
+    shutil.move(project.path / "documents", project.path / "moved")
+    (project.path / "documents").mkdir()
+    shutil.move(project.path / "moved", project.path / "documents" / "sub")
+    ingest_here(project.path)
+    ((now, *more),) = right_chunks(project)
+    assert not more
+    assert call("judgments", query=QUERY)["chunks"] == {str(now): True}
+
+
+def test_what_cannot_be_judged(project: ProjectFolder, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = chunks(project)[0]
+    with pytest.raises(UsageError, match="no chunk 999999"):
+        call("judge", query=QUERY, chunk_id=999999, relevant=True)
+    with project.locked(), pytest.raises(ProjectBusyError):
+        call("judge", query=QUERY, chunk_id=first.id, relevant=True)
+
+    def full(_path: Path, _text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("engine.evaluation.marks.write_text", full)
+    with pytest.raises(ResourceError, match="could not be kept"):
+        call("judge", query=QUERY, chunk_id=first.id, relevant=True)
+    assert call("judgments", query=QUERY) == {"chunks": {}, "judged_queries": 0}
+
+
+@pytest.mark.parametrize(
+    ("params", "kind"),
+    [
+        ({"query": 1, "chunk_id": 1, "relevant": True}, TypeError),
+        ({"query": " \0\n", "chunk_id": 1, "relevant": True}, ValueError),
+        ({"query": "q", "chunk_id": "1", "relevant": True}, TypeError),
+        ({"query": "q", "chunk_id": 1, "relevant": 1}, TypeError),
+        ({"query": "q", "chunk_id": 1}, TypeError),
+    ],
+)
+def test_wrong_params(project: ProjectFolder, params: dict[str, Any], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        methods(project)["judge"](**params)
+
+
+def test_a_mark_that_the_database_cannot_keep_is_not_kept_elsewhere(
+    project: ProjectFolder, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = chunks(project)[:2]
+    call("judge", query=QUERY, chunk_id=first.id, relevant=True)
+
+    def full(*_: object) -> int:
+        raise ResourceError("The disk is full.")
+
+    monkeypatch.setattr(Store, "put_judged", full)
+    with pytest.raises(ResourceError):
+        call("judge", query=QUERY, chunk_id=second.id, relevant=True)
+    assert call("judgments", query=QUERY) == {"chunks": {str(first.id): True}, "judged_queries": 1}
+
+
+def test_a_damaged_marks_file_is_named_by_the_next_ingest(project: ProjectFolder) -> None:
+    path = project.path / "imports" / "judgments-app.jsonl"
+    for content in ('{"torn', "[1]", '{"key": "user:1"}'):
+        path.write_text(content + "\n")
+        with pytest.raises(DatasetError, match=r"judgments-app\.jsonl"):
+            ingest_here(project.path)
+
+
+def compared(project: ProjectFolder) -> Comparison:
+    """Two queries; `served` answers the first better than base, and the second worse."""
+    import numpy as np
+
+    from engine.evaluation.judgments import Judgment
+
+    judgments = [Judgment(str(n), f"query {n}", "chunk", {10 + n: 1}) for n in range(2)]
+    rankings = {
+        "base": np.array([[20, 10, 21], [11, 22, 23]]),
+        "served": np.array([[10, 20, 21], [22, 11, 23]]),
+    }
+    return compare(rankings, judgments, lambda ids: ids, samples=100, seed=0)
+
+
+def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
+    from engine.evaluation.changes import query_changes
+    from engine.evaluation.report import QuerySetReport, ReportData, write_report
+
+    with pytest.raises(NotBuiltError, match="evaluation"):
+        call("report")
+    comparison = compared(project)
+    one = QuerySetReport("mine", "judged", comparison.as_dict(), query_changes(comparison, "served"), "served")
+    with project.building("reports", "r") as building:
+        write_report(building.folder, ReportData("p", "2031-01-01", "0", None, [one]))
+    info = {"served": {"name": "base"}, "reason": "because", "tables": {"judged": comparison.as_dict()}}
+    store = project.store()
+    store.put_artifact(Artifact("evaluation", "f", building.name, 1.0, info))
+    store.close()
+    (project.path / "project.toml").write_text("[serch]\n")
+    answer = call("report")
+    assert (answer["served"], answer["reason"]) == ({"name": "base"}, "because")
+    assert answer["folder"] == str(project.path / building.name)
+    assert answer["tables"].keys() == {"judged"}
+    changes = answer["report"]["query_sets"][0]["changes"]
+    assert [row["text"] for row in changes["better"]] == ["query 0"]
+    assert [row["text"] for row in changes["worse"]] == ["query 1"]
+    assert (changes["better"][0]["before"], changes["better"][0]["after"]) == (pytest.approx(63.09, abs=0.01), 100)

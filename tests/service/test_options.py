@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.errors import SettingsError
+from engine.project import ProjectFolder
+from engine.settings import Settings, sections, validate
+
+
+def keys(call: Any) -> dict[str, dict[str, Any]]:
+    answer = call("schema")
+    return {f"{section['name']}.{key['name']}": key for section in answer["sections"] for key in section["keys"]}
+
+
+def test_settings_tell_what_is_set_and_what_the_preset_gives(project: ProjectFolder, call: Any) -> None:
+    project.change_settings({"training.preset": "quick", "training.steps": 7})
+    answer = call("settings")
+    assert answer["settings"] == project.settings().model_dump()
+    assert set(answer["set"]) == {
+        "corpus.paths", "corpus.chunk_tokens", "corpus.drift", "queries.max_queries", "queries.consistency_top",
+        "ranking.k", "training.preset", "training.steps",
+    }  # fmt: skip
+    preset = answer["preset"]
+    assert (preset["steps"], preset["queries_per_step"], preset["objective"]) == (40, 24, "mixed")
+    assert "seed" not in preset  # it has a default of its own
+    assert all(answer["settings"]["training"][name] is None for name in preset if name != "steps")
+    project.change_settings({"training.preset": "paper"})
+    assert call("settings")["preset"]["objective"] == "listnet"
+
+
+def test_change_writes_and_gives_all_settings(project: ProjectFolder, call: Any) -> None:
+    answer = call("change", changes={"search.top": 3, "corpus.drift": None})
+    assert (answer["settings"]["search"]["top"], answer["settings"]["corpus"]["drift"]) == (3, 0.1)
+    assert answer["settings"] == project.settings().model_dump()
+    with pytest.raises(SettingsError, match=r"search\.top"):
+        call("change", changes={"search.top": 0})
+    assert project.settings().search.top == 3
+
+
+def test_change_does_not_wait_for_a_run(project: ProjectFolder, call: Any) -> None:
+    with project.locked():
+        assert call("change", changes={"search.top": 3})["settings"]["search"]["top"] == 3
+
+
+def test_the_schema_names_every_key_with_its_default(call: Any) -> None:
+    schema = keys(call)
+    defaults = Settings().model_dump()
+    assert {name: key["default"] for name, key in schema.items()} == {
+        f"{section}.{key}": value for section, table in defaults.items() for key, value in table.items()
+    }
+    assert all(key["help"] for key in schema.values())
+    assert {section["name"]: bool(section["help"]) for section in call("schema")["sections"]} == dict.fromkeys(
+        sections(), True
+    )
+    json.dumps(schema)
+
+
+def test_the_schema_of_every_kind(call: Any) -> None:
+    schema = keys(call)
+
+    def shown(name: str) -> tuple[Any, ...]:
+        key = schema[name]
+        return key["kind"], key["choices"], key["least"], key["most"], key["optional"]
+
+    assert shown("corpus.paths") == ("texts", [], None, None, False)
+    assert shown("corpus.chunk_tokens") == ("integer", [], 16, 8192, False)
+    assert shown("corpus.drift") == ("number", [], 0, 1, False)
+    assert shown("corpus.context") == ("choice", ["none", "headings", "title"], None, None, False)
+    assert shown("encoder.model") == ("text", [], None, None, False)
+    assert shown("queries.kinds")[0] == "choices"
+    assert "keyword" in shown("queries.kinds")[1]
+    assert shown("evaluation.lambdas") == ("numbers", [], 0.01, 0.99, False)
+    assert shown("evaluation.veto") == ("flag", [], None, None, False)
+    assert shown("training.steps") == ("integer", [], 1, 1_000_000_000, True)
+    assert shown("training.seed") == ("integer", [], 0, 2**32 - 1, False)
+    assert shown("training.model_dropout") == ("flag", [], None, None, True)
+    assert shown("training.target") == ("choice", ["fixed", "entropy"], None, None, True)
+    assert shown("training.learning_rate") == ("number", [], 0, 0.1, True)
+    assert (schema["training.learning_rate"]["least_open"], schema["training.learning_rate"]["most_open"]) == (
+        True,
+        False,
+    )
+    assert (schema["training.lora_dropout"]["least_open"], schema["training.lora_dropout"]["most_open"]) == (
+        False,
+        True,
+    )
+    assert not any(schema["training.seed"][name] for name in ("least_open", "most_open"))
+
+
+def test_the_bounds_are_those_that_settings_keep(call: Any) -> None:
+    for name, key in keys(call).items():
+        section, _, plain = name.partition(".")
+        for side, beyond in (("least", -1), ("most", 1)):
+            bound = key[side]
+            if bound is None:
+                continue
+            is_list = key["kind"] == "numbers"
+            inside, outside = ([bound], [bound + beyond]) if is_list else (bound, bound + beyond)
+            with pytest.raises(SettingsError):
+                validate({section: {plain: inside if key[f"{side}_open"] else outside}})
+            if not key[f"{side}_open"]:
+                validate({section: {plain: inside}})

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from fixtures.pipeline import stage_here
+
+from engine.errors import NotBuiltError, ProjectBusyError, UsageError
+from engine.project import ProjectFolder
+from engine.records import JudgedQuery, Query
+from engine.service import methods
+from engine.service.queries import evidence_span
+
+
+def stored(project: ProjectFolder) -> list[Query]:
+    store = project.store()
+    try:
+        return store.queries()
+    finally:
+        store.close()
+
+
+def states(call: Any) -> dict[str, str]:
+    return {row["stage"]: row["state"] for row in call("status")["stages"]}
+
+
+def test_pages_and_counts(project: ProjectFolder, call: Any) -> None:
+    everything = stored(project)
+    answer = call("queries")
+    assert answer["total"] == answer["kept"] == len(everything) == len(answer["queries"])
+    assert answer["made"] >= answer["kept"]
+    assert answer["kinds"] == Counter(query.kind for query in everything)
+    assert answer["splits"] == Counter(query.split for query in everything)
+    page = call("queries", offset=3, limit=2)
+    assert page["total"] == len(everything)
+    assert [row["text"] for row in page["queries"]] == [query.text for query in everything[3:5]]
+    assert call("queries", offset=10**6)["queries"] == []
+    first = answer["queries"][0]
+    store = project.store()
+    document = store.document_card(everything[0].document_id)
+    store.close()
+    assert (first["path"], first["title"]) == (document.path, document.title)
+    names = ("id", "text", "kind", "split", "evidence", "chunk_id", "document_id")
+    assert {name: first[name] for name in names} == {name: getattr(everything[0], name) for name in names}
+
+
+def test_filters(project: ProjectFolder, call: Any) -> None:
+    everything = stored(project)
+    kind = everything[0].kind
+    answer = call("queries", kind=kind, split="train")
+    assert [row["id"] for row in answer["queries"]] == [
+        q.id for q in everything if (q.kind, q.split) == (kind, "train")
+    ]
+    assert answer["total"] == len(answer["queries"]) > 0
+    assert answer["kept"] == len(everything)
+    call("edit_query", id=everything[1].id, text="Über 100 % of the STRASSE?")
+    for text in ("über 100 %", "strasse", "  of the\n"):
+        found = [row["id"] for row in call("queries", text=text)["queries"]]
+        assert everything[1].id in found, text
+    assert call("queries", text="100 %")["total"] == 1
+    assert call("queries", text="no such words at all")["total"] == 0
+    assert call("queries", kind="title' OR 1=1 --")["total"] == 0
+
+
+def test_one_query_with_its_evidence(project: ProjectFolder, call: Any) -> None:
+    for query in stored(project):
+        answer = call("query", id=query.id)
+        start, end = answer["span"]
+        assert answer["chunk"][start:end].split() == query.evidence.split()
+    with pytest.raises(UsageError, match="no query 999999"):
+        call("query", id=999999)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "text", "span"),
+    [
+        ("b c", "a b c d", [2, 5]),
+        ("b c", "a b\n  c d", [2, 7]),
+        ("bc", "a b c d", [2, 5]),
+        ("x", "abc", None),
+        ("", "abc", None),
+        (" \n", "abc", None),
+        ("a", "", None),
+        ("日本", "東京 日 本", [3, 6]),
+    ],
+)
+def test_where_evidence_stands(evidence: str, text: str, span: list[int] | None) -> None:
+    assert evidence_span(evidence, text) == span
+
+
+def test_queries_whose_document_is_gone(project: ProjectFolder, call: Any) -> None:
+    gone = stored(project)[0]
+    store = project.store()
+    with store.transaction():
+        store.drop_document(gone.document_id)
+    store.purge_dead()
+    store.close()
+    answer = call("query", id=gone.id)
+    assert (answer["text"], answer["path"], answer["chunk"], answer["span"]) == (gone.text, "", "", None)
+    assert call("edit_query", id=gone.id, text="still mine")["text"] == "still mine"
+
+
+def test_an_edit_makes_later_stages_stale_and_lasts(project: ProjectFolder, call: Any) -> None:
+    first, second, third = stored(project)[:3]
+    answer = call("edit_query", id=first.id, text="asked in my own words")
+    assert (answer["id"], answer["text"], answer["chunk_id"]) == (first.id, "asked in my own words", first.chunk_id)
+    assert answer["chunk"]
+    assert call("delete_queries", ids=[second.id, third.id, 999999]) == {"deleted": 2}
+    assert call("query", id=first.id)["text"] == "asked in my own words"
+    assert call("queries")["kept"] == call("status")["counts"]["queries"]
+    assert (states(call)["generate"], states(call)["rank"]) == ("done", "stale")
+    stage_here(project.path, "rank")
+    assert states(call)["rank"] == "done"
+    edited = [(query.text, query.chunk_id, query.split) for query in stored(project)]
+    stage_here(project.path, "generate")
+    assert [(query.text, query.chunk_id, query.split) for query in stored(project)] == edited
+    assert second.text not in {text for text, _, _ in edited}
+    assert states(call)["rank"] == "done"  # the same queries as were ranked
+    kept = next(query for query in stored(project) if query.text == "asked in my own words")
+    call("edit_query", id=kept.id, text=first.text)
+    stage_here(project.path, "generate")
+    assert first.text in {query.text for query in stored(project)}
+
+
+def test_an_edit_of_a_judged_text_is_refused(project: ProjectFolder, call: Any) -> None:
+    store = project.store()
+    store.put_judged([JudgedQuery("k", "What is measured?", ("x",))])
+    store.close()
+    first, second = stored(project)[:2]
+    for text in ("what is MEASURED?", second.text.upper(), " "):
+        with pytest.raises(UsageError):
+            call("edit_query", id=first.id, text=text)
+    assert stored(project)[0] == first
+
+
+def test_nothing_is_changed_while_a_run_goes_on(project: ProjectFolder, call: Any) -> None:
+    first = stored(project)[0]
+    with project.locked():
+        with pytest.raises(ProjectBusyError):
+            call("edit_query", id=first.id, text="new")
+        with pytest.raises(ProjectBusyError):
+            call("delete_queries", ids=[first.id])
+        assert call("query", id=first.id)["text"] == first.text
+
+
+def test_before_anything_was_generated(tmp_path: Any) -> None:
+    asked = methods(ProjectFolder.create(tmp_path / "new", {}))
+    assert asked["queries"]()() == {
+        "total": 0, "queries": [], "made": 0, "kept": 0, "rejected": {}, "kinds": {}, "splits": {},
+    }  # fmt: skip
+    with pytest.raises(NotBuiltError):
+        asked["delete_queries"](ids=[1])()
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("queries", {"offset": -1}),
+        ("queries", {"limit": 0}),
+        ("queries", {"limit": True}),
+        ("queries", {"text": 1}),
+        ("queries", {"kind": []}),
+        ("query", {"id": "1"}),
+        ("query", {"id": 2**63}),
+        ("query", {}),
+        ("edit_query", {"id": 1}),
+        ("edit_query", {"id": 1, "text": None}),
+        ("delete_queries", {"ids": 1}),
+        ("delete_queries", {"ids": [0]}),
+    ],
+)
+def test_wrong_params(project: ProjectFolder, method: str, params: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        methods(project)[method](**params)
