@@ -20,6 +20,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/lint/markup.py bmembed_tui
 
 benchmarks: $(VENV)/.installed-dev
 	for script in tests/benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

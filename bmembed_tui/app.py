@@ -1,0 +1,188 @@
+"""The application: themes, keys, the first screen, and the way to a project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.css.query import NoMatches
+from textual.dom import DOMNode
+from textual.theme import Theme
+
+from bmembed_tui.plain import visible
+from bmembed_tui.screens.home import HomeScreen
+from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from textual.command import Provider
+    from textual.widget import Widget
+
+    from engine.project import ProjectFolder
+
+DARK = Theme(
+    name="bmembed-dark", primary="#5fa8d3", secondary="#88b04b", accent="#f0b429", foreground="#e4e7eb",
+    background="#12181f", surface="#18212b", panel="#202c38", success="#7bc47f", warning="#f0b429", error="#ef6a6a",
+    dark=True,
+)  # fmt: skip
+LIGHT = Theme(
+    name="bmembed-light", primary="#1f6f9f", secondary="#4d7a1d", accent="#9a5b00", foreground="#1a222b",
+    background="#f7f8fa", surface="#eef1f4", panel="#e1e7ed", success="#2c7a33", warning="#8a5a00", error="#b3261e",
+    dark=False,
+)  # fmt: skip
+
+
+def _commands() -> type[Provider]:
+    from bmembed_tui.palette import Commands
+
+    return Commands
+
+
+class BmembedApp(App[None]):
+    """bmembed in a terminal. `project`: a project's name or path to open at once."""
+
+    TITLE = "bmembed"
+    CSS_PATH = Path(__file__).parent / "styles" / "app.tcss"
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    COMMANDS: ClassVar[set[Any]] = {_commands}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "quit", id="app.quit", priority=True),
+        Binding("f1,question_mark", "help", "help", id="app.help", key_display="?"),
+        Binding("f12", "diagnostics", "diagnostics", show=False, id="app.diagnostics"),
+        Binding("ctrl+o", "jump", "jump", show=False, id="app.jump"),
+        Binding("ctrl+t", "switch_theme", "light/dark", show=False, id="app.theme"),
+    ]
+
+    def __init__(self, project: str | None = None) -> None:
+        super().__init__()
+        self._wanted = project
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = "bmembed-light" if _light_terminal() else "bmembed-dark"
+
+    def get_default_screen(self) -> HomeScreen:
+        """The first screen."""
+        return HomeScreen(self._wanted)
+
+    def on_mount(self) -> None:
+        """Take the user's keys once the first screen is painted."""
+        self.call_after_refresh(self._load_keymap)
+
+    def _load_keymap(self) -> None:
+        from bmembed_tui.keymap import keymap_file, load_keymap
+
+        if not keymap_file().exists():
+            return
+        try:
+            self.set_keymap(load_keymap(self.known_bindings()))
+        except EngineError as error:
+            self.show_error(error)
+
+    def known_bindings(self) -> dict[str, Binding]:
+        """Every binding that the key map may change, by id."""
+        from bmembed_tui.keymap import collect
+        from bmembed_tui.screens import dialogs, folder_picker, home, new_project, project, settings
+        from bmembed_tui.steps.registry import pane_types
+
+        nodes: list[type[DOMNode]] = [type(self), home.HomeScreen, project.ProjectScreen, dialogs.ErrorDialog]
+        nodes += [new_project.NewProjectScreen, folder_picker.FolderPicker, settings.SettingsScreen, *pane_types()]
+        return collect(node.BINDINGS for node in nodes)
+
+    def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
+        """Tell once that the user's key map gives one key two meanings."""
+        names = ", ".join(sorted(str(binding.id) for binding in clashed_bindings))
+        self.notify(f"Your key map gives one key two meanings: {names} lost theirs.", markup=False, severity="warning")
+
+    def show_error(self, error: EngineError) -> None:
+        """Show an error of the engine, or of the user's files."""
+        from bmembed_tui.screens.dialogs import ErrorDialog
+
+        if not isinstance(self.screen, ErrorDialog):
+            self.push_screen(ErrorDialog(error))
+
+    def open_project(self, project: ProjectFolder, step: str | None = None) -> None:
+        """Show a project."""
+        from bmembed_tui.recents import remember
+        from bmembed_tui.screens.project import ProjectScreen
+
+        remember(project.path)
+        self.push_screen(ProjectScreen(project, step), lambda _none: self._home())
+
+    def _home(self) -> None:
+        if isinstance(self.screen, HomeScreen):
+            self.screen.load()
+
+    def _handle_exception(self, error: Exception) -> None:
+        # An app that closes takes its screens apart from the leaves: an answer may find a pane half gone.
+        if not self._running and isinstance(getattr(error, "error", error), NoMatches):
+            return
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        # Textual would print a traceback with the values of variables, document text among them.
+        from bmembed_tui.faults import told
+
+        if self._exception is not None and not self._exit_renderables:
+            text = visible(told(self._exception), lines=True)
+            self._exit_renderables.append(Text(text, no_wrap=True, overflow="ignore"))
+        self._close_messages_no_wait()
+
+    def action_help(self) -> None:
+        """What this place is for, and its keys."""
+        from bmembed_tui.screens.help import HelpDialog, keys_of
+
+        if isinstance(self.screen, HelpDialog):
+            return
+        pane = getattr(self.screen, "pane", None)
+        title, text = (pane.title, pane.help_text) if pane else ("bmembed", getattr(self.screen, "HELP", "") or "")
+        self.push_screen(HelpDialog(title, text, keys_of(self.screen)))
+
+    def action_jump(self) -> None:
+        """Go to a field or button by a letter."""
+        from bmembed_tui.screens.jump import JumpScreen, targets
+
+        if not isinstance(self.screen, JumpScreen):
+            self.push_screen(JumpScreen(targets(self.screen.focus_chain)), self._jumped)
+
+    def _jumped(self, target: Widget | None) -> None:
+        if target is not None and target.is_attached:
+            target.focus()
+
+    def action_diagnostics(self) -> None:
+        """Facts for a bug report."""
+        from bmembed_tui.screens.diagnostics import DiagnosticsScreen
+        from bmembed_tui.screens.project import ProjectScreen
+
+        if not isinstance(self.screen, DiagnosticsScreen):
+            found = [screen for screen in self.screen_stack if isinstance(screen, ProjectScreen)]
+            self.push_screen(DiagnosticsScreen(found[-1] if found else None))
+
+    def action_edit_keymap(self) -> None:
+        """Write a key map to edit, and say where it lies."""
+        from bmembed_tui.keymap import write_template
+
+        try:
+            path = write_template(self.known_bindings())
+        except EngineError as error:
+            self.show_error(error)
+            return
+        self.notify(f"Edit {path} and start the app again.", markup=False, timeout=20)
+
+    def action_help_quit(self) -> None:
+        """Ctrl+C copies in a terminal app; say how to quit."""
+        self.notify("Press Ctrl+Q to quit. A run goes on.", markup=False)
+
+    def action_switch_theme(self) -> None:
+        """Light or dark."""
+        self.theme = "bmembed-dark" if self.theme == "bmembed-light" else "bmembed-light"
+
+
+def _light_terminal() -> bool:
+    """Whether the terminal says that its background is light: the last part of COLORFGBG is its colour's number."""
+    try:
+        return int(os.environ.get("COLORFGBG", "").rpartition(";")[2]) in (7, 15)
+    except ValueError:
+        return False

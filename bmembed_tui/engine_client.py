@@ -1,0 +1,192 @@
+"""The app's only way to the engine's work: processes. Requests to `engine serve`, and other `engine` commands."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from engine import errors
+from engine.errors import EngineError, StageError
+
+LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
+END_SECONDS = 2.0
+SUPERSEDED = -32001
+
+
+class SupersededError(EngineError):
+    """A newer search of the same series has taken this one's place."""
+
+
+def engine_command(*arguments: str) -> list[str]:
+    """The command line of an `engine` command, by this very Python, safe from modules of the current folder."""
+    return [sys.executable, "-P", "-m", "engine", *arguments]
+
+
+def engine_environment() -> dict[str, str]:
+    """The environment of engine processes: errors as JSON, the same packages as this process has."""
+    here = str(Path(__file__).resolve().parent.parent)
+    others = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != here]
+    return dict(os.environ, BMEMBED_ERRORS="json", PYTHONPATH=os.pathsep.join([here, *others]), PYTHONUTF8="1")
+
+
+def revive(data: Mapping[str, Any]) -> EngineError:
+    """An error that a process told as JSON, as its own type where `engine.errors` has it."""
+    kind = getattr(errors, str(data.get("type")), StageError)
+    if not (isinstance(kind, type) and issubclass(kind, EngineError)):
+        kind = StageError
+    return kind(str(data.get("what", "")), str(data.get("why", "")), str(data.get("to_do", "")))
+
+
+async def command(*arguments: str) -> Any:
+    """Run `engine ARGUMENTS` to its end; returns its standard output as JSON, or as text where it is none.
+
+    Raises the EngineError that the command told. A cancelled task ends the process.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *engine_command(*arguments), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE, env=engine_environment(), start_new_session=True,
+    )  # fmt: skip
+    try:
+        output, narration = await process.communicate()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.terminate()  # at once: an app that closes does not wait
+        await _end(process)
+        raise
+    if process.returncode:
+        raise _told(narration, arguments[0], process.returncode)
+    text = output.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _told(narration: bytes, name: str, code: int) -> EngineError:
+    lines = narration.decode("utf-8", "replace").strip().splitlines()
+    with suppress(ValueError, IndexError, AttributeError):
+        return revive(json.loads(lines[-1]))
+    return StageError(f"'engine {name}' ended with exit code {code}.", lines[-1] if lines else "It said nothing.", "")
+
+
+class Desk:
+    """`engine serve` for one project: started at the first request, started again when it has died.
+
+    Requests may be made side by side; each gets its own answer.
+    """
+
+    def __init__(self, project: Path) -> None:
+        self.project = project
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._ids = itertools.count(1)
+        self._starting = asyncio.Lock()
+        self._closed = False
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        """The answer to one request; params that are None are left out. Raises the EngineError that it was answered with."""
+        process = await self._started()
+        key = next(self._ids)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = future
+        request = {"jsonrpc": "2.0", "id": key, "method": method, "params": _given(params)}
+        try:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            await process.stdin.drain()
+        except (ConnectionError, OSError):
+            self._waiting.pop(key, None)
+            raise _gone() from None
+        try:
+            return await future
+        finally:
+            self._waiting.pop(key, None)
+
+    async def close(self) -> None:
+        """End the process."""
+        self._closed = True
+        process, self._process = self._process, None
+        if process is not None:
+            await _end(process)
+        if self._reader is not None:
+            self._reader.cancel()
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        async with self._starting:
+            if self._closed:
+                raise _gone()
+            if self._process is None or self._process.returncode is not None:
+                self._process = await asyncio.create_subprocess_exec(
+                    *engine_command("serve", str(self.project), "--stdio"), stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, limit=LINE_LIMIT,
+                    env=engine_environment(), start_new_session=True,
+                )  # fmt: skip
+                self._reader = asyncio.create_task(self._read(self._process))
+            return self._process
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        with suppress(ValueError):  # a line over the limit: nothing after it can be told apart
+            while line := await process.stdout.readline():
+                self._answer(line)
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        if self._process is process or self._closed:
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(_gone())
+
+    def _answer(self, line: bytes) -> None:
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            return
+        future = self._waiting.get(answer.get("id"))
+        if future is None or future.done():
+            return
+        if "error" in answer:
+            future.set_exception(_error(answer["error"]))
+        else:
+            future.set_result(answer.get("result"))
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _error(data: Mapping[str, Any]) -> EngineError:
+    if data.get("code") == SUPERSEDED:
+        return SupersededError("A newer search took this one's place.")
+    told = data.get("data")
+    if isinstance(told, Mapping):
+        return revive(told)
+    return StageError("The engine could not answer.", str(data.get("message", "")), "Try again.")
+
+
+def _gone() -> EngineError:
+    return StageError(
+        "The engine's search process has ended.", "It may have run out of memory.", "Try again: it is started anew."
+    )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Close its input, which ends a server; else ask, then force it to end."""
+    if process.stdin is not None:
+        process.stdin.close()
+    for stop in (process.terminate, process.kill):
+        try:
+            await asyncio.wait_for(process.wait(), END_SECONDS)
+            return
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                stop()
+    await process.wait()

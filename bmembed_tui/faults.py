@@ -1,0 +1,37 @@
+"""A fault of the app's own: recorded in a private file, told in a sentence; the terminal sees no traceback."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from pathlib import Path
+
+
+def record(error: BaseException) -> Path | None:
+    """Write the traceback, without the values of variables (they may hold document text), to the user's state folder.
+
+    Returns the file, or None where it cannot be written.
+    """
+    from platformdirs import user_state_path
+
+    folder = user_state_path("bmembed", appauthor=False)
+    path = folder / f"fault-{time.strftime('%Y%m%d-%H%M%S')}.txt"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError:
+        return None
+    return path
+
+
+def told(error: BaseException) -> str:
+    """What the user reads."""
+    path = record(error)
+    where = f"Its record is in {path}." if path else "Its record could not be written."
+    return (
+        f"Error: bmembed-tui met a fault of its own ({type(error).__name__}).\n{where}\n"
+        "Nothing of the project is lost, and a run goes on. Start it again; if it stays, report it with that record."
+    )

@@ -1,0 +1,83 @@
+"""The command palette: what can be done here and now, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from bmembed_tui.plain import plain
+
+if TYPE_CHECKING:
+    from bmembed_tui.screens.project import ProjectScreen
+
+
+class Offer(NamedTuple):
+    """A command: its name, what it does, and how."""
+
+    name: str
+    text: str
+    call: Callable[[], Any]
+
+
+class Commands(Provider):
+    """The app's commands, those of the screen, and those of the visible step."""
+
+    async def discover(self) -> Hits:
+        """Everything that is valid now."""
+        for offer in self._offers():
+            help_text = cast(str, plain(offer.text))  # content, so that it is shown as typed
+            yield DiscoveryHit(plain(offer.name), offer.call, text=offer.name, help=help_text)
+
+    async def search(self, query: str) -> Hits:
+        """What matches `query`, letters in order."""
+        matcher = self.matcher(query)
+        for offer in self._offers():
+            score = matcher.match(offer.name)
+            if score > 0:
+                yield Hit(score, plain(offer.name), offer.call, text=offer.name, help=cast(str, plain(offer.text)))
+
+    def _offers(self) -> Iterator[Offer]:
+        from bmembed_tui.screens.project import ProjectScreen
+
+        screen, app = self.screen, self.app
+        offered: Mapping[str, tuple[str, str]] = getattr(screen, "palette_commands", dict)()
+        for name, (text, action) in offered.items():
+            yield Offer(name, text, partial(screen.run_action, action))
+        if isinstance(screen, ProjectScreen):
+            yield from _project_offers(screen)
+        for name, text, action in (
+            ("Help", "keys and what this step is for", "help"),
+            ("Jump", "go to a field or button by a letter", "jump"),
+            ("Light or dark", "change the colours", "switch_theme"),
+            ("Diagnostics", "facts about this machine and project, to copy into a bug report", "diagnostics"),
+            ("Keys: edit the key map", "write a file with every key, to change", "edit_keymap"),
+            ("Quit", "close the app; a run goes on", "quit"),
+        ):
+            yield Offer(name, text, partial(app.run_action, action))
+
+
+def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
+    from bmembed_tui.project_status import STEPS
+
+    pane = screen.pane
+    if pane is not None:
+        for name, (text, action) in pane.palette_commands().items():
+            yield Offer(name, text, partial(pane.run_action, action))
+    for number, step in enumerate(STEPS, 1):
+        if pane is None or pane.step != step.key:
+            yield Offer(f"Go to {step.title}", f"step {number}", partial(screen.action_go, step.key))
+    if screen.status.running:
+        paused = screen.run_state.paused
+        what, text = ("resume", "the run goes on") if paused else ("pause", "the run waits at its next safe point")
+        yield Offer(f"Run: {what}", text, partial(screen.control, what))
+        yield Offer(
+            "Run: stop", "at the next safe point; the next run goes on from there", partial(screen.control, "cancel")
+        )
+    else:
+        yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
+    yield Offer("Settings", "every setting of this project", screen.action_settings)
+    yield Offer("Read the status anew", "when files were changed by hand", screen.load)
+    yield Offer("Projects", "back to the first screen; a run goes on", screen.action_leave)

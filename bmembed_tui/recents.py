@@ -1,0 +1,46 @@
+"""Projects that were opened lately, in the user's state folder. Losing the list loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+KEPT = 20
+
+
+def _file() -> Path:
+    from platformdirs import user_state_path
+
+    return user_state_path("bmembed", appauthor=False) / "recent.json"
+
+
+def recent() -> list[Path]:
+    """Folders of projects opened lately that still hold one, the latest first."""
+    try:
+        found = json.loads(_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    paths = [Path(text) for text in found if isinstance(text, str)] if isinstance(found, list) else []
+    return [path for path in paths if _holds_project(path)]
+
+
+def _holds_project(path: Path) -> bool:
+    try:
+        return (path / "project.toml").is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def remember(path: Path) -> None:
+    """Put a project at the head of the list."""
+    paths = [str(path), *(str(other) for other in recent() if other != path)][:KEPT]
+    target = _file()
+    with suppress(OSError):  # a list that cannot be kept must not keep anyone from working
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = target.with_suffix(".tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(paths, file)
+        temporary.replace(target)

@@ -1,0 +1,135 @@
+"""The engine's report, as what the Result step shows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SYSTEMS = {
+    "bm25": "BM25",
+    "base": "base",
+    "adapted": "adapted",
+    "served": "served",
+    "rrf_base": "hybrid, base",
+    "rrf_adapted": "hybrid, adapted",
+    "rrf_served": "hybrid, served",
+}
+METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
+METRIC_NAMES = {
+    "ndcg@10": "nDCG@10",
+    "hit@1": "Hit@1",
+    "hit@10": "Hit@10",
+    "mrr@10": "MRR@10",
+    "recall@10": "Recall@10",
+}
+VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "="}
+FEW = 200  # queries under which a difference of some points cannot be told from chance
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A system's figure in percent with its 95 % interval; `gap`: the same of its difference to base, with a verdict."""
+
+    system: str
+    value: float
+    low: float
+    high: float
+    gap: float | None = None
+    gap_low: float = 0.0
+    gap_high: float = 0.0
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A query that the served search answers better or worse than base: nDCG@10 before and after, in percent."""
+
+    text: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """One set of queries with known answers. `kind`: judged or synthetic."""
+
+    name: str
+    kind: str
+    queries: int
+    left_out: int
+    systems: Mapping[str, Any]
+    differences: Mapping[str, Any]
+    better: tuple[Change, ...]
+    worse: tuple[Change, ...]
+    counts: tuple[int, int, int]
+
+    def figures(self, metric: str) -> list[Figure]:
+        """Every system that was measured, in a fixed order."""
+        return [self._figure(name, metric) for name in SYSTEMS if metric in self.systems.get(name, {})]
+
+    def _figure(self, name: str, metric: str) -> Figure:
+        own, gap = self.systems[name][metric], self.differences.get(name, {}).get(metric)
+        if gap is None:
+            return Figure(name, own["value"], own["low"], own["high"])
+        return Figure(
+            name, own["value"], own["low"], own["high"], gap["value"], gap["low"], gap["high"], str(gap["verdict"])
+        )
+
+    @property
+    def caution(self) -> str:
+        """What to know before believing the figures; empty where nothing is."""
+        if self.kind != "judged":
+            return "Made from your documents by the same generator as the training queries: they flatter the adapted encoder."
+        if self.queries < FEW:
+            return f"Only {self.queries} judged queries: small differences cannot be told from chance."
+        return ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found, what is served, and why."""
+
+    served: str
+    reason: str
+    sets: tuple[QuerySet, ...]
+    folder: str
+    created: str
+
+
+def result_from(answer: Mapping[str, Any]) -> Result:
+    """From the answer to the request `report`."""
+    report = answer["report"]
+    sets = tuple(_query_set(one) for one in report["query_sets"])
+    return Result(
+        str(report["selection"]["served"]), str(answer["reason"]), sets, str(answer["folder"]), str(report["created"])
+    )
+
+
+def _query_set(data: Mapping[str, Any]) -> QuerySet:
+    comparison, changes = data["comparison"], data["changes"]
+    return QuerySet(
+        str(data["name"]), str(data["kind"]), int(comparison["queries"]), int(comparison.get("left_out", 0)),
+        comparison["systems"], comparison["differences"], _changes(changes["better"]), _changes(changes["worse"]),
+        (int(changes["count_better"]), int(changes["count_worse"]), int(changes["count_equal"])),
+    )  # fmt: skip
+
+
+def _changes(rows: Any) -> tuple[Change, ...]:
+    return tuple(Change(str(row["text"]), float(row["before"]), float(row["after"])) for row in rows)
+
+
+def verdict_of(result: Result) -> tuple[str, str]:
+    """(sign, sentence): whether adaptation helped, on the judged queries where there are some, else on the held-out ones."""
+    judged = next((one for one in result.sets if one.kind == "judged" and one.queries), None)
+    measured = judged or next(iter(result.sets), None)
+    if result.served == "base":
+        return "=", "The adapted encoder was not shown to be better: search serves the base encoder, untouched."
+    figure = next((one for one in measured.figures("ndcg@10") if one.system == "served"), None) if measured else None
+    if measured is None or figure is None or figure.gap is None:
+        return "=", f"Search serves {result.served}."
+    interval = f"95 % interval {figure.gap_low:+.1f} to {figure.gap_high:+.1f}"
+    by = f"{figure.gap:+.1f} nDCG@10 ({interval}) on {measured.queries} {measured.name}"
+    words = {"better": "Adaptation helped", "worse": "Adaptation made it worse"}
+    word = words.get(figure.verdict, "No difference shown")
+    return VERDICT_SIGNS.get(figure.verdict, "="), f"{word}: {by}. Search serves {result.served}."

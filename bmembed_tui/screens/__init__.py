@@ -1,0 +1,1 @@
+"""Whole screens: the first one, a project's, and the dialogs over them."""

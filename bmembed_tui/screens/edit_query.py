@@ -1,0 +1,133 @@
+"""One query beside the chunk that it was made of, to be worded anew."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Button, TextArea
+
+from bmembed_tui.plain import plain, visible
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.evidence import chunk_text
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.errors import EngineError
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+class QueryText(TextArea):
+    """A query: one line, wrapped. Enter is done with it."""
+
+    class Submitted(Message):
+        """Enter was pressed."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Submitted())
+        else:
+            await super()._on_key(event)
+
+
+class EditQueryDialog(ModalScreen[Mapping[str, Any] | None]):
+    """Closes with the changed query, or None. An engine's error is shown in it, and the text stays."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "cancel", id="dialog.close")]
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    DEFAULT_CSS = """
+    EditQueryDialog .edit-dialog { max-width: 140; }
+    EditQueryDialog #edit-text { height: 4; border: none; background: $surface; padding: 0; }
+    EditQueryDialog #edit-note { height: auto; }
+    EditQueryDialog #edit-source { height: auto; max-height: 50vh; margin-top: 1; }
+    EditQueryDialog #edit-chunk { height: auto; }
+    EditQueryDialog.-wide #edit-parts { layout: horizontal; height: auto; }
+    EditQueryDialog #edit-parts { height: auto; }
+    EditQueryDialog #edit-left { height: auto; width: 1fr; }
+    EditQueryDialog.-wide #edit-source { width: 1fr; margin: 0 0 0 2; }
+    """
+
+    def __init__(self, ask: Ask, row: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._ask, self._row = ask, row
+        self._shown = visible(str(row["text"]))
+
+    def compose(self) -> ComposeResult:
+        """The text, the chunk, and what changing it means."""
+        with Vertical(classes="dialog edit-dialog"):
+            yield SafeStatic(f"Edit a query ({self._row['kind']}, {self._row['split']})", classes="dialog-title")
+            with Vertical(id="edit-parts"):
+                with Vertical(id="edit-left"):
+                    yield QueryText(self._shown, soft_wrap=True, compact=True, id="edit-text")
+                    yield SafeStatic(
+                        plain("Saving makes ranking and training stale. Your wording is kept when queries are made again.",
+                              "$text-muted"), id="edit-note",
+                    )  # fmt: skip
+                with VerticalScroll(id="edit-source"):
+                    yield SafeStatic("looking …", id="edit-chunk")
+            with Horizontal(classes="dialog-buttons"):
+                yield SafeButton("Save", id="save", variant="primary")
+                yield SafeButton("Cancel", id="cancel")
+
+    def on_mount(self) -> None:
+        """Ask for the chunk."""
+        text = self.query_one(QueryText)
+        text.focus()
+        text.move_cursor(text.document.end)
+        self.load()
+
+    @work(exclusive=True, group="load")
+    async def load(self) -> None:
+        """Read the query with its chunk."""
+        try:
+            found = await self._ask("query", id=self._row["id"])
+        except EngineError as error:
+            self._tell(error)
+            return
+        if self.is_attached:
+            span = tuple(found["span"]) if found["span"] else None
+            text = chunk_text(found["path"], found["title"], found["chunk"], span, found["evidence"])
+            self.query_one("#edit-chunk", SafeStatic).update(text)
+
+    @work(exclusive=True, group="save")
+    async def save(self) -> None:
+        """Give the query its new text."""
+        text = self.query_one(QueryText).text
+        if text == self._shown:
+            self.dismiss(None)
+            return
+        try:
+            changed = await self._ask("edit_query", id=self._row["id"], text=text)
+        except EngineError as error:
+            self._tell(error)
+            return
+        if self.is_attached:
+            self.dismiss(changed)
+
+    def _tell(self, error: EngineError) -> None:
+        if self.is_attached:
+            self.query_one("#edit-note", SafeStatic).update(error_text(error))
+
+    @on(QueryText.Submitted)
+    def _submitted(self, event: QueryText.Submitted) -> None:
+        event.stop()
+        self.save()
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        if event.button.id == "save":
+            self.save()
+        else:
+            self.dismiss(None)
+
+    def action_close(self) -> None:
+        """Leave the query as it is."""
+        self.dismiss(None)

@@ -1,0 +1,277 @@
+"""Every setting, from the engine's own schema: its meaning, its value, and which stages a change makes stale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Button, Footer, Input, OptionList
+
+from bmembed_tui.engine_client import Desk, revive
+from bmembed_tui.plain import plain, visible
+from bmembed_tui.screens.dialogs import ErrorDialog, QuestionDialog
+from bmembed_tui.setting_values import Setting, from_text, to_text
+from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
+from engine.errors import EngineError
+from engine.project import ProjectFolder
+
+NAME_WIDTH = 32
+DEFAULT = "-default"  # is no setting's value
+
+
+class SettingsScreen(Screen[bool]):
+    """Closes with whether something was changed. Changes are gathered, and written together by Apply."""
+
+    HELP = """Every setting of this project, the same as in its project.toml.
+Type to find one; Enter on it edits it; an empty value goes back to the default.
+Before anything is written, the last lines say which stages a change makes stale: they are done again by the next run.
+What is searchable now stays searchable until then."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "back", id="settings.back"),
+        Binding("ctrl+s", "apply", "apply", id="settings.apply"),
+        Binding("ctrl+z", "discard", "discard changes", id="settings.discard"),
+    ]
+
+    def __init__(self, desk: Desk, project: ProjectFolder) -> None:
+        super().__init__()
+        self._desk, self._project = desk, project
+        self._settings: dict[str, Setting] = {}
+        self._values: dict[str, Any] = {}
+        self._written: set[str] = set()
+        self._preset: Mapping[str, Any] = {}
+        self._changes: dict[str, Any] = {}
+        self._written_once = False
+
+    def compose(self) -> ComposeResult:
+        """A line to find by, the list, what is known of the chosen one, buttons."""
+        with Vertical(id="settings"):
+            yield SafeStatic(plain(f"Settings of {self._project.name}", "bold"), id="settings-title")
+            yield Input(placeholder="type to find a setting", id="find", compact=True)
+            yield SafeOptions(id="setting-list")
+            with Vertical(id="setting-details"):
+                yield SafeStatic("", id="setting-help")
+                yield Input(id="setting-value", compact=True)
+                yield SafeStatic("", id="setting-effect")
+            with Horizontal(classes="dialog-buttons"):
+                yield SafeButton("Apply", id="apply", variant="primary", disabled=True)
+                yield SafeButton("Discard", id="discard", disabled=True)
+                yield SafeButton("Close", id="close")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Ask the engine for schema and values."""
+        self.query_one("#setting-value").display = False
+        self.query_one("#find").focus()
+        self.load()
+
+    @work(exclusive=True, group="settings")
+    async def load(self) -> None:
+        """Read schema and values."""
+        try:
+            schema = await self._desk.ask("schema")
+            told = await self._desk.ask("settings")
+        except EngineError as error:
+            if self.is_attached:
+                self.app.push_screen(ErrorDialog(error), lambda _: self.dismiss(self._written_once))
+            return
+        if not self.is_attached:
+            return
+        made = [Setting.from_schema(part["name"], key) for part in schema["sections"] for key in part["keys"]]
+        self._settings = {setting.name: setting for setting in made}
+        self._values = {
+            f"{section}.{key}": value for section, keys in told["settings"].items() for key, value in keys.items()
+        }
+        self._written = set(told["set"])
+        self._preset = {f"training.{key.removeprefix('training.')}": value for key, value in told["preset"].items()}
+        self._draw()
+
+    # The list
+
+    def _draw(self) -> None:
+        words = self.query_one("#find", Input).value.lower().split()
+        lines = [
+            (name, self._line(setting))
+            for name, setting in self._settings.items()
+            if all(word in f"{name} {setting.help}".lower() for word in words)
+        ]
+        self.query_one("#setting-list", SafeOptions).show(lines)
+        for key in ("apply", "discard"):
+            self.query_one(f"#{key}").disabled = not self._changes
+        self._describe()
+
+    def _line(self, setting: Setting) -> Content:
+        changed = setting.name in self._changes
+        value = self._changes[setting.name] if changed else self._values.get(setting.name)
+        sign = "* " if changed else "• " if setting.name in self._written else "  "
+        return Content.assemble(
+            plain(f"{sign}{setting.name:<{NAME_WIDTH}} ", "bold" if changed else ""), self._shown(setting, value)
+        )
+
+    def _shown(self, setting: Setting, value: Any) -> Content:
+        if value is not None:
+            return plain(to_text(value, setting.kind) or "(empty)")
+        standard = self._preset.get(setting.name, setting.default)
+        origin = "preset" if setting.name in self._preset else "default"
+        return plain(f"{to_text(standard, setting.kind) or 'none'}  ({origin})", "$text-muted")
+
+    @property
+    def _chosen(self) -> Setting | None:
+        options = self.query_one("#setting-list", SafeOptions)
+        if options.highlighted is None or options.highlighted >= options.option_count:
+            return None
+        return self._settings.get(str(options.get_option_at_index(options.highlighted).id))
+
+    def _describe(self) -> None:
+        setting = self._chosen
+        if setting is None:
+            self.query_one("#setting-help", SafeStatic).update("" if self._settings else "reading the settings …")
+            return
+        default = to_text(setting.default, setting.kind) or "from the preset"
+        facts = "; ".join(filter(None, [setting.range_text, f"default: {default}"]))
+        self.query_one("#setting-help", SafeStatic).update(
+            Content.assemble(plain(f"{setting.help}\n", lines=True), plain(facts, "$text-muted"))
+        )
+
+    @on(Input.Changed, "#find")
+    def _found(self) -> None:
+        self._draw()
+
+    @on(Input.Submitted, "#find")
+    def _to_list(self) -> None:
+        self.query_one("#setting-list").focus()
+
+    @on(OptionList.OptionHighlighted, "#setting-list")
+    def _highlighted(self) -> None:
+        self._hide_value()
+        self._describe()
+
+    # Editing
+
+    @on(OptionList.OptionSelected, "#setting-list")
+    def _edit(self) -> None:
+        setting = self._chosen
+        if setting is None:
+            return
+        if setting.answers:
+            answers = [*((answer, answer) for answer in setting.answers), (DEFAULT, "Default")]
+            self.app.push_screen(
+                QuestionDialog(setting.name, setting.help, answers), lambda answer: self._answered(setting, answer)
+            )
+            return
+        value = self._changes.get(setting.name, self._values.get(setting.name))
+        field = self.query_one("#setting-value", Input)
+        field.value = visible(to_text(value, setting.kind))
+        field.display = True
+        field.focus()
+
+    def _answered(self, setting: Setting, answer: str | None) -> None:
+        if answer:
+            self._change(setting, None if answer == DEFAULT else from_text(answer, setting))
+
+    @on(Input.Submitted, "#setting-value")
+    def _submitted(self, event: Input.Submitted) -> None:
+        setting = self._chosen
+        if setting is not None:
+            self._change(setting, from_text(event.value, setting))
+        self._hide_value()
+        self.query_one("#setting-list").focus()
+
+    def _hide_value(self) -> None:
+        self.query_one("#setting-value").display = False
+
+    def _change(self, setting: Setting, value: Any) -> None:
+        if value == self._values.get(setting.name) and (value is not None or setting.name not in self._written):
+            self._changes.pop(setting.name, None)
+        else:
+            self._changes[setting.name] = value
+        self._draw()
+        self.weigh()
+
+    @work(exclusive=True, group="effect")
+    async def weigh(self) -> None:
+        """Ask what the gathered changes would make stale."""
+        effect = self.query_one("#setting-effect", SafeStatic)
+        if not self._changes:
+            effect.update("")
+            return
+        effect.update("looking what this changes …")
+        try:
+            found = await self._desk.ask("what_if", changes=self._changes)
+        except EngineError as error:
+            found = {"problem": error.as_dict(), "stages": []}
+        if self.is_attached:
+            effect.update(_effect(found))
+            self.query_one("#apply").disabled = bool(found["problem"])
+
+    # Applying
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        match event.button.id:
+            case "apply":
+                self.action_apply()
+            case "discard":
+                self.action_discard()
+            case _:
+                self.action_back()
+
+    @work(exclusive=True, group="apply")
+    async def action_apply(self) -> None:
+        """Write the changes to project.toml."""
+        if not self._changes:
+            return
+        try:
+            await self._desk.ask("change", changes=self._changes)
+        except EngineError as error:
+            if self.is_attached:
+                self.app.push_screen(ErrorDialog(error))
+            return
+        self._written_once = True
+        if self.is_attached:
+            self._changes = {}
+            self.query_one("#setting-effect", SafeStatic).update("Written to project.toml.")
+            self.load()
+
+    def action_discard(self) -> None:
+        """Forget the changes."""
+        self._changes = {}
+        self._draw()
+        self.weigh()
+
+    def action_back(self) -> None:
+        """Out of the field that is edited; out of the screen, after a question where changes are not applied."""
+        field = self.query_one("#setting-value", Input)
+        if field.has_focus:
+            self._hide_value()
+            self.query_one("#setting-list").focus()
+        elif self._changes:
+            question = QuestionDialog(
+                "Leave without applying?", f"{len(self._changes)} changes are not written yet.",
+                [("stay", "Stay"), ("leave", "Leave")],
+            )  # fmt: skip
+            self.app.push_screen(question, self._leave)
+        else:
+            self.dismiss(self._written_once)
+
+    def _leave(self, answer: str | None) -> None:
+        if answer == "leave":
+            self.dismiss(self._written_once)
+
+
+def _effect(found: Mapping[str, Any]) -> Content:
+    """What `what_if` answered, in words."""
+    if problem := found["problem"]:
+        error = revive(problem)
+        return plain(f"✗ {error.why or error.what} {error.to_do}", "$text-error")
+    changed = [stage for stage in found["stages"] if stage["after"] != stage["before"]]
+    if not changed:
+        return plain("✓ No stage has to be done again.", "$text-success")
+    names = ", ".join(f"{stage['stage']} ({stage['before']} → {stage['after']})" for stage in changed)
+    return plain(f"~ Makes stale: {names}. The next run does them again.", "$text-warning")

@@ -1,0 +1,48 @@
+"""Why a hit was found, with nothing left out."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button
+
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+
+
+class WhyDialog(ModalScreen[None]):
+    """All that is known of a hit."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,w", "close", "close", id="dialog.close-why")]
+
+    def __init__(self, rank: int, text: Content) -> None:
+        super().__init__()
+        self._rank, self._text = rank, text
+
+    def compose(self) -> ComposeResult:
+        """The text, and a button."""
+        with Vertical(classes="dialog"):
+            yield SafeStatic(f"Why hit {self._rank}", classes="dialog-title")
+            with VerticalScroll(classes="dialog-body"):
+                yield SafeStatic(self._text)
+            with Horizontal(classes="dialog-buttons"):
+                yield SafeButton("Close", id="close", variant="primary")
+
+    def on_mount(self) -> None:
+        """Up and down scroll a long text; Enter closes."""
+        scroll = self.query_one(VerticalScroll)
+        self.call_after_refresh(lambda: (scroll if scroll.max_scroll_y else self.query_one("#close")).focus())
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.action_close()
+
+    def action_close(self) -> None:
+        """Close."""
+        self.dismiss()

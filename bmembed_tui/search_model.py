@@ -1,0 +1,211 @@
+"""What a search asks for and what it found, as the Search step shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+MODES = ("hybrid", "semantic", "bm25")
+ALL = "all"
+NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
+Span = tuple[int, int]
+MOST_MATCHES = 50_000
+# Scripts that put no blanks between words: a term may stand anywhere in them.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A chunk that was found; the fields are those of the engine's answer to `search`."""
+
+    rank: int
+    score: float
+    path: str
+    source: str
+    title: str
+    headings: tuple[str, ...]
+    snippet: str
+    marks: tuple[Span, ...]
+    format: str
+    chunk_id: int
+    document_id: int
+    start: int
+    end: int
+    line: int
+    page: int | None
+    rankers: Mapping[str, tuple[int, float]]
+    shares: Mapping[str, float]
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any]) -> Hit:
+        """From the engine's JSON."""
+        rankers = {name: (int(place["rank"]), float(place["score"])) for name, place in answer["rankers"].items()}
+        return cls(
+            answer["rank"], answer["score"], answer["path"], answer["source"], answer["title"],
+            tuple(answer["headings"]), answer["snippet"], tuple((start, end) for start, end in answer["marks"]),
+            answer["format"], answer["chunk_id"], answer["document_id"], answer["start"], answer["end"],
+            answer.get("line", 1), answer.get("page"), rankers, answer.get("shares", {}),
+        )  # fmt: skip
+
+    @property
+    def file(self) -> Path:
+        """Where the document lies, if it lies on this disk."""
+        return Path(self.source) / self.path
+
+    @property
+    def place(self) -> str:
+        """Page or line."""
+        return f"page {self.page}" if self.page is not None else f"line {self.line}"
+
+    @property
+    def heading(self) -> str:
+        """The heading path, without the title again."""
+        return " › ".join(part for part in self.headings if part and part != self.title)
+
+    def score_text(self, mode: str) -> str:
+        """The score with as many digits as its scale needs."""
+        only = next(iter(self.rankers)) if len(self.rankers) == 1 and not self.shares else mode
+        return ranker_score(only, self.score)
+
+
+def ranker_score(ranker: str, score: float) -> str:
+    """A score on a ranker's own scale: BM25, cosine, or a fusion of the two."""
+    return f"{score:.{2 if ranker == 'bm25' else 3 if ranker == 'semantic' else 4}f}"
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What a hit must satisfy; empty texts let everything pass. As typed by the user."""
+
+    paths: str = ""
+    formats: str = ""
+    after: str = ""
+    before: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many are set."""
+        return sum(bool(text.strip()) for text in (self.paths, self.formats, self.after, self.before))
+
+    def problem(self) -> str:
+        """What is wrong with the dates; empty where they can be understood."""
+        dates: dict[str, date] = {}
+        for name, text in (("after", self.after.strip()), ("before", self.before.strip())):
+            if text:
+                try:
+                    dates[name] = date.fromisoformat(text)
+                except ValueError:
+                    dates[name] = date.min
+                if dates[name] == date.min or len(text) != 10:
+                    return f"'{text}' is not a date: write {name} as YYYY-MM-DD."
+        if len(dates) == 2 and dates["after"] >= dates["before"]:
+            return "No date is both: 'after' must be earlier than 'before'."
+        return ""
+
+    def params(self) -> dict[str, Any]:
+        """For the request `search`; None for what is not set."""
+        paths = [part.strip() for part in self.paths.split(",") if part.strip()]
+        formats = self.formats.replace(",", " ").split()
+        return {
+            "paths": paths or None, "formats": formats or None,
+            "after": self.after.strip() or None, "before": self.before.strip() or None,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is looked for."""
+
+    query: str
+    filters: Filters = Filters()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to look for."""
+        return not self.query.strip()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a mode found for a question. `by`: the mode that the hits come from; another one while the encoder loads."""
+
+    question: Question
+    by: str
+    hits: tuple[Hit, ...]
+    notes: tuple[str, ...] = ()
+    milliseconds: float = 0.0
+    error: str = ""
+
+    @classmethod
+    def from_answer(cls, question: Question, answer: Mapping[str, Any], milliseconds: float) -> Answer:
+        """From the engine's JSON."""
+        hits = tuple(map(Hit.from_answer, answer["hits"]))
+        return cls(question, answer["mode"], hits, tuple(answer.get("notes", ())), milliseconds)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Ranks of a chunk among all, by the untouched encoder and by the served one; None where that is not known."""
+
+    base_rank: int | None
+    served_rank: int | None
+    base_cosine: float | None = None
+    served_cosine: float | None = None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The answer to `explain`."""
+
+    served: str
+    chunks: Mapping[int, Standing] = field(default_factory=dict)
+    note: str = ""
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any]) -> Explained:
+        """From the engine's JSON."""
+        chunks = {
+            int(key): Standing(one["base_rank"], one["served_rank"], one.get("base_cosine"), one.get("served_cosine"))
+            for key, one in answer["chunks"].items()
+        }
+        return cls(answer["served"], chunks, answer.get("note", ""))
+
+    def adapter_text(self, chunk_id: int) -> str:
+        """Whether the adapter moved a hit, in a few words."""
+        standing = self.chunks.get(chunk_id)
+        if standing is None or standing.served_rank is None:
+            return f"not ranked by the encoder: {self.note}" if self.note else "not ranked by the encoder"
+        after = f"{standing.served_rank:,}"
+        if self.served == "base":
+            return f"none is served; base ranks it {after}"
+        if standing.base_rank is None:
+            return f"{self.served}: rank {after}; base rank unknown (w)"
+        gap = standing.base_rank - standing.served_rank
+        if not gap:
+            return f"{self.served}: did not move it, rank {after}"
+        return f"{self.served}: base rank {standing.base_rank:,} → {after}, {'up' if gap > 0 else 'down'} {abs(gap):,}"
+
+
+def terms_of(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:
+    """The words to mark in whole documents: those of the query, and the forms that the engine marked in snippets."""
+    forms = {hit.snippet[start:end].casefold(): None for hit in hits for start, end in hit.marks}
+    if not forms:
+        forms = {word.casefold(): None for word in re.findall(r"\w+", query) if len(word) > 2}
+    return tuple(sorted((form for form in forms if form.strip()), key=len, reverse=True))
+
+
+def find_terms(text: str, terms: Iterable[str]) -> list[Span]:
+    """(start, end) of every place where one of the terms stands as a word, the first 50,000."""
+    parts = [re.escape(term) if _UNSPACED.search(term) else rf"(?<!\w){re.escape(term)}(?!\w)" for term in terms]
+    if not parts:
+        return []
+    found: list[Span] = []
+    for match in re.finditer("|".join(parts), text, re.IGNORECASE):
+        found.append(match.span())
+        if len(found) == MOST_MATCHES:
+            break
+    return found

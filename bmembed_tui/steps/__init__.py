@@ -1,0 +1,1 @@
+"""The steps of the wizard: one pane each, shown beside the sidebar of the project screen."""

@@ -1,0 +1,80 @@
+"""What every step of the wizard shares: a head, a body that scrolls, a row of buttons, and its host, the project screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+
+from bmembed_tui.project_status import ProjectStatus
+from bmembed_tui.run_state import RunState
+from bmembed_tui.widgets.safe import SafeStatic
+
+if TYPE_CHECKING:
+    from bmembed_tui.screens.project import ProjectScreen
+
+
+class StepPane(Vertical):
+    """A step. Subclasses give `title`, `help_text`, `compose_body` and `compose_buttons`, and answer the hooks below.
+
+    The hooks run in the app's event loop and must return at once; slow things are workers. The button with the id
+    `primary` is what Enter does for a newcomer; it has the focus when the step is entered.
+    """
+
+    step: ClassVar[str]
+    title: ClassVar[str]
+    lead: ClassVar[str]
+    """One sentence under the title: what this step is for."""
+    help_text: ClassVar[str] = ""
+    """What F1 shows for this step."""
+
+    def compose(self) -> ComposeResult:
+        """Head, body, buttons."""
+        yield SafeStatic(self.title, classes="step-title")
+        yield SafeStatic(self.lead, classes="step-lead")
+        with Vertical(classes="step-body"):
+            yield from self.compose_body()
+        with Horizontal(classes="step-buttons"):
+            yield from self.compose_buttons()
+
+    def compose_body(self) -> ComposeResult:
+        """The step's own widgets."""
+        yield from ()
+
+    def compose_buttons(self) -> ComposeResult:
+        """The step's buttons, the primary one first."""
+        yield from ()
+
+    @property
+    def host(self) -> ProjectScreen:
+        """The project screen: `desk`, `project`, `status`, `run_state`, `go`, `start_run`, `tell`, `refresh_status`."""
+        return cast("ProjectScreen", self.screen)
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        """A request to the engine about this project. Raises EngineError; `tell` shows it."""
+        return await self.host.desk.ask(method, **params)
+
+    def show_status(self, status: ProjectStatus) -> None:
+        """The project's status was read anew. Called also when the step is not visible."""
+
+    def show_run(self, state: RunState) -> None:
+        """A run has told something: at most five times a second, and only while this step is visible."""
+
+    def entered(self) -> None:
+        """The step has become visible."""
+        self.focus_primary()
+
+    def left(self) -> None:
+        """Another step is shown."""
+
+    def focus_primary(self) -> None:
+        """Put the focus on what Enter should do."""
+        for widget in self.query("#primary").results(Widget):
+            widget.focus()
+
+    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
+        """What the command palette offers here and now: name → (help, action)."""
+        return {}

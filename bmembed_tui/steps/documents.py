@@ -1,0 +1,428 @@
+"""Step Documents: which files are searched, what they are, and reading them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.widgets import Button, Input
+
+from bmembed_tui.plain import plain, rich_text
+from bmembed_tui.project_status import ProjectStatus
+from bmembed_tui.run_state import RunState
+from bmembed_tui.steps.base import StepPane
+from bmembed_tui.steps.documents_told import Standing, files_text, formats_rows, skipped_rows, told
+from bmembed_tui.widgets.fields import PatternField
+from bmembed_tui.widgets.folder_tree import FolderTree
+from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic, SafeTable
+from engine.errors import EngineError
+from engine.settings import CorpusSettings
+
+if TYPE_CHECKING:
+    from engine.settings import Settings
+
+HERE = ("ingest", "index")
+QUIET_SECONDS = 0.3  # of quiet typing before the files are counted anew
+WIDE = 90  # columns from which the folders stand beside the counts
+HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be counted. `turn` grows when the same is to be counted anew."""
+
+    paths: tuple[str, ...]
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    turn: int
+
+
+class DocumentsPane(StepPane):
+    """Step Documents."""
+
+    step = "documents"
+    title = "Documents"
+    lead = "Which files are searched. They are only read: nothing of them is changed, nothing leaves this machine."
+    help_text = """The documents are read and cut into chunks: passages of about 200 words, which are what search finds.
+
+Formats: how many files can be read, by format. Files that cannot be read are listed with the reason.
+Include and Exclude: patterns as in a .gitignore file, with commas between. "drafts/" is a folder, "*.html" an ending. The \
+counts show at once what a change would do; Enter keeps it, Esc takes it back.
+Folders: a project may read several folders and files. Enter or → opens a folder, ← closes it. A large folder is shown \
+500 files at a time; all of its files are read.
+Reading again looks for new, changed and removed files; what did not change is not read twice.
+After reading, BM25 search works at once."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "retry", "try unreadable files again", id="documents.retry", show=False),
+        Binding("a", "add", "add a folder", id="documents.add"),
+        Binding("x", "remove", "remove a folder", id="documents.remove", show=False),
+    ]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._corpus: CorpusSettings | None = None
+        self._settings_error: EngineError | None = None
+        self._unread: Sequence[Mapping[str, Any]] = ()
+        self._scan: Mapping[str, Any] | None = None
+        self._scan_error: EngineError | None = None
+        self._wish: Wish | None = None
+        self._scanned: Wish | None = None
+        self._files_now: int | None = None
+        self._turn = 0
+        self._scanning = self._starting = False
+        self._was_reading = self._settling = False
+
+    def compose_body(self) -> ComposeResult:
+        """What can be read and what was left out; the folders."""
+        with VerticalScroll(id="documents-body", can_focus=False):
+            yield SafeStatic("looking …", id="documents-told")
+            with Container(id="documents-parts"):
+                with Vertical(id="documents-files"):
+                    yield SafeTable(id="formats", cursor_type="none", show_cursor=False)
+                    for name in ("include", "exclude"):
+                        with Horizontal(classes="pattern-row"):
+                            yield SafeLabel(name.capitalize())
+                            yield PatternField(placeholder="nothing" if name == "exclude" else "everything", id=name)
+                    yield SafeStatic(plain(HINT, "$text-muted"), id="patterns-note")
+                    with Vertical(id="skipped-part"):
+                        with Horizontal(id="skipped-head"):
+                            yield SafeStatic("", id="skipped-title")
+                            yield SafeButton("Try again", id="retry")
+                        yield SafeTable(id="skipped", cursor_type="row")
+                with Vertical(id="documents-folders"):
+                    yield SafeStatic("Folders", classes="part-title")
+                    yield FolderTree(id="sources")
+
+    def compose_buttons(self) -> ComposeResult:
+        """Read or go on; read again or stop; folders."""
+        yield SafeButton("Read the documents", id="primary", variant="primary")
+        yield SafeButton("Read again", id="again")
+        yield SafeButton("Stop", id="stop")
+        yield SafeButton("Add folder", id="add")
+        yield SafeButton("Remove", id="remove")
+
+    def on_mount(self) -> None:
+        """Columns of the tables."""
+        formats = self.query_one("#formats", SafeTable)
+        for name in ("Format", "Files", "Size"):
+            formats.add_column(name)
+        for name in ("File", "Why it is left out"):
+            self.query_one("#skipped", SafeTable).add_column(name)
+        self.query_one("#skipped-part").display = False
+        self._draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The folders stand beside the counts where there is room."""
+        self.set_class(event.size.width >= WIDE, "wide")
+
+    @property
+    def alive(self) -> bool:
+        """Whether the widgets are there: an answer may come after the project has been left."""
+        parts = (
+            "#documents-told",
+            "#formats",
+            "#include",
+            "#exclude",
+            "#skipped-part",
+            "#sources",
+            "#primary",
+            "#stop",
+        )
+        return self.is_attached and all(self.query(part) for part in parts)
+
+    # What the project says
+
+    def entered(self) -> None:
+        """Look anew."""
+        self._settling = False
+        self.set_class(self.outer_size.width >= WIDE, "wide")
+        super().entered()
+        self._turn += 1
+        self.load()
+
+    def show_status(self, status: ProjectStatus) -> None:
+        """Something was read, or settings were changed."""
+        self._settling = False
+        self._draw()
+        if self.display and self.host.pane is self:
+            self.load()
+
+    def show_run(self, state: RunState) -> None:
+        """Progress of reading. When it is over, the status that says so is still to come."""
+        reading = self._is_at_work()
+        self._settling = not reading and (self._settling or self._was_reading)
+        self._was_reading = reading
+        self._draw()
+
+    def left(self) -> None:
+        """Another step is shown: it hears of the run."""
+        self._was_reading = self._settling = False
+
+    @work(exclusive=True, group="load")
+    async def load(self) -> None:
+        """Settings, and what the last reading left out; then count."""
+        try:
+            settings = await asyncio.to_thread(self.host.project.settings)
+            self._settings_error = None
+            self._take(settings)
+            if self.host.status.built("ingest"):
+                self._unread = (await self.ask("skipped"))["files"]
+        except EngineError as error:
+            self._settings_error = error
+        if self.alive:
+            self._draw_skipped()
+            self._draw()
+
+    def _take(self, settings: Settings) -> None:
+        if not self.alive:
+            return
+        before, corpus = self._corpus, settings.corpus
+        self._corpus = corpus
+        if before is None or before.paths != corpus.paths:
+            places = self.host.project.sources(settings)
+            self.query_one(FolderTree).show_roots(list(zip(corpus.paths, places, strict=True)))
+        for name in ("include", "exclude"):
+            if before is None or getattr(before, name) != getattr(corpus, name):
+                self.query_one(f"#{name}", PatternField).show(getattr(corpus, name))
+        self._count()
+
+    # Counting
+
+    @on(Input.Changed, "PatternField")
+    def _pattern_typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._count()
+
+    def _count(self) -> None:
+        """Have the files counted for what the fields say."""
+        if self._corpus is None:
+            return
+        include, exclude = (tuple(self.query_one(f"#{name}", PatternField).patterns) for name in ("include", "exclude"))
+        self._wish = Wish(tuple(self._corpus.paths), include or tuple(CorpusSettings().include), exclude, self._turn)
+        self._draw_note()
+        if not self._scanning and self._wish != self._scanned:
+            self.scan()
+
+    @work(group="scan")
+    async def scan(self) -> None:
+        """Count, and again while the wish has changed meanwhile: one count at a time."""
+        self._scanning = True
+        try:
+            while self._wish != self._scanned and self._wish is not None:
+                wish = self._wish
+                await asyncio.sleep(QUIET_SECONDS if self._scanned else 0)
+                if wish == self._wish:
+                    await self._scan_once(wish)
+        finally:
+            self._scanning = False
+
+    async def _scan_once(self, wish: Wish) -> None:
+        try:
+            self._scan = await self.ask("scan", paths=wish.paths, include=wish.include, exclude=wish.exclude)
+            self._scan_error = None
+        except EngineError as error:
+            self._scan, self._scan_error = None, error
+        self._scanned = wish
+        if not self.alive:
+            return
+        if not self._is_changed():
+            self._files_now = self._scan["files"] if self._scan else None
+        table = self.query_one("#formats", SafeTable)
+        table.clear()
+        for row in formats_rows(self._scan):
+            table.add_row(*row)
+        self._draw_skipped()
+        self._draw_note()
+        self._draw()
+
+    def _is_changed(self) -> bool:
+        return any(field.is_changed for field in self.query(PatternField))
+
+    # Changing
+
+    @on(Input.Submitted, "PatternField")
+    def _kept(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._is_changed():
+            self.keep()
+        else:
+            self.focus_primary()
+
+    @work(exclusive=True, group="change")
+    async def keep(self) -> None:
+        """Write the patterns into project.toml."""
+        if await self._keep():
+            self.focus_primary()
+
+    async def _keep(self) -> bool:
+        if self._scan_error is not None and self._scanned == self._wish:
+            self.host.tell(self._scan_error)
+            return False
+        changes = {
+            f"corpus.{field.id}": field.patterns or None for field in self.query(PatternField) if field.is_changed
+        }
+        return await self._change(changes)
+
+    async def _change(self, changes: Mapping[str, Any]) -> bool:
+        host = self.host
+        try:
+            await self.ask("change", changes=changes)
+        except EngineError as error:
+            host.tell(error)
+            return False
+        if host.alive:
+            host.load()
+        return self.alive
+
+    def action_add(self) -> None:
+        """Choose one more folder or file."""
+        from bmembed_tui.screens.folder_picker import FolderPicker
+
+        text = "A folder or file to read, too. It stays where it is."
+        self.app.push_screen(FolderPicker("Add a folder", text, "Add"), self._added)
+
+    def _added(self, path: Path | None) -> None:
+        if path is not None and self._corpus is not None and str(path) not in self._corpus.paths:
+            self.change_paths([*self._corpus.paths, str(path)])
+
+    @work(exclusive=True, group="remove")
+    async def action_remove(self) -> None:
+        """Read a folder no longer: the one that the tree's cursor is in."""
+        from bmembed_tui.screens.dialogs import QuestionDialog
+
+        number = self.query_one(FolderTree).root_number()
+        if self._corpus is None or number is None or number >= len(self._corpus.paths):
+            self.notify("There is no folder to remove.", markup=False)
+            return
+        paths = list(self._corpus.paths)
+        gone = paths.pop(number)
+        text = "The folder itself stays as it is. Its documents leave search when the documents are read again."
+        answers = [("remove", "Remove"), ("keep", "Keep")]
+        if await self.app.push_screen_wait(QuestionDialog(f"Read {gone} no longer?", text, answers)) == "remove":
+            self.change_paths(paths)
+
+    @work(exclusive=True, group="change")
+    async def change_paths(self, paths: list[str]) -> None:
+        """Write the folders into project.toml."""
+        await self._change({"corpus.paths": paths})
+
+    # Reading
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        match event.button.id:
+            case "primary" if self.is_reading():
+                self.notify("The documents are being read.", markup=False)
+            case "primary" if self.is_read():
+                self.host.go("model")
+            case "primary" | "again":
+                self.read()
+            case "stop":
+                self.host.control("cancel")
+            case "add":
+                self.action_add()
+            case "remove":
+                self.action_remove()
+            case "retry":
+                self.action_retry()
+
+    def is_reading(self) -> bool:
+        """Whether a run is at one of this step's stages."""
+        return self._starting or self._settling or self._is_at_work()
+
+    def _is_at_work(self) -> bool:
+        return self.host.going and self.host.run_state.current in ("", *HERE)
+
+    def is_read(self) -> bool:
+        """Whether the documents are read and nothing is to be kept first."""
+        return self.host.status.done("ingest") and not self._is_changed()
+
+    def action_retry(self) -> None:
+        """Read the files again that could not be read."""
+        if not self.is_reading():
+            self.read([{"source": one["source"], "path": one["path"]} for one in self._unread if one["known"]])
+
+    @work(exclusive=True, group="reading")
+    async def read(self, forget: Sequence[Mapping[str, str]] = ()) -> None:
+        """Start reading. `forget`: files that are read again although they did not change."""
+        self._starting = True
+        self._draw()
+        try:
+            if self._is_changed() and not await self._keep():
+                return
+            if forget:
+                await self.ask("retry", files=list(forget))
+            self.host.start_run(HERE, follow=False)
+        except EngineError as error:
+            self.host.tell(error)
+        finally:
+            self._starting = False
+            if self.alive:
+                self._draw()
+
+    # Drawing
+
+    def _draw(self) -> None:
+        """The line that says how far it is, and the buttons."""
+        if not self.alive:
+            return
+        reading, read = self.is_reading(), self.is_read()
+        error = self._settings_error or (None if self._is_changed() else self._scan_error)
+        standing = Standing(self.host.status, self.host.run_state, reading, self._scan, error)
+        self.query_one("#documents-told", SafeStatic).update(told(standing))
+        label = "Reading …" if reading else "Continue" if read else "Read the documents"
+        primary = self.query_one("#primary", SafeButton)
+        if str(primary.label) != label:
+            primary.label = label
+        self.query_one("#again").display = read and not reading
+        self.query_one("#stop").display = reading
+
+    def _draw_note(self) -> None:
+        note = self.query_one("#patterns-note", SafeStatic)
+        if not self._is_changed():
+            note.update(plain(HINT, "$text-muted"))
+        elif self._scanned != self._wish:
+            note.update(plain("counting …", "$text-muted"))
+        elif self._scan is None:
+            error = self._scan_error
+            note.update(plain(f"✗ {error.what} {error.why} {error.to_do}" if error else "", "$text-error"))
+        else:
+            now = f" (now {self._files_now:,})" if self._files_now is not None else ""
+            text = f"{files_text(self._scan)} would be read{now}. Enter keeps it, Esc takes it back."
+            note.update(plain(text, "$text-accent"))
+
+    def _draw_skipped(self) -> None:
+        rows, total = skipped_rows(self._unread, self._scan)
+        table = self.query_one("#skipped", SafeTable)
+        table.clear()
+        for path, reason in rows:
+            table.add_row(rich_text(path), rich_text(reason))
+        self.query_one("#skipped-part").display = bool(rows)
+        shown = f", the first {len(rows):,} here" if total > len(rows) else ""
+        self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{shown}", "bold"))
+        self.query_one("#retry").display = any(one["known"] for one in self._unread)
+
+    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
+        """What can be done with the documents now."""
+        offers = {
+            "Documents: add a folder": ("read one more folder or file", "add"),
+            "Documents: remove a folder": ("the one that the tree's cursor is in", "remove"),
+        }
+        if not self.is_reading():
+            offers["Documents: read"] = ("look for new, changed and removed files", "read")
+            if any(one["known"] for one in self._unread):
+                offers["Documents: try unreadable files again"] = ("although they did not change", "retry")
+        return offers
+
+    def action_read(self) -> None:
+        """Look for new, changed and removed files."""
+        if not self.is_reading():
+            self.read()

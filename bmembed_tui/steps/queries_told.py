@@ -1,0 +1,78 @@
+"""Where the queries of a project stand, in a word and in words."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from bmembed_tui.plain import plain
+from bmembed_tui.project_status import ProjectStatus
+from bmembed_tui.run_state import RunState
+
+HERE = ("ingest", "index", "generate")
+DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
+BAR = 20
+NONE_MADE = (
+    "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
+)
+
+
+def standing(status: ProjectStatus, run: RunState, going: bool) -> str:
+    """unknown, unread, new, running (a stage up to generate), busy (a later one), stale or made.
+
+    `going`: whether a run goes on, or is being started.
+    """
+    if not status.stages:
+        return "unknown"
+    if going:
+        return "busy" if run.running and run.current and run.current not in HERE else "running"
+    if status.state("ingest") == "to do" or status.state("index") == "to do":
+        return "unread"
+    if status.done("generate"):
+        return "made"
+    return "stale" if status.counts.get("queries") else "new"
+
+
+def problem(status: ProjectStatus) -> bool:
+    """Whether the engine has an error where it should say what generate would do: no query can be made before its cure."""
+    told = status.stages.get("generate")
+    return told is not None and told.state != "done" and told.reason.endswith(".")
+
+
+def standing_text(where: str, status: ProjectStatus, run: RunState) -> Content:
+    """What the user should know first; empty where there is nothing to say."""
+    if where == "unknown" and status.problem:
+        return plain(f"✗ problem: {status.problem['what']}", "bold $text-error")
+    if where == "unknown":
+        return plain("looking …", "$text-muted")
+    if where == "unread":
+        return plain("· The documents have not been read yet. Queries are made from their chunks, so they come first.")
+    if where == "running":
+        return progress_text(run)
+    if where == "busy":
+        return plain(f"▶ A run is at stage {run.current}: queries can be changed when it has ended.", "$text-accent")
+    told = status.stages.get("generate")
+    if told is None:
+        return Content("")
+    if where == "made":
+        none = not status.counts.get("queries")
+        return plain(NONE_MADE, "bold $text-error") if none else Content("")
+    if problem(status):
+        return plain(f"✗ problem: {told.reason}", "bold $text-error")
+    if where == "stale":
+        return plain(f"~ stale: {told.reason}. Generate them again to bring them up to date.", "$text-warning")
+    return Content("")
+
+
+def progress_text(run: RunState) -> Content:
+    """The stage that goes on, and how far it is."""
+    if not (run.running and run.current):
+        return plain("▶ starting …", "$text-accent")
+    sign, paused = ("‖", "paused: ") if run.paused else ("▶", "")
+    head = plain(f"{sign} {paused}{DOING.get(run.current, run.current)}", "bold $text-accent")
+    stage = run.stages.get(run.current)
+    progress = stage.progress if stage else None
+    if progress is None or not progress.total:
+        return Content.assemble(head, " …")
+    full = min(BAR, BAR * progress.done // progress.total)
+    bar = "█" * full + "░" * (BAR - full)
+    return Content.assemble(head, plain(f" {bar} {progress.done:,} of {progress.total:,} {progress.unit}"))

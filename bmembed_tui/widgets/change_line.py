@@ -1,0 +1,165 @@
+"""A change of settings on its way: what it makes stale is shown before it is written to project.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Button
+
+from bmembed_tui.engine_client import revive
+from bmembed_tui.plain import plain
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.errors import EngineError
+
+Ask = Callable[..., Awaitable[Any]]
+USUAL = "its settings or inputs changed"
+
+
+class ChangeLine(Vertical):
+    """Takes changes {"section.key": value}. What makes nothing stale is written at once; else Apply is asked for.
+
+    `ask`: requests to the engine. Nothing is shown while there is nothing to say.
+    """
+
+    DEFAULT_CSS = """
+    ChangeLine { height: auto; max-height: 8; display: none; background: $panel; padding: 0 1; }
+    ChangeLine.-told { display: block; }
+    ChangeLine > .change-effect { height: auto; }
+    ChangeLine > .change-buttons { height: 1; display: none; }
+    ChangeLine.-asking > .change-buttons { display: block; }
+    ChangeLine SafeButton { margin-right: 1; }
+    """
+
+    class Written(Message):
+        """The changes are in project.toml."""
+
+        def __init__(self, changes: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+            super().__init__()
+            self.changes, self.settings = changes, settings
+
+    class Dropped(Message):
+        """Nothing was written: show the settings as they are. The line says why where there was an error."""
+
+    def __init__(self, ask: Ask, **options: Any) -> None:
+        super().__init__(**options)
+        self._ask = ask
+        self._changes: dict[str, Any] = {}
+        self._came_from: Widget | None = None
+
+    def compose(self) -> ComposeResult:
+        """What the change does, and the two buttons."""
+        yield SafeStatic("", classes="change-effect")
+        with Horizontal(classes="change-buttons"):
+            yield SafeButton("Apply", id="change-apply", variant="primary")
+            yield SafeButton("Leave as it was", id="change-drop")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a change waits for Apply."""
+        return bool(self._changes)
+
+    def propose(self, changes: Mapping[str, Any]) -> None:
+        """Weigh changes, and write them if nothing stands against it. A former proposal is forgotten."""
+        self._changes = dict(changes)
+        self._say(plain("looking what this changes …", "$text-muted"))
+        self._weigh()
+
+    def clear(self) -> None:
+        """Nothing to say, and nothing on its way."""
+        self.workers.cancel_group(self, "change")
+        self._changes = {}
+        self._give_focus_back()
+        self.remove_class("-told", "-asking")
+
+    def _give_focus_back(self) -> None:
+        focused, came_from = self.screen.focused, self._came_from
+        self._came_from = None
+        if focused is not None and self in focused.ancestors and came_from is not None and came_from.is_attached:
+            came_from.focus()
+
+    def _say(self, text: Content, *, asking: bool = False) -> None:
+        self.query_one(".change-effect", SafeStatic).update(text)
+        self.add_class("-told")
+        self.set_class(asking, "-asking")
+
+    @work(exclusive=True, group="change")
+    async def _weigh(self) -> None:
+        changes = self._changes
+        try:
+            found = await self._ask("what_if", changes=changes)
+        except EngineError as error:
+            self._refuse(error)
+            return
+        if not self.is_attached or changes is not self._changes:
+            return
+        if found["problem"]:
+            self._refuse(revive(found["problem"]))
+        elif any(stage["before"] == "done" for stage in found["stages"]):
+            self._say(effect(found["stages"]), asking=True)
+            self._came_from = self.screen.focused
+            self.query_one("#change-apply").focus()
+        else:
+            await self._write()
+
+    async def _write(self) -> None:
+        changes, self._changes = self._changes, {}
+        try:
+            told = await self._ask("change", changes=changes)
+        except EngineError as error:
+            self._refuse(error)
+            return
+        if self.is_attached:
+            self.clear()
+            self.post_message(self.Written(changes, told["settings"]))
+
+    def _refuse(self, error: EngineError) -> None:
+        if self.is_attached:
+            self._changes = {}
+            self._give_focus_back()
+            self._say(error_text(error))
+            self.post_message(self.Dropped())
+
+    @work(exclusive=True, group="writing")
+    async def _apply(self) -> None:
+        await self._write()
+
+    @on(Button.Pressed, "#change-apply")
+    def _agreed(self, event: Button.Pressed) -> None:
+        event.stop()
+        if self._changes:
+            self.remove_class("-asking")
+            self._apply()
+
+    @on(Button.Pressed, "#change-drop")
+    def _declined(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.clear()
+        self.post_message(self.Dropped())
+
+
+def effect(stages: list[Mapping[str, Any]]) -> Content:
+    """What the answer to `what_if` means, in a sentence or two."""
+    stale = ", ".join(str(stage["stage"]) for stage in stages if stage["after"] != "done")
+    again = ", ".join(str(stage["stage"]) for stage in stages if stage["after"] == "done")
+    lines = []
+    if stale:
+        lines.append(f"~ Makes stale: {stale}. The next run does them again; until then search stays as it is.")
+    if again:
+        lines.append(f"✓ Up to date again: {again}.")
+    odd = next((stage for stage in stages if str(stage["reason"]).endswith(".")), None)
+    if odd is not None:
+        lines.append(f"✗ {odd['reason']}")
+    return plain("\n".join(lines), lines=True)
+
+
+def error_text(error: EngineError) -> Content:
+    """An engine's error in place: what, why, what to do."""
+    rest = " ".join(part for part in (error.why, f"→ {error.to_do}" if error.to_do else "") if part)
+    return Content.assemble(plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True))

@@ -1,0 +1,151 @@
+"""One of a few: the choices side by side, the chosen one marked by a sign. Left and right move, Enter chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from rich.cells import cell_len
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.widget import Widget
+
+from bmembed_tui.plain import plain, visible
+
+LABEL_WIDTH = 10
+
+
+class Choice(NamedTuple):
+    """A value and how it is called."""
+
+    value: str
+    name: str
+
+
+class _Place(NamedTuple):
+    number: int
+    line: int
+    column: int
+
+
+class ChoiceRow(Widget, can_focus=True):
+    """A label and its choices, on as many lines as they need. `value` is the chosen one; nothing is chosen by moving."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "move(-1)", show=False),
+        Binding("right", "move(1)", show=False),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+        Binding("enter,space", "choose", "choose", show=False),
+    ]
+    DEFAULT_CSS = """
+    ChoiceRow { width: 1fr; height: auto; }
+    """
+
+    class Chosen(Message):
+        """The user chose another value."""
+
+        def __init__(self, row: ChoiceRow, value: str) -> None:
+            super().__init__()
+            self.row, self.value = row, value
+
+        @property
+        def control(self) -> ChoiceRow:
+            """The row."""
+            return self.row
+
+    def __init__(self, label: str, choices: Sequence[tuple[str, str]], value: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self._label, self._choices = label, [Choice(*choice) for choice in choices]
+        self.value, self._cursor = value, 0
+        self._to_value()
+
+    @property
+    def values(self) -> list[str]:
+        """What can be chosen."""
+        return [choice.value for choice in self._choices]
+
+    def show(self, value: str, choices: Sequence[tuple[str, str]] | None = None) -> None:
+        """Show another value, and other choices. A value that is none of them is added to them."""
+        made = self._choices if choices is None else [Choice(*choice) for choice in choices]
+        if value and value not in (choice.value for choice in made):
+            made = [*made, Choice(value, value)]
+        if (value, made) == (self.value, self._choices):
+            return
+        self.value, self._choices = value, made
+        self._to_value()
+        self.refresh(layout=True)
+
+    def _to_value(self) -> None:
+        self._cursor = next((n for n, choice in enumerate(self._choices) if choice.value == self.value), 0)
+
+    # Drawing
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Lines that the choices need."""
+        return 1 + max((place.line for place in self._places(width)), default=0)
+
+    def _places(self, width: int) -> Iterator[_Place]:
+        """Where each choice stands; a sign and a space before its name, two spaces after it."""
+        line, column = 0, LABEL_WIDTH
+        for number, choice in enumerate(self._choices):
+            wide = 2 + cell_len(visible(choice.name))
+            if column > LABEL_WIDTH and column + wide > width:
+                line, column = line + 1, LABEL_WIDTH
+            yield _Place(number, line, column)
+            column += wide + 1
+
+    def render(self) -> Content:
+        """The label and the choices."""
+        lines = [plain(f"{self._label:<{LABEL_WIDTH}}", "bold")]
+        for number, line, _ in self._places(self.content_size.width):
+            if line == len(lines):
+                lines.append(plain(" " * LABEL_WIDTH))
+            lines[line] = Content.assemble(lines[line], self._drawn(number), " ")
+        return Content("\n").join(lines)
+
+    def _drawn(self, number: int) -> Content:
+        choice = self._choices[number]
+        chosen = choice.value == self.value
+        style = "bold $text-primary" if chosen else "$text-muted" if self.disabled else ""
+        if self.has_focus and number == self._cursor:
+            style += " reverse"
+        return plain(f"{'●' if chosen else '○'} {choice.name}", style.strip())
+
+    # Choosing
+
+    def action_move(self, by: int) -> None:
+        """To the next or the former choice."""
+        self._cursor = max(0, min(len(self._choices) - 1, self._cursor + by))
+        self.refresh()
+
+    def action_choose(self) -> None:
+        """Take the choice at the cursor; where it is taken already, go on to the next field."""
+        if not self._choices or self._choices[self._cursor].value == self.value:
+            self.screen.focus_next()
+            return
+        self.value = self._choices[self._cursor].value
+        self.refresh()
+        self.post_message(self.Chosen(self, self.value))
+
+    def on_click(self, event: events.Click) -> None:
+        """Take the choice under the mouse."""
+        event.stop()
+        for number, line, column in self._places(self.content_size.width):
+            end = column + 2 + cell_len(visible(self._choices[number].name))
+            if line == event.y and column <= event.x < end and self._choices[number].value != self.value:
+                self._cursor = number
+                self.action_choose()
+                return
+
+    def on_blur(self) -> None:
+        """Whoever comes back finds the cursor on what is chosen."""
+        self._to_value()
+        self.refresh()
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.refresh()

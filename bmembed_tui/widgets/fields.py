@@ -1,0 +1,187 @@
+"""Fields for text: Enter and the arrows go to the next one; paths are completed by Tab."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import os
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import events, work
+from textual.binding import Binding, BindingType
+from textual.suggester import Suggester
+from textual.widgets import Input
+
+from bmembed_tui.plain import visible
+
+LOOKED_AT = 20_000  # entries of a folder that a completion looks at
+
+
+class Field(Input):
+    """A line of text. Up and down go to the fields beside it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+    ]
+
+    def __init__(self, value: str = "", **options: Any) -> None:
+        super().__init__(visible(value), **{"compact": True, "select_on_focus": False, **options})
+
+
+class PatternField(Field):
+    """Patterns with commas between. Lines that are pasted become patterns, too. Esc takes a change back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "take_back", "take back", show=False)]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._kept = ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether something else stands there than `show` was given."""
+        return self.patterns != split_patterns(self._kept)
+
+    @property
+    def patterns(self) -> list[str]:
+        """The patterns; a pattern that holds a comma stands in double quotes."""
+        return split_patterns(self.value)
+
+    def show(self, patterns: Iterable[str]) -> None:
+        """Show these patterns, as what is kept; what is being typed stays."""
+        was_changed, self._kept = self.is_changed, visible(join_patterns(patterns))
+        if not was_changed:
+            self.value = self._kept
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc has its usual meaning while nothing was changed."""
+        return self.is_changed if action == "take_back" else super().check_action(action, parameters)
+
+    def action_take_back(self) -> None:
+        """What was kept, again."""
+        self.value = self._kept
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        lines = [line.strip() for line in event.text.splitlines() if line.strip()]
+        self.insert_text_at_cursor(visible(", ".join(lines)))
+
+
+def split_patterns(text: str) -> list[str]:
+    """`a, b, "c,d"` → a / b / c,d. Empty ones are left out."""
+    try:
+        parts = [part for row in csv.reader([text], skipinitialspace=True) for part in row]
+    except csv.Error:  # too long for it, or with a line end in it
+        parts = text.split(",")
+    return [part.strip() for part in parts if part.strip()]
+
+
+def join_patterns(patterns: Iterable[str]) -> str:
+    """The other way round."""
+    return ", ".join(_quoted(pattern) for pattern in patterns)
+
+
+def _quoted(pattern: str) -> str:
+    if "," in pattern or pattern.startswith('"'):
+        doubled = pattern.replace('"', '""')
+        return f'"{doubled}"'
+    return pattern
+
+
+class PathField(Field):
+    """A path. Tab completes it; where there is nothing to complete it goes on to the next field.
+
+    `files`: whether files are offered, too.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", "complete", show=False)]
+
+    def __init__(self, value: str = "", *, files: bool = False, **options: Any) -> None:
+        super().__init__(value, suggester=_PathSuggester(files), **options)
+        self._files = files
+        self._picked: tuple[str, Path] | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """What is named, absolute; None where nothing is, or where it names no folder."""
+        if self._picked is not None and self._picked[0] == self.value:
+            return self._picked[1]
+        text = self.value.strip()
+        try:
+            return Path(text).expanduser().absolute() if text else None
+        except RuntimeError:  # `~` of a user who is not known
+            return None
+
+    def pick(self, path: Path) -> None:
+        """Show a path that was chosen elsewhere, whatever characters its name holds."""
+        shown = visible(str(path))
+        self._picked = (shown, path)
+        self.value = shown
+        self.cursor_position = len(shown)
+
+    @work(exclusive=True, group="completion")
+    async def action_complete(self) -> None:
+        """Complete as far as it is clear, else go on."""
+        typed = self.value
+        longer = await asyncio.to_thread(completion, typed, self._files) if self.cursor_at_end else typed
+        if not self.is_attached or self.value != typed:
+            return
+        if len(longer) > len(typed):
+            self.value, self.cursor_position = longer, len(longer)
+        elif self.has_focus:
+            self.screen.focus_next()
+
+
+class _PathSuggester(Suggester):
+    def __init__(self, files: bool) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._files = files
+
+    async def get_suggestion(self, value: str) -> str | None:
+        """The first path that begins so."""
+        found = await asyncio.to_thread(matches, value, self._files)
+        return found[0] if found else None
+
+
+def completion(text: str, files: bool = False) -> str:
+    """`text` made longer by what all paths that begin so share; `text` itself where that is nothing."""
+    found = matches(text, files)
+    if not found:
+        return text
+    first, last = found[0], found[-1]  # what these two share, all between them share
+    pairs = zip(first, last, strict=False)
+    shared = next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(first), len(last)))
+    return first[:shared]
+
+
+def matches(text: str, files: bool = False) -> list[str]:
+    """Paths of folders (and files) that begin with `text`, sorted; folders end with a slash. Never raises.
+
+    `~` stays as it was typed. Names that hold control characters are left out: they can be picked in the tree.
+    """
+    head, slash, begun = text.rpartition("/")
+    if not slash:
+        return []
+    try:
+        folder = Path(f"{head}/").expanduser()
+        with os.scandir(folder) as entries:
+            names = [_named(entry) for entry in islice(entries, LOOKED_AT) if entry.name.startswith(begun)]
+    except (OSError, RuntimeError, ValueError):
+        return []
+    return sorted(
+        f"{head}/{name}"
+        for name in names
+        if (files or name.endswith("/")) and visible(name) == name and (begun or not name.startswith("."))
+    )
+
+
+def _named(entry: os.DirEntry[str]) -> str:
+    try:
+        return f"{entry.name}/" if entry.is_dir() else entry.name
+    except OSError:
+        return entry.name

@@ -1,0 +1,57 @@
+"""Figures with their confidence intervals, one line a system, drawn with characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from bmembed_tui.plain import plain
+from bmembed_tui.result_model import SYSTEMS, VERDICT_SIGNS, Figure
+
+NAME_WIDTH = 16
+LEAST_PLOT = 10
+STYLES = {"better": "$text-success", "worse": "$text-error"}
+
+
+def interval_chart(figures: Sequence[Figure], width: int) -> Content:
+    """Name, value, interval as `├──●──┤` on a common scale, difference to base. At most `width` cells a line.
+
+    Where the width does not suffice for all of them, the drawing goes first, then the interval of the difference.
+    """
+    if not figures:
+        return plain("Nothing was measured.")
+    low, high = min(figure.low for figure in figures), max(figure.high for figure in figures)
+    gaps = [_gap(figure, short=width < 96) for figure in figures]
+    used = NAME_WIDTH + 7 + max(map(len, gaps)) + 2
+    plot = width - used
+    lines = []
+    for figure, gap in zip(figures, gaps, strict=True):
+        parts = [plain(f"{SYSTEMS[figure.system]:<{NAME_WIDTH}}", "bold"), plain(f"{figure.value:5.1f}  ")]
+        if plot >= LEAST_PLOT:
+            parts += [plain(interval_line(figure, low, high, plot), "$text-accent"), plain("  ")]
+        lines.append(Content.assemble(*parts, plain(gap, STYLES.get(figure.verdict, "$text-muted"))))
+    return Content("\n").join(lines)
+
+
+def interval_line(figure: Figure, low: float, high: float, width: int) -> str:
+    """`├──●──┤` in `width` cells, where the first cell is `low` and the last is `high`."""
+
+    def place(value: float) -> int:
+        return round((value - low) / (high - low) * (width - 1)) if high > low else 0
+
+    cells = [" "] * width
+    first, middle, last = place(figure.low), place(figure.value), place(figure.high)
+    cells[first : last + 1] = "─" * (last - first + 1)
+    cells[first], cells[last] = "├", "┤"
+    cells[middle] = "●"
+    return "".join(cells)
+
+
+def _gap(figure: Figure, *, short: bool) -> str:
+    if figure.gap is None:
+        return "the measure" if figure.system == "base" else ""
+    sign = VERDICT_SIGNS.get(figure.verdict, "=")
+    if short:
+        return f"{sign} {figure.gap:+.1f} [{figure.gap_low:+.1f}, {figure.gap_high:+.1f}]"
+    return f"{sign} {figure.gap:+.1f} ({figure.gap_low:+.1f} to {figure.gap_high:+.1f}) {figure.verdict}"

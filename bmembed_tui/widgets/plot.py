@@ -1,0 +1,32 @@
+"""The plotting library's widget, fit for this app. Imports numpy: import this module when there is something to draw."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Grid
+from textual.strip import Strip
+from textual_hires_canvas import Canvas
+from textual_plot import PlotWidget
+from textual_plot.plot_widget import Legend
+
+
+class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
+    """A drawing that is only looked at."""
+
+    def compose(self) -> ComposeResult:
+        """As the library's, of sound canvases."""
+        with Grid():
+            for name in ("margin-top", "margin-left", "plot", "margin-bottom"):
+                yield SoundCanvas(1, 1, id=name)
+        yield Legend(id="legend")
+
+
+class SoundCanvas(Canvas):
+    """A canvas whose empty lines have a style, too: without one they end an app that shows no colours."""
+
+    def render_line(self, y: int) -> Strip:
+        """One line; blank where nothing was drawn for the present size yet."""
+        strip = super().render_line(y)
+        if all(segment.style is not None for segment in strip):
+            return strip
+        return Strip.blank(self.size.width, self.rich_style)

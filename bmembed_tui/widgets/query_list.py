@@ -1,0 +1,230 @@
+"""All queries of a project: counts, filters, the table, and the query at the cursor in full."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input
+
+from bmembed_tui.plain import plain
+from bmembed_tui.screens.dialogs import QuestionDialog
+from bmembed_tui.screens.edit_query import EditQueryDialog
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.choice_row import ChoiceRow
+from bmembed_tui.widgets.fields import Field
+from bmembed_tui.widgets.query_table import PAGE, QueryTable
+from bmembed_tui.widgets.safe import SafeLabel, SafeStatic
+from engine.errors import EngineError
+
+Ask = Callable[..., Awaitable[Any]]
+ALL = "all"
+STALE_NOW = "Ranking and training are stale now: the next run does them again."
+QUIET_SECONDS = 0.15  # of quiet typing before the table is filtered
+WIDE = 84  # columns from which the filters say how many there are of each
+
+
+class QueryList(Vertical):
+    """`ask`: requests to the engine."""
+
+    class Changed(Message):
+        """Queries were edited or deleted; `text` says so."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Refused(Message):
+        """The engine could not do it."""
+
+        def __init__(self, error: EngineError) -> None:
+            super().__init__()
+            self.error = error
+
+    DEFAULT_CSS = """
+    QueryList { height: 1fr; }
+    QueryList #list-told { height: auto; }
+    QueryList #list-find-row { height: 1; }
+    QueryList #list-find-row SafeLabel { width: 10; text-style: bold; }
+    QueryList #list-find { width: 1fr; }
+    QueryList #list-find-row #list-found { width: auto; padding-left: 2; text-style: none; }
+    QueryList #list-detail { height: auto; max-height: 5; background: $panel; padding: 0 1; }
+    """
+
+    def __init__(self, ask: Ask, **options: Any) -> None:
+        super().__init__(**options)
+        self._ask = ask
+        self._fetching = False
+
+    def compose(self) -> ComposeResult:
+        """Counts, filters, table, detail."""
+        yield SafeStatic("", id="list-told")
+        with Horizontal(id="list-find-row"):
+            yield SafeLabel("Find")
+            yield Field(placeholder="words of a query", id="list-find")
+            yield SafeLabel("", id="list-found")
+        yield ChoiceRow("Kind", ((ALL, ALL),), ALL, id="list-kind")
+        yield ChoiceRow("Split", ((ALL, ALL),), ALL, id="list-split")
+        yield QueryTable(id="list-table")
+        yield SafeStatic("", id="list-detail")
+
+    @property
+    def table(self) -> QueryTable:
+        """The table."""
+        return self.query_one(QueryTable)
+
+    @property
+    def chosen(self) -> list[int]:
+        """The ids of the marked queries; of the one at the cursor where none is marked."""
+        current = self.table.current
+        return sorted(self.table.marked) or ([current["id"]] if current else [])
+
+    def find(self) -> None:
+        """To the field that filters by words."""
+        self.query_one("#list-find").focus()
+
+    # Changing
+
+    def edit(self, row: Mapping[str, Any] | None = None) -> None:
+        """Word a query anew: the one at the cursor where none is given."""
+        chosen = row or self.table.current
+        if chosen is not None:
+            self.app.push_screen(EditQueryDialog(self._ask, chosen), self._edited)
+
+    @on(QueryTable.Opened)
+    def _opened(self, event: QueryTable.Opened) -> None:
+        event.stop()
+        self.edit(event.row)
+
+    def _edited(self, changed: Mapping[str, Any] | None) -> None:
+        if changed is not None and self.is_attached:
+            self._changed("The query is changed.")
+
+    def _changed(self, text: str) -> None:
+        self.reload()
+        self.post_message(self.Changed(f"{text} {STALE_NOW}"))
+
+    @work(exclusive=True, group="delete")
+    async def delete(self) -> None:
+        """Delete the marked queries, or the one at the cursor. Asks where it is more than one."""
+        ids = self.chosen
+        if len(ids) > 1:
+            text = "They stay deleted when queries are made again. Ranking and training become stale."
+            question = QuestionDialog(
+                f"Delete {len(ids):,} queries?", text, (("delete", "Delete"), ("keep", "Keep them"))
+            )
+            if await self.app.push_screen_wait(question) != "delete":
+                return
+        if not ids:
+            return
+        try:
+            deleted = (await self._ask("delete_queries", ids=ids))["deleted"]
+        except EngineError as error:
+            self.post_message(self.Refused(error))
+            return
+        if self.is_attached:
+            self.table.unmark()
+            self._changed("The query is deleted." if deleted == 1 else f"{deleted:,} queries are deleted.")
+
+    # Reading
+
+    def reload(self) -> None:
+        """Read the queries anew; the place is kept."""
+        self.table.restart()
+        self._fetch(0)
+
+    def _filters(self) -> dict[str, str | None]:
+        kind, split = (self.query_one(f"#list-{name}", ChoiceRow).value for name in ("kind", "split"))
+        text = self.query_one("#list-find", Input).value.strip()
+        return {"text": text or None, "kind": None if kind == ALL else kind, "split": None if split == ALL else split}
+
+    @work(exclusive=True, group="pages")
+    async def _fetch(self, wait: float) -> None:
+        """Read the pages in sight, one after the other."""
+        self._fetching = True
+        try:
+            await asyncio.sleep(wait)
+            page: int | None = self.table.cursor // PAGE
+            while page is not None:
+                answer = await self._ask("queries", offset=page * PAGE, limit=PAGE, **self._filters())
+                if not self.is_attached:
+                    return
+                self.table.fill(page, answer["total"], answer["queries"])
+                self._tell(answer)
+                page = self.table.missing_page()
+        except EngineError as error:
+            if self.is_attached:
+                self.query_one("#list-told", SafeStatic).update(error_text(error))
+        finally:
+            self._fetching = False
+
+    def _tell(self, answer: Mapping[str, Any]) -> None:
+        self.query_one("#list-told", SafeStatic).update(counts(answer))
+        self.query_one("#list-found", SafeLabel).update(f"{answer['total']:,} of {answer['kept']:,}")
+        numbered = self.size.width >= WIDE
+        for name in ("kind", "split"):
+            row, found = self.query_one(f"#list-{name}", ChoiceRow), answer[f"{name}s"]
+            names = [(key, f"{key} {number:,}" if numbered else key) for key, number in found.items()]
+            row.show(row.value, [(ALL, ALL), *names])
+        self._show_detail()
+
+    @on(QueryTable.Wanted)
+    def _wanted(self, event: QueryTable.Wanted) -> None:
+        event.stop()
+        if not self._fetching:
+            self._fetch(0)
+
+    @on(QueryTable.Moved)
+    def _moved(self, event: QueryTable.Moved) -> None:
+        event.stop()
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        row, marked = self.table.current, len(self.table.marked)
+        detail = self.query_one("#list-detail", SafeStatic)
+        detail.display = row is not None
+        if row is not None:
+            where = f"\n{row['path']}" + (f": {row['evidence']}" if row["evidence"] else "")
+            count = plain(f"{marked:,} marked · ", "bold") if marked else Content("")
+            detail.update(Content.assemble(count, plain(row["text"]), "\n", plain(where[1:], "$text-muted")))
+
+    @on(Input.Changed, "#list-find")
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._filter(QUIET_SECONDS)
+
+    @on(Input.Submitted, "#list-find")
+    def _to_table(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.table.focus()
+
+    @on(ChoiceRow.Chosen)
+    def _filtered(self, event: ChoiceRow.Chosen) -> None:
+        event.stop()
+        self._filter(0)
+
+    def _filter(self, wait: float) -> None:
+        """Other queries are wanted: nothing stays marked that may not be seen."""
+        self.table.unmark()
+        self.table.restart()
+        self.table.action_to(0)
+        self._fetch(wait)
+
+
+def counts(answer: Mapping[str, Any]) -> Content:
+    """How many were made and kept, and why others were left out."""
+    made, kept = answer["made"], answer["kept"]
+    if not made and not kept:
+        return plain("There are no queries.")
+    share = f" ({kept / made:.0%})" if made >= kept and made else ""
+    parts = [plain(f"{kept:,} queries kept of {made:,} made{share}. ", "bold")]
+    reasons = ", ".join(f"{reason}: {number:,}" for reason, number in answer["rejected"].items() if number)
+    if reasons:
+        parts.append(plain(f"Left out: {reasons}.", "$text-muted"))
+    return Content.assemble(*parts)

@@ -1,0 +1,139 @@
+"""Textual's text-bearing widgets, made safe: a `str` given to them is shown as typed, never read as markup.
+
+Screens use these only; the lint rule (`make lint`) forbids the originals outside this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, TypeVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.visual import VisualType
+from textual.widget import Widget
+from textual.widgets import Button, Checkbox, DataTable, Label, OptionList, RadioButton, Static, TabPane, Tree
+from textual.widgets.option_list import Option
+from textual.widgets.tree import TreeNode
+
+from bmembed_tui.plain import plain, rich_text
+
+Data = TypeVar("Data")
+
+
+def _content(text: VisualType) -> VisualType:
+    return plain(text, lines=True) if isinstance(text, str) else text
+
+
+class SafeStatic(Static):
+    """A `Static` that shows strings as typed."""
+
+    def __init__(self, content: VisualType = "", **options: Any) -> None:
+        super().__init__(_content(content), **{**options, "markup": False})
+
+    def update(self, content: VisualType = "", *, layout: bool = True) -> None:
+        """Show something else."""
+        super().update(_content(content), layout=layout)
+
+
+class SafeLabel(Label):
+    """A `Label` that shows strings as typed."""
+
+    def __init__(self, content: VisualType = "", **options: Any) -> None:
+        super().__init__(_content(content), **{**options, "markup": False})
+
+    def update(self, content: VisualType = "", *, layout: bool = True) -> None:
+        """Show something else."""
+        super().update(_content(content), layout=layout)
+
+
+class SafeButton(Button):
+    """A `Button` whose label is shown as typed. Left and right move between the buttons of a row."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,up", "app.focus_previous", show=False),
+        Binding("right,down", "app.focus_next", show=False),
+    ]
+
+    def __init__(self, label: str = "", **options: Any) -> None:
+        super().__init__(plain(label), **options)
+
+    def validate_label(self, label: Any) -> Content:
+        """Shown as typed."""
+        return plain(label) if isinstance(label, str) else super().validate_label(label)
+
+    def watch_label(self) -> None:
+        """Another label may need another width."""
+        self.refresh(layout=True)
+
+
+class SafeCheckbox(Checkbox):
+    """A `Checkbox` whose label is shown as typed."""
+
+    def __init__(self, label: str = "", value: bool = False, **options: Any) -> None:
+        super().__init__(plain(label), value, **options)
+
+
+class SafeRadioButton(RadioButton):
+    """A `RadioButton` whose label is shown as typed."""
+
+    def __init__(self, label: str = "", value: bool = False, **options: Any) -> None:
+        super().__init__(plain(label), value, **options)
+
+
+class SafeTabPane(TabPane):
+    """A `TabPane` whose title is shown as typed."""
+
+    def __init__(self, title: str, *children: Widget, **options: Any) -> None:
+        super().__init__(plain(title), *children, **options)
+
+
+class SafeOptions(OptionList):
+    """An `OptionList` whose prompts are shown as typed."""
+
+    def __init__(self, *options: Any, **settings: Any) -> None:
+        super().__init__(*options, **{**settings, "markup": False})
+
+    def show(self, options: Iterable[tuple[str, VisualType]], highlighted: str | None = None) -> None:
+        """Replace all options by (id, prompt) pairs; `highlighted`: the id to stand on, else the place is kept."""
+        place = self.highlighted
+        made = [Option(_content(prompt), id=key) for key, prompt in options]
+        self.set_options(made)
+        if highlighted is not None and any(option.id == highlighted for option in made):
+            self.highlighted = self.get_option_index(highlighted)
+        elif made:
+            self.highlighted = min(place or 0, len(made) - 1)
+
+
+class SafeTable(DataTable[Any]):
+    """A `DataTable` whose string cells and headings are shown as typed."""
+
+    def add_column(self, label: Any, **options: Any) -> Any:
+        """As DataTable's."""
+        return super().add_column(_cell(label), **options)
+
+    def add_row(self, *cells: Any, **options: Any) -> Any:
+        """As DataTable's."""
+        label = options.pop("label", None)
+        return super().add_row(*map(_cell, cells), label=None if label is None else _cell(label), **options)
+
+    def update_cell(self, row_key: Any, column_key: Any, value: Any, **options: Any) -> None:
+        """As DataTable's."""
+        super().update_cell(row_key, column_key, _cell(value), **options)
+
+
+class SafeTree(Tree[Data]):
+    """A `Tree` whose labels are shown as typed."""
+
+    def process_label(self, label: Any) -> Text:
+        """Shown as typed."""
+        return rich_text(label) if isinstance(label, str) else super().process_label(label)
+
+    def add_leaf_to(self, node: TreeNode[Data], label: str, data: Data | None = None) -> TreeNode[Data]:
+        """A leaf under `node`."""
+        return node.add_leaf(rich_text(label), data)
+
+
+def _cell(value: Any) -> Any:
+    return rich_text(value) if isinstance(value, str) else value

@@ -1,0 +1,91 @@
+"""Why a hit was found: what each ranker says of it, its part in the score, and whether the adapter moved it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.content import Content
+
+from bmembed_tui.plain import plain
+from bmembed_tui.search_model import NAMES, Hit, ranker_score
+from bmembed_tui.searching import LOADING, Facts
+from bmembed_tui.text_rows import fitted
+from bmembed_tui.widgets.safe import SafeStatic
+
+BAR = 10  # columns of a bar
+RANKERS = ("bm25", "semantic")
+
+
+class WhyPanel(SafeStatic):
+    """A few lines on the selected hit. Their number is always the same, so that nothing moves."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__("", **options)
+
+    def draw(self, hit: Hit | None, mode: str, facts: Facts, *, loading: bool) -> None:
+        """Show what is known. `mode`: the one that found it. `loading`: the encoder cannot be asked yet."""
+        if hit is None:
+            self.update("", layout=False)
+            return
+        width = max(20, self.content_size.width)
+        lines = [*ranker_lines(hit, mode, width), ("adapter", adapter_text(hit, facts, loading=loading))]
+        told = [Content.assemble(plain(f"{name:<9}", "bold"), plain(fitted(text, width - 9))) for name, text in lines]
+        self.update(
+            Content("\n").join([plain(fitted(f"Why hit {hit.rank}", width), "$text-muted"), *told]), layout=False
+        )
+
+
+def ranker_lines(hit: Hit, mode: str, width: int = 200) -> list[tuple[str, str]]:
+    """(ranker, its rank and score and share) for both rankers, of a hit that `mode` found."""
+    lines = []
+    for name in RANKERS:
+        if name not in hit.rankers:
+            lines.append((NAMES[name], "not among its best" if mode == "hybrid" else "was not asked"))
+            continue
+        rank, score = hit.rankers[name]
+        scale = "score" if name == "bm25" else "cosine"
+        share = hit.shares.get(name)
+        text = f"rank {rank:<3} {scale} {ranker_score(name, score)}"
+        if share is not None:
+            text = f"{text:<26} {share_bar(share)} {share:4.0%}{' of the score' if width >= 64 else ''}"
+        lines.append((NAMES[name], text))
+    return lines
+
+
+def share_bar(share: float) -> str:
+    """A bar of ten columns for a share from 0 to 1."""
+    full = min(BAR, max(0, round(share * BAR)))
+    return "█" * full + "░" * (BAR - full)
+
+
+def adapter_text(hit: Hit, facts: Facts, *, loading: bool) -> str:
+    """Whether the adapter moved the hit, or why that is not known yet."""
+    if facts.explained is not None and hit.chunk_id in facts.explained.chunks:
+        return facts.explained.adapter_text(hit.chunk_id)
+    if facts.explain_error:
+        return f"not known: {facts.explain_error}"
+    return LOADING if loading else "asking …"
+
+
+def why_text(hit: Hit, mode: str, facts: Facts, *, loading: bool) -> Content:
+    """All that is known of a hit that `mode` found, nothing left out."""
+    explained = facts.explained
+    parts = [
+        plain(hit.title or hit.path, "bold"),
+        plain(f"{hit.path} · {hit.place}", "$text-muted"),
+        plain(hit.heading),
+        plain(""),
+        *(Content.assemble(plain(f"{name:<9}", "bold"), plain(text)) for name, text in ranker_lines(hit, mode)),
+        Content.assemble(plain(f"{'adapter':<9}", "bold"), plain(adapter_text(hit, facts, loading=loading))),
+    ]
+    standing = explained.chunks.get(hit.chunk_id) if explained else None
+    if standing is not None and standing.base_cosine is not None and standing.served_cosine is not None:
+        parts.append(
+            plain(f"         cosine by base {standing.base_cosine:.3f}, as served {standing.served_cosine:.3f}")
+        )
+    if explained is not None and explained.note:
+        parts.append(plain(f"\n{explained.note}", lines=True))
+    if hit.shares:
+        parts.append(plain("\nThe bars: what part of the hit's score each ranker gave.", "$text-muted", lines=True))
+    parts += [plain("\nWhat was found:", "$text-muted", lines=True), plain(hit.snippet)]
+    return Content("\n").join(parts)

@@ -1,0 +1,211 @@
+"""What belongs to the whole app: help, palette, jump mode, key map, diagnostics, faults."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until, until_text
+from textual.pilot import Pilot
+
+from bmembed_tui import faults, keymap
+from bmembed_tui.app import BmembedApp
+from bmembed_tui.screens.help import key_name
+from bmembed_tui.screens.jump import labels
+from bmembed_tui.screens.project import ProjectScreen
+from engine.errors import SettingsError
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration folder of the test's own; returns where the key map lies."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    path = keymap.keymap_file()
+    path.parent.mkdir(parents=True)
+    return path
+
+
+async def opened(pilot: Pilot[Any]) -> ProjectScreen:
+    app = pilot.app
+    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.pane is not None, "the project")
+    assert isinstance(app.screen, ProjectScreen)
+    return app.screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_help_names_the_keys_that_work_here(size: tuple[int, int]) -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        await pilot.press("f1")
+        await until_text(pilot, "Ctrl+Q")
+        shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        await pilot.press("escape")
+        await until(pilot, lambda: "Ctrl+Q" not in screen_text(pilot.app))  # type: ignore[arg-type]
+        return shown
+
+    shown = drive(story, size=size)
+    assert "new project" in shown
+    assert "F12" in shown
+
+
+def test_the_palette_offers_only_what_is_valid_now(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> tuple[list[str], list[str]]:
+        from bmembed_tui.palette import Commands
+
+        app = pilot.app
+        home = [offer.name for offer in Commands(app.screen)._offers()]
+        await pilot.press("ctrl+p")
+        await until_text(pilot, "Diagnostics")
+        await pilot.press("escape")
+        app.open_project(__import__("engine.project").project.ProjectFolder(finished_project))  # type: ignore[attr-defined]
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.status.stages)
+        return home, [offer.name for offer in Commands(screen)._offers()]
+
+    home, project = drive(story)
+    assert "Run everything" not in home
+    assert "Go to Train" in project
+    assert "Run everything" in project
+    assert not any(name.startswith("Run: ") for name in project)
+
+
+def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: type(pilot.app.screen).__name__ == "JumpScreen")
+        targets = pilot.app.screen._targets  # type: ignore[attr-defined]
+        label, wanted = next((label, widget) for label, widget in targets.items() if widget.id == "sidebar")
+        await pilot.press(label)
+        await until(pilot, lambda: pilot.app.screen is screen and screen.focused is wanted)
+
+    drive(story, new_project)
+
+
+def test_labels_are_never_the_beginning_of_another() -> None:
+    for count in (0, 1, 26, 27, 400):
+        made = labels(count)
+        assert len(set(made)) == count
+        assert not any(a != b and b.startswith(a) for a in made for b in made)
+
+
+def test_diagnostics_hold_facts_and_no_document_text(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> tuple[str, str]:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over, "the history of the run")
+        await pilot.press("f12")
+        await until_text(pilot, "Python")
+        text = pilot.app.screen.query_one("#diagnostics")
+        await until(pilot, lambda: "tantivy" in text.text, "the doctor's findings")  # type: ignore[attr-defined]
+        await pilot.press("c")
+        return text.text, pilot.app.clipboard  # type: ignore[attr-defined]
+
+    shown, copied = drive(story, finished_project)
+    assert copied == shown
+    assert "textual 8" in shown
+    assert "train: done" in shown
+    for path in (finished_project / "documents").rglob("*.md"):
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if len(line) > 40]
+        assert not any(line in shown for line in lines)
+
+
+def test_a_key_map_changes_keys(config: Path) -> None:
+    config.write_text('"app.help" = "f9"\n"home.new" = ["g", "f8"]\n')
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "g new project")
+        await pilot.press("f9")
+        await until_text(pilot, "F9")
+
+    drive(story)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('"app.halp" = "f9"', "app.help"),
+        ("app.help = ", "cannot be read"),
+        ('"app.help" = 3', "has no key"),
+        ('"app.help" = []', "has no key"),
+        ('"app.help" = ["", "f9"]', "has no key"),
+    ],
+)
+def test_a_wrong_key_map_is_told_and_stops_nothing(config: Path, text: str, told: str) -> None:
+    config.write_text(text)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, told)
+        await pilot.press("escape")
+        await until_text(pilot, "Try the sample")
+
+    drive(story)
+
+
+def test_a_key_map_may_be_bytes_or_a_folder(config: Path) -> None:
+    known = BmembedApp().known_bindings()
+    config.write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError):
+        keymap.load_keymap(known)
+    config.unlink()
+    config.mkdir()
+    with pytest.raises(SettingsError):
+        keymap.load_keymap(known)
+
+
+def test_the_written_key_map_is_valid_and_private_and_never_overwritten(config: Path) -> None:
+    known = BmembedApp().known_bindings()
+    path = keymap.write_template(known)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.write_text("".join(line.removeprefix("# ") for line in path.read_text().splitlines(keepends=True)[1:]))
+    assert keymap.load_keymap(known) == {name: binding.key for name, binding in known.items()}
+    keymap.write_template(known)
+    assert keymap.load_keymap(known)
+
+
+def test_every_action_with_a_name_has_one_of_its_own() -> None:
+    assert {
+        "app.help",
+        "app.quit",
+        "step.search",
+        "run.all",
+        "home.new",
+        "dialog.copy",
+    } <= BmembedApp().known_bindings().keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [("ctrl+p", "Ctrl+P"), ("f1", "F1"), ("question_mark", "?"), ("n", "n"), ("f", "f"), ("escape", "Esc")],
+)
+def test_keys_are_named_as_people_know_them(key: str, shown: str) -> None:
+    assert key_name(key) == shown
+
+
+def test_a_fault_is_recorded_in_private_and_told_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    class Faulty(BmembedApp):
+        def on_mount(self) -> None:
+            secret = "a line of a document"
+            raise ValueError(f"length {len(secret)}")
+
+    Faulty().run(headless=True)
+    (record,) = (tmp_path / "bmembed").glob("fault-*.txt")
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert "length 20" in record.read_text()
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    assert "a line of a document" not in told
+    assert record.name in told.replace("\n", "")
+
+
+def test_a_record_that_cannot_be_written_is_no_second_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert faults.record(ValueError("x")) is None
+    assert "could not be written" in faults.told(ValueError("x"))
+    assert os.path.isfile(tmp_path / "file")

@@ -1,0 +1,159 @@
+"""Markup and control characters in documents, file names, queries, model and project names: shown as typed, run nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until, until_text
+from fixtures.pipeline import SETTINGS, copy_documents, engine
+from textual.pilot import Pilot
+
+from bmembed_tui.project_status import STEPS
+from bmembed_tui.screens.dialogs import ErrorDialog, QuestionDialog
+from bmembed_tui.screens.project import ProjectScreen
+from engine.errors import EngineError
+from engine.project import ProjectFolder
+
+CLICK = "[@click=app.quit]leave[/]"
+TRAP = "[@click=app.quit]leave"
+NAMES = (f"{TRAP}.md", "[/]closed.md", "[bold]$error[.txt", "wipe\x1b[2Jme.md", "turn\u202earound.md")
+TEXT = f"""# {CLICK} zanzibar
+
+The zanzibar valve [/ is opened by {CLICK} and the seal [bold]is[/bold] \x1b[31mred\x1b[0m \x9b2J. [link=file:///etc/passwd]x[/link]
+
+The zanzibar [gasket] costs $primary and $(rm) `x` %s {{0}} ![a](b) <script>alert(1)</script>.
+"""
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture(scope="module")
+def hostile_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
+    """A finished project in which every text that an outsider may have written is an attack."""
+    root = tmp_path_factory.mktemp("hostile")
+    model = Path(shutil.copytree(tiny_model, root / "[@click=app.quit]model["))
+    path = root / "[@click=app.quit]p["
+    chosen: dict[str, dict[str, Any]] = {**SETTINGS, "queries": {"max_queries": 200, "backend": "both"}}
+    chosen["encoder"] = {"model": str(model), "device": "cpu", "dtype": "float32"}
+    ProjectFolder.create(path, chosen)
+    copy_documents(path / "documents", ("incidents",), 12)
+    for name in NAMES:
+        (path / "documents" / name).parent.mkdir(exist_ok=True)
+        (path / "documents" / name).write_text(TEXT.replace("zanzibar", f"zanzibar {len(name)}"), encoding="utf-8")
+    (path / "documents" / f"{TRAP}.exe").write_text("not read")
+    asked = [{"query": f"{CLICK} [/ zanzibar \x1b[2J {n}", "evidence": "costs $primary"} for n in range(3)]
+    queries = root / "queries.jsonl"
+    queries.write_text("".join(json.dumps(row) + "\n" for row in asked))
+    engine("import-queries", str(path), str(queries))
+    judged = [{"query": f"[/ judged {CLICK}", "evidence": "zanzibar [gasket]"}]
+    (root / "judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged))
+    engine("import-judgments", str(path), str(root / "judged.jsonl"))
+    engine("run", str(path))
+    return path
+
+
+@pytest.fixture
+def hostile_project(hostile_built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(hostile_built, tmp_path / hostile_built.name))
+
+
+async def click_every_trap(pilot: Pilot[Any]) -> int:
+    """Click on each place where the screen shows the trap; returns how many there were."""
+    places = []
+    for y, line in enumerate(screen_text(pilot.app).splitlines()):  # type: ignore[arg-type]
+        places += [(found.start() + 18, y) for found in re.finditer(re.escape("[@click=app.quit]"), line)]
+    for x, y in places:
+        if x < pilot.app.size.width:
+            await pilot.click(offset=(x, y))
+            await pilot.pause()
+            assert not pilot.app._exit, "a click in a document's text ran an action"
+    return len(places)
+
+
+def clean(pilot: Pilot[Any]) -> str:
+    shown = screen_text(pilot.app)  # type: ignore[arg-type]
+    assert not CONTROL.search(shown), repr(CONTROL.search(shown))
+    return shown
+
+
+async def opened(pilot: Pilot[Any]) -> ProjectScreen:
+    await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen) and pilot.app.screen.status.stages)
+    screen = pilot.app.screen
+    assert isinstance(screen, ProjectScreen)
+    await until(pilot, lambda: screen.run_state.over)
+    return screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+@pytest.mark.parametrize("step", [step.key for step in STEPS])
+def test_every_step_shows_it_as_typed(hostile_project: Path, step: str, size: tuple[int, int]) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        screen.go(step)
+        await pilot.pause(0.5)
+        if step == "search":
+            await pilot.press(*"zanzibar")
+            await until_text(pilot, "gasket")
+        assert "[@click=app.quit]p[" in clean(pilot)
+        await click_every_trap(pilot)
+        for key in ("f1", "escape", "tab", "down", "down", "enter"):
+            await pilot.press(key)
+            await pilot.pause(0.1)
+            clean(pilot)
+        await click_every_trap(pilot)
+        assert pilot.app.is_running
+
+    drive(story, hostile_project, size=size)
+
+
+def test_the_first_screen_and_the_palette(hostile_project: Path) -> None:
+    from bmembed_tui.recents import remember
+
+    async def story(pilot: Pilot[Any]) -> None:
+        remember(hostile_project)
+        pilot.app.screen.load()  # type: ignore[attr-defined]
+        await until_text(pilot, "[@click=app.quit]p[")
+        clean(pilot)
+        await pilot.press("ctrl+p")
+        await pilot.press(*"click")
+        await pilot.pause(0.5)
+        clean(pilot)
+
+    drive(story)
+
+
+@pytest.mark.parametrize("text", [CLICK, "[/", "[bold", "a\x1b[2Jb", "[/]" * 50, "\ud800"])
+def test_dialogs(text: str) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.push_screen(ErrorDialog(EngineError(text, text, text)))
+        await pilot.pause(0.2)
+        clean(pilot)
+        await click_every_trap(pilot)
+        pilot.app.push_screen(QuestionDialog(text, text, [("yes", text), ("no", "No")]))
+        await pilot.pause(0.2)
+        clean(pilot)
+        pilot.app.show_error(EngineError(text))  # type: ignore[attr-defined]
+        pilot.app.notify(text, markup=False)
+        await pilot.pause(0.2)
+        clean(pilot)
+
+    drive(story)
+
+
+def test_settings_and_diagnostics(hostile_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await opened(pilot)
+        await pilot.press("ctrl+s")
+        await until_text(pilot, "encoder.model")
+        assert "[@click=app.quit]" in clean(pilot)
+        await click_every_trap(pilot)
+        await pilot.press("escape")
+        await pilot.press("f12")
+        await until_text(pilot, "Python")
+        clean(pilot)
+
+    drive(story, hostile_project)

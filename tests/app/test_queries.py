@@ -1,0 +1,367 @@
+"""Step Queries: a sample beside its chunks, the run that makes them, and the table in which they are changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import tomllib
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from fixtures.app import drive, screen_text, until, until_text
+from fixtures.fake_endpoint import Raw, serving
+from fixtures.pipeline import engine
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from bmembed_tui.project_status import ProjectStatus, StageStatus
+from bmembed_tui.run_state import RunState
+from bmembed_tui.screens.dialogs import QuestionDialog
+from bmembed_tui.screens.edit_query import EditQueryDialog, QueryText
+from bmembed_tui.screens.project import ProjectScreen
+from bmembed_tui.steps.queries import QueriesPane
+from bmembed_tui.steps.queries_told import progress_text, standing, standing_text
+from bmembed_tui.widgets.choice_row import ChoiceRow
+from bmembed_tui.widgets.evidence import evidence_span
+from bmembed_tui.widgets.query_sample import duration
+from bmembed_tui.widgets.query_table import PAGES_HELD, QueryTable
+from engine.events import Progress, RunStarted, StageStarted
+from engine.project import ProjectFolder
+from engine.records import Query
+
+HOSTILE = "[@click=app.quit]x[/] \x1b[31m\u202eevil [/"
+
+
+@pytest.fixture(scope="module")
+def read_built(new_built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose documents have been read; it has no queries yet."""
+    path = Path(shutil.copytree(new_built, tmp_path_factory.mktemp("read") / "handbook"))
+    engine("run", str(path), "--only", "ingest,index")
+    return path
+
+
+@pytest.fixture
+def read_project(read_built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(read_built, tmp_path / "handbook"))
+
+
+async def queries_step(pilot: Pilot[Any]) -> QueriesPane:
+    app = pilot.app
+    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.status.stages, "the project")
+    screen = app.screen
+    assert isinstance(screen, ProjectScreen)
+    await until(pilot, lambda: screen.pane is not None, "the first step")
+    screen.action_go("queries")
+    await until(pilot, lambda: isinstance(screen.pane, QueriesPane), "the step")
+    assert isinstance(screen.pane, QueriesPane)
+    await until(pilot, lambda: app.focused is screen.pane.query_one("#primary"), "the focus")  # type: ignore[union-attr]
+    return screen.pane
+
+
+async def table_of(pilot: Pilot[Any]) -> QueryTable:
+    pane = await queries_step(pilot)
+    table = pane.query_one(QueryTable)
+    await until(pilot, lambda: table.current is not None, "the queries")
+    return table
+
+
+def shown(pilot: Pilot[Any]) -> str:
+    return screen_text(pilot.app)  # type: ignore[arg-type]
+
+
+def stored(project: Path) -> list[Query]:
+    with closing(ProjectFolder.open(project).store()) as store:
+        return store.queries()
+
+
+def put(project: Path, queries: list[Query]) -> None:
+    with closing(ProjectFolder.open(project).store()) as store:
+        artifact = store.artifact("queries")
+        assert artifact is not None
+        store.replace_queries(queries, artifact)
+
+
+def settings(project: Path) -> dict[str, Any]:
+    return tomllib.loads((project / "project.toml").read_text(encoding="utf-8"))["queries"]
+
+
+async def typed(pilot: Pilot[Any], name: str, text: str) -> None:
+    field = pilot.app.screen.query_one(f"#{name}")
+    field.focus()
+    await pilot.press(*text, "enter")
+
+
+async def choose(pilot: Pilot[Any], name: str, value: str) -> None:
+    row = pilot.app.screen.query_one(f"#{name}", ChoiceRow)
+    row.focus()
+    await pilot.press(*["left"] * len(row.values), *["right"] * row.values.index(value), "enter")
+
+
+def test_documents_are_read_first_then_a_sample_comes_by_itself(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "The documents have not been read yet.")
+        await until(pilot, lambda: pilot.app.focused is pane.query_one("#primary"))
+        assert "Read the documents first" in shown(pilot)
+        await pilot.press("enter")
+        await until_text(pilot, "Working …")
+        await until_text(pilot, "Sample of 6 chunks:")
+        assert "Generate the queries and go on" in shown(pilot)
+        assert pane.is_attached
+
+    drive(story, new_project)
+    assert not stored(new_project)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_a_sample_stands_beside_its_chunks(read_project: Path, size: tuple[int, int]) -> None:
+    found = json.loads(engine("sample", str(read_project), "--count", "6", "--json").stdout)
+    item = next(item for item in found["items"] if item["queries"])
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "Sample of 6 chunks:")
+        made = [query for item in found["items"] for query in item["queries"]]
+        kept = sum(query["kept"] for query in made)
+        told = str(pane.query_one("#sample-told").render())
+        assert f"{kept} of {len(made)} queries kept ({kept / len(made):.0%})" in told
+        assert f"All {found['estimate']['chunks']} chunks: about" in told
+        options = pane.query_one("#sample-queries", OptionList)
+        texts = [str(options.get_option_at_index(number).prompt) for number in range(options.option_count)]
+        assert texts[0] == f"✓ {item['queries'][0]['kind']}: {item['queries'][0]['text']}"
+        left_out = [f"✗ {q['kind']}: {q['text']} — left out: {q['reason']}" for q in made if not q["kept"]]
+        assert [text for text in texts if "left out" in text] == left_out
+        assert "an estimate" in texts[-1]
+        chunk = pane.query_one("#sample-chunk").render()
+        assert str(chunk).startswith(item["path"])
+        assert item["queries"][0]["evidence"] in str(chunk)
+        assert item["path"] in shown(pilot)
+
+    drive(story, read_project, size)
+
+
+def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> None:
+    def samples() -> list[psutil.Process]:
+        found = []
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):  # it has just ended
+                found += [child] * ("sample" in child.cmdline())
+        return found
+
+    with serving(lambda _request, _number: Raw(wait=threading.Event())) as endpoint:
+        folder = ProjectFolder.open(read_project)
+        folder.change_settings({"queries.backend": "endpoint", "queries.endpoint": endpoint.url})
+
+        async def story(pilot: Pilot[Any]) -> None:
+            pane = await queries_step(pilot)
+            await until_text(pilot, "gets the documents'")
+            assert not pane.check_action("stop_sample", ())
+            assert not endpoint.requests  # nothing is sent before the user asks
+            for number, key in enumerate(("escape", "2"), 1):
+                await pilot.press("s")
+                await until(pilot, lambda number=number: len(endpoint.requests) >= number, "a request")  # type: ignore[misc]
+                assert samples()
+                await pilot.press(key)
+                await until(pilot, lambda: not samples(), "the end of the process", 20)
+                assert "The sample was stopped" in str(pane.query_one("#sample-told").render())
+
+        drive(story, read_project)
+
+
+def test_only_generate_then_the_table(read_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "Only generate")
+        pane.query_one("#only").focus()
+        await pilot.press("enter")
+        await until_text(pilot, "queries kept of")
+        await until_text(pilot, "Generate again")
+        assert "Continue" in shown(pilot)
+        assert pilot.app.screen.status.state("rank") == "to do"  # type: ignore[attr-defined]
+
+    drive(story, read_project)
+    assert len(stored(read_project)) > 100
+
+
+def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -> None:
+    queries = stored(finished_project)
+    by_kind = [query for query in queries if query.kind == "claim"]
+    by_both = [query for query in by_kind if query.split == "train"]
+    word = by_both[0].text.split()[-1]
+    left = [query for query in by_both if word.lower() in query.text.lower()]
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        assert table.total == len(queries)
+        assert f"{len(queries)} queries kept of" in shown(pilot)
+        await choose(pilot, "list-kind", "claim")
+        await until(pilot, lambda: table.total == len(by_kind), "the claims")
+        await choose(pilot, "list-split", "train")
+        await until(pilot, lambda: table.total == len(by_both), "the claims that are trained on")
+        await pilot.press("slash")
+        await pilot.press(*word)
+        await until(pilot, lambda: table.total == len(left), "those with the word")
+        assert table.current is not None
+        assert table.current["id"] == left[0].id
+        await until_text(pilot, f"{len(left)} of {len(queries)}")
+
+    drive(story, finished_project)
+
+
+def test_a_query_is_edited_beside_its_chunk(finished_project: Path) -> None:
+    first, second, *_ = stored(finished_project)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
+        await until_text(pilot, first.evidence.split()[0])
+        text = pilot.app.screen.query_one(QueryText)
+        assert text.text == first.text
+        text.text = second.text
+        await pilot.press("enter")
+        await until_text(pilot, "The text equals another query.")
+        text.text = "What did nobody ask before?"
+        await pilot.press("enter")
+        await until(pilot, lambda: table.current and table.current["text"] == "What did nobody ask before?", "the text")
+        screen = pilot.app.screen
+        await until(pilot, lambda: screen.status.state("rank") == "stale", "stale ranking")  # type: ignore[attr-defined]
+
+    drive(story, finished_project)
+    assert stored(finished_project)[0].text == "What did nobody ask before?"
+
+
+def test_marked_queries_are_deleted_after_a_question(finished_project: Path) -> None:
+    ids = [query.id for query in stored(finished_project)]
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        table.focus()
+        await pilot.press("d")  # one: without a question
+        await until(pilot, lambda: table.total == len(ids) - 1 and table.current, "one fewer")
+        for key, total in (("right", len(ids) - 1), ("", len(ids) - 3)):
+            table.unmark()
+            await pilot.press("home", "space", "down", "space", "d")
+            await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+            assert "Delete 2 queries?" in shown(pilot)
+            await pilot.press(*([key] if key else []), "enter")
+            await until(pilot, lambda total=total: table.total == total and table.current)  # type: ignore[misc]
+        await until(pilot, lambda: not table.marked, "no marks")
+
+    drive(story, finished_project)
+    assert [query.id for query in stored(finished_project)] == [ids[2], *ids[4:]]
+
+
+def test_eight_thousand_queries_are_read_a_page_at_a_time(finished_project: Path) -> None:
+    first = stored(finished_project)[0]
+    put(finished_project, [replace(first, text=f"query number {number}") for number in range(8000)])
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        assert table.total == 8000
+        assert len(table._pages) <= 2
+        table.focus()
+        await pilot.press("end")
+        await until_text(pilot, "query number 7999")
+        assert len(table._pages) <= 4
+        await pilot.press("home", *["pagedown"] * 30)
+        await until(pilot, lambda: table.missing_page() is None and table.current, "the pages in sight")
+        assert table.current is not None
+        assert table.current["text"] == f"query number {table.cursor}"
+        assert len(table._pages) <= PAGES_HELD
+        table.scroll_to(y=0, animate=False)  # by the wheel: the cursor stays, what is in sight comes
+        await until_text(pilot, "query number 3 ")
+
+    drive(story, finished_project, (100, 30))
+
+
+def test_hostile_queries_show_as_typed(finished_project: Path) -> None:
+    first = stored(finished_project)[0]
+    put(finished_project, [replace(first, text=HOSTILE, evidence=HOSTILE)])
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await table_of(pilot)
+        await until_text(pilot, "[@click=app.quit]x[/] ␛[31m\ufffdevil [/")
+        await pilot.press("e")
+        await until_text(pilot, "Its evidence: [@click=app.quit]x[/]")
+        assert "\x1b" not in shown(pilot)
+        assert "\u202e" not in shown(pilot)
+        await pilot.press("enter")  # unchanged: nothing is written
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen))
+
+    drive(story, finished_project)
+    assert stored(finished_project)[0].text == HOSTILE
+
+
+def test_a_source_that_cannot_be_used_is_told_in_place(read_project: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"query": "what?"\n')
+    good = tmp_path / "good.jsonl"
+    good.write_text(json.dumps({"query": "Who reported it?", "evidence": "Reported by Catarina Valdrez"}) + "\n")
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "Sample of 6 chunks:")
+        await choose(pilot, "source-backend", "gguf")
+        await until_text(pilot, "Type the path of a GGUF file")
+        assert "backend" not in settings(read_project)
+        await pilot.press(*"/no/such.gguf", "enter")
+        await until_text(pilot, "There is no such file.")
+        await until_text(pilot, "✗ problem: The language model /no/such.gguf cannot be used.")
+        await choose(pilot, "source-backend", "imported")
+        await until_text(pilot, "Enter imports it")
+        await pilot.press(*str(tmp_path / "bad.jsonl"), "enter")
+        await until_text(pilot, "✗")
+        await until(pilot, lambda: "bad.jsonl" in str(pane.query_one("#source-note").render()), "the file's error")
+        assert settings(read_project)["backend"] == "gguf"
+        field = pane.query_one("#source-import")
+        field.value = ""  # type: ignore[attr-defined]
+        await typed(pilot, "source-import", str(good))
+        await until(pilot, lambda: settings(read_project)["backend"] == "imported", "the backend")
+        await until_text(pilot, "1 file was imported so far")
+        await until_text(pilot, "Who reported it?")
+
+    drive(story, read_project)
+
+
+def status(**states: str) -> ProjectStatus:
+    stages = {name: StageStatus(name, state, "its settings or inputs changed") for name, state in states.items()}
+    return ProjectStatus(stages=stages, counts={"queries": 5})
+
+
+def test_where_the_queries_stand() -> None:
+    run = RunState()
+    done = status(ingest="done", index="done", generate="done")
+    assert standing(ProjectStatus(), run, False) == "unknown"
+    assert standing(status(ingest="to do", index="to do", generate="to do"), run, False) == "unread"
+    assert standing(done, run, False) == "made"
+    assert standing(done, run, True) == "running"  # being started
+    stale = status(ingest="done", index="done", generate="stale")
+    assert standing(stale, run, False) == "stale"
+    assert standing(replace(stale, counts={"queries": 0}), run, False) == "new"
+    assert "no query could be made" in standing_text("made", replace(done, counts={"queries": 0}), run).plain
+    assert standing_text("made", done, run).plain == ""
+    run.apply_all([RunStarted(run="a", stages=["generate", "train"]),
+                   StageStarted(stage="generate", fingerprint="", reason=""),
+                   Progress(stage="generate", done=30, total=120, unit="chunks")])  # fmt: skip
+    assert standing(done, run, True) == "running"
+    assert progress_text(run).plain == f"▶ making the queries {'█' * 5}{'░' * 15} 30 of 120 chunks"
+    run.apply(StageStarted(stage="train", fingerprint="", reason=""))
+    assert standing(done, run, True) == "busy"
+
+
+def test_evidence_is_found_white_space_apart() -> None:
+    assert evidence_span("two  three", "one two\nthree four") == (4, 13)
+    assert evidence_span("", "one") is None
+    assert evidence_span("five", "one") is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.2, "1 s"), (89.0, "89 s"), (90.0, "2 min"), (5399.0, "90 min"), (9000.0, "2.5 hours")]
+)
+def test_times_are_told_as_people_say_them(seconds: float, told: str) -> None:
+    assert duration(seconds) == told

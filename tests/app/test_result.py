@@ -1,0 +1,135 @@
+"""The Result step: figures as the engine measured them, drawn to scale, with an honest sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until, until_text
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from bmembed_tui.result_model import Figure, Result, result_from, verdict_of
+from bmembed_tui.widgets.interval_chart import interval_chart, interval_line
+
+
+def interval(value: float, low: float, high: float) -> dict[str, float]:
+    return {"value": value, "low": low, "high": high}
+
+
+def answer(served: str = "adapted", verdict: str = "better", kind: str = "judged", queries: int = 60) -> dict[str, Any]:
+    comparison = {
+        "queries": queries,
+        "left_out": 0,
+        "systems": {
+            "bm25": {"ndcg@10": interval(60, 50, 70)},
+            "base": {"ndcg@10": interval(40, 30, 50)},
+            "served": {"ndcg@10": interval(45, 35, 55)},
+        },
+        "differences": {
+            "bm25": {"ndcg@10": {**interval(20, 10, 30), "verdict": "better"}},
+            "served": {"ndcg@10": {**interval(5, 1, 9), "verdict": verdict}},
+        },
+    }
+    changes = {"better": [{"key": "1", "text": "[/ q", "before": 0, "after": 100}], "worse": [], "count_better": 1,
+               "count_worse": 0, "count_equal": 59}  # fmt: skip
+    sets = [{"name": f"{kind} queries", "kind": kind, "comparison": comparison, "changes": changes}]
+    report = {"selection": {"served": served}, "query_sets": sets, "created": "2026-11-21"}
+    return {"report": report, "folder": "/x", "served": {"name": served}, "reason": "because", "tables": {}}
+
+
+def test_the_report_is_read() -> None:
+    result = result_from(answer())
+    (queries,) = result.sets
+    bm25, base, served = queries.figures("ndcg@10")
+    assert (bm25.value, bm25.gap, bm25.verdict) == (60, 20, "better")
+    assert (base.value, base.gap) == (40, None)
+    assert (served.gap, served.gap_low, served.gap_high) == (5, 1, 9)
+    assert queries.better[0].text == "[/ q"
+    assert queries.figures("hit@1") == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "sign", "words"),
+    [
+        ({}, "▲", "Adaptation helped: +5.0 nDCG@10 (95 % interval +1.0 to +9.0) on 60 judged queries"),
+        ({"verdict": "no difference shown"}, "=", "No difference shown: +5.0"),
+        ({"verdict": "worse"}, "▼", "Adaptation made it worse"),
+        ({"served": "base"}, "=", "serves the base encoder, untouched"),
+        ({"kind": "synthetic"}, "▲", "on 60 synthetic queries"),
+    ],
+)
+def test_the_sentence_says_what_was_measured(parts: dict[str, Any], sign: str, words: str) -> None:
+    found, sentence = verdict_of(result_from(answer(**parts)))
+    assert found == sign
+    assert words in sentence
+
+
+def test_no_queries_no_claim() -> None:
+    assert verdict_of(Result("adapted", "", (), "", "")) == ("=", "Search serves adapted.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "queries", "words"), [("judged", 60, "Only 60"), ("judged", 2000, ""), ("synthetic", 2000, "flatter")]
+)
+def test_cautions(kind: str, queries: int, words: str) -> None:
+    caution = result_from(answer(kind=kind, queries=queries)).sets[0].caution
+    assert words in caution
+    assert bool(words) == bool(caution)
+
+
+def test_an_interval_is_drawn_to_scale() -> None:
+    assert interval_line(Figure("base", 50, 25, 75), 0, 100, 9) == "  ├─●─┤  "
+    assert interval_line(Figure("base", 0, 0, 100), 0, 100, 5) == "●───┤"
+    assert interval_line(Figure("base", 7, 7, 7), 7, 7, 4) == "●   "
+
+
+@pytest.mark.parametrize("width", [40, 54, 70, 96, 170])
+def test_the_chart_fits_its_width(width: int) -> None:
+    (queries,) = result_from(answer()).sets
+    lines = interval_chart(queries.figures("ndcg@10"), width).plain.splitlines()
+    assert len(lines) == 3
+    assert all(cell_len(line) <= max(width, 47) for line in lines)
+    assert ("●" in lines[0]) == (width >= 70)
+
+
+def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
+    (path,) = finished_project.glob("reports/*/report.json")
+    report = json.loads(path.read_text())
+    judged = next(one for one in report["query_sets"] if one["kind"] == "judged")
+    bm25 = judged["comparison"]["systems"]["bm25"]
+
+    async def story(pilot: Pilot[Any]) -> list[str]:
+        await until(pilot, lambda: type(pilot.app.screen).__name__ == "ProjectScreen")
+        await until_text(pilot, "done")
+        pilot.app.screen.go("result")  # type: ignore[attr-defined]
+        await until_text(pilot, "nDCG@10 in percent")
+        shown = [screen_text(pilot.app)]  # type: ignore[arg-type]
+        await pilot.press("m")
+        await until_text(pilot, "Hit@1 in percent")
+        shown.append(screen_text(pilot.app))  # type: ignore[arg-type]
+        await pilot.press("j")
+        await until_text(pilot, "held-out queries")
+        shown.append(screen_text(pilot.app))  # type: ignore[arg-type]
+        return shown
+
+    ndcg, hit, heldout = drive(story, finished_project)
+    line = next(line for line in ndcg.splitlines() if "BM25  " in line)
+    assert f"{bm25['ndcg@10']['value']:.1f}" in line
+    assert f"{bm25['hit@1']['value']:.1f}" in next(line for line in hit.splitlines() if "BM25  " in line)
+    assert "flatter" in heldout
+    assert report["selection"]["reason"].split(",")[0] in ndcg
+
+
+def test_before_an_evaluation_it_says_what_evaluation_does(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: type(pilot.app.screen).__name__ == "ProjectScreen")
+        await until_text(pilot, "to do")
+        await until(pilot, lambda: pilot.app.screen.status.stages)  # type: ignore[attr-defined]
+        pilot.app.screen.go("result")  # type: ignore[attr-defined]
+        await until_text(pilot, "Nothing has been measured yet.")
+        await until_text(pilot, "Measure and embed")
+
+    drive(story, new_project, size=(80, 24))

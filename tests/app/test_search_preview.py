@@ -1,0 +1,124 @@
+"""A document at the place that was found, however long it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until
+from textual.pilot import Pilot
+
+from bmembed_tui.screens.preview import PreviewScreen
+from bmembed_tui.search_model import Hit
+from bmembed_tui.text_rows import TextRows
+from bmembed_tui.viewing import open_file
+from bmembed_tui.widgets.document_view import DocumentView
+from engine.errors import EngineError, UsageError
+
+SENTENCE = "The pump has a seal. "
+
+
+def hit_at(start: int, end: int, title: str = "A [bold]title") -> Hit:
+    return Hit.from_answer({
+        "rank": 1, "score": 1.0, "path": "deep/in/[@click=app.quit]a.txt", "source": "/nowhere", "title": title, "headings": [],
+        "snippet": "seal", "marks": [[0, 4]], "format": "txt", "chunk_id": 1, "document_id": 5, "start": start, "end": end,
+        "line": 3, "page": 2, "rankers": {}, "shares": {},
+    })  # fmt: skip
+
+
+async def opened(pilot: Pilot[Any], text: str | EngineError, hit: Hit, terms: tuple[str, ...]) -> PreviewScreen:
+    async def ask(method: str, **params: Any) -> Any:
+        assert (method, params) == ("document", {"document_id": 5})
+        if isinstance(text, EngineError):
+            raise text
+        return {"path": hit.path, "source": hit.source, "title": hit.title, "text": text, "format": "txt"}
+
+    screen = PreviewScreen(ask, hit, terms)
+    await pilot.app.push_screen(screen)
+    return screen
+
+
+def shown(pilot: Pilot[Any]) -> str:
+    return screen_text(pilot.app)  # type: ignore[arg-type]
+
+
+def test_millions_of_characters_open_at_the_place() -> None:
+    head, chunk = SENTENCE * 100_000 + "\n\n", "Here stands the \x1b[31mhit with a seal\u202e in it.\n"
+    text = head + chunk + ("x" * 3_000_000) + "\nthe last line"
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, text, hit_at(len(head), len(head) + len(chunk)), ("seal",))
+        view = screen.query_one(DocumentView)
+        await until(pilot, lambda: view.ready and "match" in shown(pilot), "the text")
+        assert view.rows == len(TextRows(text, view._room)) > 60_000
+        lines = shown(pilot).splitlines()
+        assert any(line.startswith(" ▌ Here stands the ␛[31mhit with a seal\ufffd in it.") for line in lines)
+        assert "match 50,000 of 50,000+" in shown(pilot) or "50,000+ matches" in shown(pilot)
+        await pilot.press("end")
+        assert "the last line" in shown(pilot)
+        await pilot.press("h")
+        assert "Here stands the" in shown(pilot)
+        await pilot.resize_terminal(60, 20)
+        await until(pilot, lambda: view.ready and "Here stands the" in shown(pilot), "the same place")
+
+    drive(story, size=(80, 24))
+
+
+def test_matches_are_gone_through_in_a_ring() -> None:
+    text = "one seal\n" + "\n" * 100 + "two seals and a SEAL\n" + "\n" * 100 + "end"
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, text, hit_at(0, 9), ("seals", "seal"))
+        view = screen.query_one(DocumentView)
+        await until(pilot, lambda: "match 1 of 3" in shown(pilot))
+        assert "one seal" in shown(pilot)
+        await pilot.press("n")
+        assert view.match == 1
+        assert "two seals" in shown(pilot)
+        await pilot.press("n", "n")
+        assert view.match == 0
+        await pilot.press("N")
+        assert view.match == 2
+        assert "match 3 of 3" in shown(pilot)
+        await pilot.press("c")
+        assert pilot.app.clipboard == "one seal\n"
+        await pilot.press("y")
+        assert pilot.app.clipboard == "/nowhere/deep/in/[@click=app.quit]a.txt"
+        await pilot.press("q")
+        assert not isinstance(pilot.app.screen, PreviewScreen)
+
+    drive(story, size=(80, 24))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "word"])
+def test_short_documents(text: str) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await opened(pilot, text, hit_at(0, len(text)), ())
+        await pilot.pause(0.2)
+        await pilot.press("n", "N", "h", "end")
+        assert "A [bold]title" in shown(pilot)
+        assert "[@click=app.quit]a.txt" in shown(pilot)
+
+    drive(story, size=(80, 24))
+
+
+def test_a_document_that_is_gone_is_told_in_place() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        error = UsageError("There is no document 5.", "It may have been deleted.", "Search again.")
+        await opened(pilot, error, hit_at(0, 1), ())
+        await until(pilot, lambda: "There is no document 5." in shown(pilot))
+        assert "Search again." in shown(pilot)
+
+    drive(story, size=(80, 24))
+
+
+def test_without_a_display_the_path_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "a.txt"
+    assert "not there any more" in open_file(file)
+    file.write_text("text")
+    if os.name == "posix":
+        assert open_file(file) == f"There is no display here to open it on. It lies at {file}"

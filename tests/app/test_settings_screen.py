@@ -1,0 +1,139 @@
+"""The settings screen: made from the engine's schema; says what a change makes stale before it is written."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until, until_text
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from bmembed_tui.engine_client import Desk
+from bmembed_tui.screens.settings import SettingsScreen
+from engine.project import ProjectFolder
+from engine.settings import Settings
+
+
+async def opened(pilot: Pilot[Any], project: Path) -> SettingsScreen:
+    screen = SettingsScreen(Desk(project), ProjectFolder(project))
+    pilot.app.push_screen(screen)
+    await until_text(pilot, "corpus.chunk_tokens")
+    return screen
+
+
+async def find(pilot: Pilot[Any], name: str) -> None:
+    pilot.app.screen.query_one("#find", Input).value = name
+    await pilot.pause()
+    pilot.app.screen.query_one("#setting-list").focus()
+    await until(pilot, lambda: pilot.app.screen._chosen and pilot.app.screen._chosen.name == name, name)  # type: ignore[attr-defined]
+
+
+def test_every_setting_of_the_schema_is_there_with_its_help(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> SettingsScreen:
+        return await opened(pilot, new_project)
+
+    screen = drive(story)
+    wanted = {f"{name}.{key}" for name, part in Settings.model_fields.items() for key in part.annotation.model_fields}  # type: ignore[union-attr]
+    assert screen._settings.keys() == wanted
+    assert all(setting.help for setting in screen._settings.values())
+
+
+def test_a_change_says_what_it_makes_stale_and_is_written_on_apply(finished_project: Path) -> None:
+    before = (finished_project / "project.toml").read_text()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await opened(pilot, finished_project)
+        await find(pilot, "training.learning_rate")
+        await pilot.press("enter")
+        pilot.app.screen.query_one("#setting-value", Input).value = "0.002"
+        await pilot.press("enter")
+        await until_text(pilot, "Makes stale: train")
+        assert (finished_project / "project.toml").read_text() == before
+        assert "ingest (" not in screen_text(pilot.app)  # type: ignore[arg-type]
+        await pilot.press("ctrl+s")
+        await until_text(pilot, "Written to project.toml")
+
+    drive(story)
+    assert tomllib.loads((finished_project / "project.toml").read_text())["training"]["learning_rate"] == 0.002
+
+
+def test_a_choice_is_picked_and_can_be_discarded(new_project: Path) -> None:
+    before = (new_project / "project.toml").read_text()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, new_project)
+        await find(pilot, "corpus.context")
+        await pilot.press("enter")
+        await until_text(pilot, "headings")
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: screen._changes == {"corpus.context": "headings"})
+        await pilot.press("ctrl+z")
+        await until(pilot, lambda: not screen._changes)
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is not screen)
+
+    drive(story)
+    assert (new_project / "project.toml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"), [("corpus.chunk_tokens", "3", "16"), ("ranking.k", "many", "ranking.k")]
+)
+def test_a_wrong_value_is_told_and_cannot_be_applied(new_project: Path, name: str, value: str, told: str) -> None:
+    before = (new_project / "project.toml").read_text()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, new_project)
+        await find(pilot, name)
+        await pilot.press("enter")
+        screen.query_one("#setting-value", Input).value = value
+        await pilot.press("enter")
+        await until_text(pilot, "✗")
+        assert told in screen_text(pilot.app)  # type: ignore[arg-type]
+        assert screen.query_one("#apply").disabled
+        await pilot.press("ctrl+s")
+        await pilot.pause(0.3)
+        await pilot.press("escape", "escape")
+
+    drive(story)
+    assert (new_project / "project.toml").read_text() == before
+
+
+def test_leaving_with_changes_asks_first(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, new_project)
+        await find(pilot, "vectors.dtype")
+        await pilot.press("enter", "right", "enter")
+        await until(pilot, lambda: screen._changes)
+        await pilot.press("escape")
+        await until_text(pilot, "Leave without applying?")
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("escape")
+        await until_text(pilot, "Leave without applying?")
+        await pilot.press("right", "enter")
+        await until_text(pilot, "Try the sample")
+
+    drive(story)
+
+
+def test_an_edit_by_hand_meanwhile_is_kept(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, new_project)
+        path = new_project / "project.toml"
+        path.write_text(path.read_text() + "\n# a note of my own\n")
+        await find(pilot, "search.top")
+        await pilot.press("enter")
+        screen.query_one("#setting-value", Input).value = "7"
+        await pilot.press("enter")
+        await until(pilot, lambda: not screen.query_one("#apply").disabled)
+        await pilot.press("ctrl+s")
+        await until_text(pilot, "Written to project.toml")
+
+    drive(story)
+    text = (new_project / "project.toml").read_text()
+    assert "# a note of my own" in text
+    assert tomllib.loads(text)["search"]["top"] == 7
