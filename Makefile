@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # Quantised models crash on CPUs with AMX when llama.cpp is built with these paths by GCC 12.
 export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 
-.PHONY: demo test test-slow lint benchmarks clean
+.PHONY: demo test test-slow lint benchmarks screenshots clean
 
 demo: $(VENV)/.installed
 	$(BIN)/engine demo
@@ -24,6 +24,9 @@ lint: $(VENV)/.installed-dev
 
 benchmarks: $(VENV)/.installed-dev
 	for script in tests/benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+screenshots: $(VENV)/.installed-dev
+	$(BIN)/python tests/fixtures/pictures.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'

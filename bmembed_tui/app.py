@@ -96,6 +96,17 @@ class BmembedApp(App[None]):
         names = ", ".join(sorted(str(binding.id) for binding in clashed_bindings))
         self.notify(f"Your key map gives one key two meanings: {names} lost theirs.", markup=False, severity="warning")
 
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy `text` (OSC 52). A file's name may hold bytes that are no text: they become `?`, as nothing else can be sent."""
+        super().copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
+
+    def action_command_palette(self) -> None:
+        """What can be done here. One at a time: another screen may have come over one that is open."""
+        from textual.command import CommandPalette
+
+        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
+            super().action_command_palette()
+
     def show_error(self, error: EngineError) -> None:
         """Show an error of the engine, or of the user's files."""
         from bmembed_tui.screens.dialogs import ErrorDialog

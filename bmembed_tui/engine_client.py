@@ -6,8 +6,9 @@ import asyncio
 import itertools
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,24 +45,65 @@ def revive(data: Mapping[str, Any]) -> EngineError:
     return kind(str(data.get("what", "")), str(data.get("why", "")), str(data.get("to_do", "")))
 
 
-async def command(*arguments: str) -> Any:
+async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
     """Run `engine ARGUMENTS` to its end; returns its standard output as JSON, or as text where it is none.
 
-    Raises the EngineError that the command told. A cancelled task ends the process.
+    `good`: exit codes whose output counts. Raises the EngineError that the command told. A cancelled task ends the process.
     """
-    process = await asyncio.create_subprocess_exec(
-        *engine_command(*arguments), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE, env=engine_environment(), start_new_session=True,
-    )  # fmt: skip
+    process = await _spawn(engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
     try:
         output, narration = await process.communicate()
     except asyncio.CancelledError:
         with suppress(ProcessLookupError):
             process.terminate()  # at once: an app that closes does not wait
-        await _end(process)
+        try:
+            await _end(process)
+        finally:
+            _let_go(process)
         raise
-    if process.returncode:
+    if process.returncode not in good:
         raise _told(narration, arguments[0], process.returncode)
+    return _printed(output)
+
+
+async def order(*arguments: str) -> Any:
+    """As `command`, for what has to come about once the user has asked for it: to start, pause or stop a run.
+
+    The process goes on when the task is cancelled, or the app is closed.
+    """
+    done = await asyncio.to_thread(_run, engine_command(*arguments))
+    if done.returncode:
+        raise _told(done.stderr, arguments[0], done.returncode)
+    return _printed(done.stdout)
+
+
+def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            line, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=engine_environment(),
+            start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise _not_started(error) from error
+
+
+async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *line, stdin=stdin, stdout=asyncio.subprocess.PIPE, stderr=stderr, limit=LINE_LIMIT,
+            env=engine_environment(), start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise _not_started(error) from error
+
+
+def _not_started(error: OSError) -> EngineError:
+    return StageError(
+        "The engine could not be started.", f"{error}.", "Free some memory, or install bmembed again; then try again."
+    )
+
+
+def _printed(output: bytes) -> Any:
     text = output.decode("utf-8", "replace")
     try:
         return json.loads(text)
@@ -69,7 +111,7 @@ async def command(*arguments: str) -> Any:
         return text
 
 
-def _told(narration: bytes, name: str, code: int) -> EngineError:
+def _told(narration: bytes, name: str, code: int | None) -> EngineError:
     lines = narration.decode("utf-8", "replace").strip().splitlines()
     with suppress(ValueError, IndexError, AttributeError):
         return revive(json.loads(lines[-1]))
@@ -86,7 +128,7 @@ class Desk:
         self.project = project
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._waiting: dict[int, tuple[asyncio.subprocess.Process, asyncio.Future[Any]]] = {}
         self._ids = itertools.count(1)
         self._starting = asyncio.Lock()
         self._closed = False
@@ -96,26 +138,29 @@ class Desk:
         process = await self._started()
         key = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = future
+        future.add_done_callback(_noticed)
+        self._waiting[key] = process, future
         request = {"jsonrpc": "2.0", "id": key, "method": method, "params": _given(params)}
         try:
             assert process.stdin is not None
             process.stdin.write(json.dumps(request).encode() + b"\n")
             await process.stdin.drain()
-        except (ConnectionError, OSError):
-            self._waiting.pop(key, None)
-            raise _gone() from None
-        try:
             return await future
+        except (ConnectionError, OSError):
+            raise _gone() from None
         finally:
             self._waiting.pop(key, None)
 
     async def close(self) -> None:
         """End the process."""
         self._closed = True
-        process, self._process = self._process, None
+        async with self._starting:  # one that is being started is ended, too
+            process, self._process = self._process, None
         if process is not None:
-            await _end(process)
+            try:
+                await _end(process)
+            finally:
+                _let_go(process)
         if self._reader is not None:
             self._reader.cancel()
 
@@ -124,25 +169,23 @@ class Desk:
             if self._closed:
                 raise _gone()
             if self._process is None or self._process.returncode is not None:
-                self._process = await asyncio.create_subprocess_exec(
-                    *engine_command("serve", str(self.project), "--stdio"), stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, limit=LINE_LIMIT,
-                    env=engine_environment(), start_new_session=True,
-                )  # fmt: skip
+                line = engine_command("serve", str(self.project), "--stdio")
+                self._process = await _spawn(line, asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL)
                 self._reader = asyncio.create_task(self._read(self._process))
             return self._process
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        with suppress(ValueError):  # a line over the limit: nothing after it can be told apart
-            while line := await process.stdout.readline():
-                self._answer(line)
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        if self._process is process or self._closed:
-            for future in self._waiting.values():
-                if not future.done():
+        try:
+            with suppress(ValueError):  # a line over the limit: nothing after it can be told apart
+                while line := await process.stdout.readline():
+                    self._answer(line)
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        finally:
+            for asked, future in self._waiting.values():
+                if asked is process and not future.done():
                     future.set_exception(_gone())
 
     def _answer(self, line: bytes) -> None:
@@ -150,13 +193,21 @@ class Desk:
             answer = json.loads(line)
         except ValueError:
             return
-        future = self._waiting.get(answer.get("id"))
-        if future is None or future.done():
+        if not isinstance(answer, dict) or answer.get("id") not in self._waiting:
+            return
+        _, future = self._waiting[answer["id"]]
+        if future.done():
             return
         if "error" in answer:
             future.set_exception(_error(answer["error"]))
         else:
             future.set_result(answer.get("result"))
+
+
+def _noticed(future: asyncio.Future[Any]) -> None:
+    """Whoever asked may be gone: asyncio would print an error that nobody took, across the screen."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _given(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,6 +227,11 @@ def _gone() -> EngineError:
     return StageError(
         "The engine's search process has ended.", "It may have run out of memory.", "Try again: it is started anew."
     )
+
+
+def _let_go(process: asyncio.subprocess.Process) -> None:
+    """Close its pipes now: asyncio would do it when the loop is closed, and print a traceback. What still runs is killed."""
+    process._transport.close()  # type: ignore[attr-defined]
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -81,7 +81,7 @@ class ProjectStatus:
 
 
 def step_state(step: Step, status: ProjectStatus, run: RunState) -> str:
-    """done, running, paused, failed, stale or to do: what the sidebar shows."""
+    """What the sidebar shows: done, running, paused, failed, stale, to do, or BM25 where search has only that yet."""
     if status.running and run.current in step.stages:
         return "paused" if run.paused else "running"
     if any(run.stages[stage].state == "failed" for stage in step.stages if stage in run.stages) and not status.done(
@@ -91,6 +91,6 @@ def step_state(step: Step, status: ProjectStatus, run: RunState) -> str:
     if step.key == "model":
         return "done" if status.built("ingest") else "to do"
     if step.key == "search":
-        return "done" if status.built("embed") else "stale" if status.built("index") else "to do"
+        return "done" if status.built("embed") else "BM25" if status.built("index") else "to do"
     states = {status.state(stage) for stage in step.stages}
     return "done" if states == {"done"} else "to do" if "to do" in states else "stale"

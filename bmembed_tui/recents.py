@@ -18,12 +18,15 @@ def _file() -> Path:
 
 def recent() -> list[Path]:
     """Folders of projects opened lately that still hold one, the latest first."""
+    return [path for path in _listed() if _holds_project(path)]
+
+
+def _listed() -> list[Path]:
     try:
         found = json.loads(_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    paths = [Path(text) for text in found if isinstance(text, str)] if isinstance(found, list) else []
-    return [path for path in paths if _holds_project(path)]
+    return [Path(text) for text in found if isinstance(text, str)] if isinstance(found, list) else []
 
 
 def _holds_project(path: Path) -> bool:
@@ -34,8 +37,8 @@ def _holds_project(path: Path) -> bool:
 
 
 def remember(path: Path) -> None:
-    """Put a project at the head of the list."""
-    paths = [str(path), *(str(other) for other in recent() if other != path)][:KEPT]
+    """Put a project at the head of the list. The others are not looked at: their disks may be gone, and answer late."""
+    paths = [str(path), *(str(other) for other in _listed() if other != path)][:KEPT]
     target = _file()
     with suppress(OSError):  # a list that cannot be kept must not keep anyone from working
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

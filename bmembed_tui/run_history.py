@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bmembed_tui.run_state import RunState, add_held_out, add_step, is_sound
+from bmembed_tui.run_state import WARNINGS, RunState, add_held_out, add_step, is_sound
 from bmembed_tui.run_watch import EVENTS, LogReader
 from engine.events import Choice, Event, HeldOut, StageFinished, StageStarted, TrainStep, Warned
 
@@ -106,7 +106,8 @@ class _Reading:
             case Choice():
                 self._record(event.stage).choices[event.setting] = event
             case Warned():
-                self._record(event.stage).warnings.append(event.text)
+                record = self._record(event.stage)
+                record.warnings = [*record.warnings, event.text][-WARNINGS:]
             case TrainStep():
                 add_step(self._curve.steps, event)
                 self.history.newest = self._curve

@@ -127,7 +127,13 @@ class RunWatch:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _next(self) -> tuple[bool, bool]:
-        """Take in a batch; returns whether there was something, and whether more is waiting."""
+        """Take in a batch; returns whether there was something, and whether more is waiting.
+
+        A batch that is being read is taken in also when nobody waits for it any longer: it is not read again.
+        """
+        return await asyncio.shield(asyncio.ensure_future(self._take()))
+
+    async def _take(self) -> tuple[bool, bool]:
         async with self._reading:
             events, count, more = await asyncio.to_thread(self._log.batch)
             self.state.apply_all(events)

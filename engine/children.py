@@ -55,6 +55,15 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
     )
 
 
+def homeless(stage: str, folder: Path) -> EngineError:
+    """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it any more."""
+    return StageError(
+        f"The folder of the run, {folder}, is gone.",
+        f"It was deleted or moved while the stage '{stage}' was at work.",
+        "Run again where the project lies now.",
+    )
+
+
 def end(child: subprocess.Popen[bytes]) -> None:
     """Leave no child behind, whatever ended the wait for it: ask it to stop, then end it."""
     try:

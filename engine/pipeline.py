@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from engine import events
-from engine.children import crash, end, import_path, revive, told
+from engine.children import crash, end, homeless, import_path, revive, told
 from engine.control import CANCEL, POLL_SECONDS, Gate
 from engine.control import cancel as cancel
 from engine.control import latest_run as latest_run
@@ -221,12 +221,8 @@ class Run:
             if self._stopping() and not asked:
                 child.send_signal(signal.SIGTERM)
                 asked = True
-            if not self.folder.is_dir():  # nothing could be kept, and nobody could cancel it any more
-                raise StageError(
-                    f"The folder of the run, {self.folder}, is gone.",
-                    f"It was deleted or moved while the stage '{stage}' was at work.",
-                    "Run again where the project lies now.",
-                )
+            if not self.folder.is_dir():
+                raise homeless(stage, self.folder)
             self._relay()
             time.sleep(POLL_SECONDS)
         assert child.stdout is not None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bmembed_tui.screens.project import ProjectScreen
 
 TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "SSH_CONNECTION", "NO_COLOR", "LANG", "LC_ALL")
+DOCTOR_CODES = (0, 3)  # all is well, or something is a problem
 NOTE = "File and folder names may stand in errors and paths: read it before you send it."
 
 
@@ -61,7 +62,7 @@ class DiagnosticsScreen(ModalScreen[None]):
         """Ask the engine about machine and project."""
         arguments = [str(self._project.project.path)] if self._project else []
         try:
-            findings: list[dict[str, str]] = await command("doctor", *arguments, "--json")
+            findings: list[dict[str, str]] = await command("doctor", *arguments, "--json", good=DOCTOR_CODES)
             lines = [f"{one['state']:<8} {one['topic']}: {one['found']} ({one['follows']})" for one in findings]
         except EngineError as error:
             lines = [f"engine doctor failed: {error}"]

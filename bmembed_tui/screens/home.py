@@ -143,11 +143,15 @@ A run in progress stands first: closing the app does not end it."""
         self._begin("Making the sample project …")
         try:
             project = await sample_project()
+            problem: EngineError | None = None
             try:
                 await import_questions(project)
-            finally:
-                self._end()
-                self.bmembed.open_project(project)
+            except EngineError as error:
+                problem = error
+            self._end()
+            self.bmembed.open_project(project)
+            if problem is not None:
+                self.bmembed.show_error(problem)
         except EngineError as error:
             self.bmembed.show_error(error)
         finally:

@@ -37,6 +37,11 @@ class PreviewScreen(Screen[None]):
         Binding("c", "copy_chunk", "copy text", id="preview.copy"),
         Binding("y", "copy_path", "copy path", id="preview.path"),
     ]
+    DEFAULT_CSS = """
+    PreviewScreen #preview-title { height: auto; max-height: 3; padding: 0 1; color: $primary; }
+    PreviewScreen #preview-place { height: 1; padding: 0 1; }
+    PreviewScreen #preview-note { height: auto; padding: 1; }
+    """
     HELP = """The whole document, at the place that was found: the chunk has a bar at its left.
 Words of the query are marked; n and N go to the next and the previous one, h back to the hit."""
 

@@ -16,7 +16,7 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Footer
 
-from bmembed_tui.engine_client import Desk, command, revive
+from bmembed_tui.engine_client import Desk, order, revive
 from bmembed_tui.project_status import STAGES, STEPS, ProjectStatus, step_of
 from bmembed_tui.run_history import History, read_history
 from bmembed_tui.run_state import RunState
@@ -62,7 +62,7 @@ class ProjectScreen(Screen[None]):
         self.history = History()
         self.asked = ""
         self._first_step, self._following = step, False
-        self._starting, self._live = False, False
+        self._starting, self._live, self._looking, self._known = False, False, False, False
         self._problem: object = None
         self._stale, self._loading = False, False
         self._signature: tuple[object, ...] = ()
@@ -170,12 +170,15 @@ class ProjectScreen(Screen[None]):
             self._loading = False
 
     async def refresh_status(self) -> None:
-        """Read the project's status anew, and tell every step. Shows an error once."""
+        """Read the project's status anew, and tell every step. Shows an error once, however often it is read."""
         try:
             status = ProjectStatus.from_answer(await self.desk.ask("status"))
         except EngineError as error:
+            self._known = True
             if self.alive:
-                self.tell(error)
+                if error.as_dict() != self._problem:
+                    self._problem = error.as_dict()
+                    self.tell(error)
                 self._enter_first()
             return
         if not self.alive:
@@ -185,6 +188,7 @@ class ProjectScreen(Screen[None]):
             self.tell(revive(status.problem))
         self._problem = status.problem
         self._follow_newest()
+        self._known = True
         self._enter_first()
         self._draw_sidebar()
         for pane in self._panes():
@@ -311,12 +315,23 @@ class ProjectScreen(Screen[None]):
         elif answer == "settings":
             self.action_settings()
 
-    @work(exclusive=True, group="look")
-    async def _look(self) -> None:
+    def _look(self) -> None:
         """Notice a run that was started elsewhere, and one that has ended without a word."""
+        if not self._looking:
+            self._looking = True
+            self._look_once()
+
+    @work(group="look")
+    async def _look_once(self) -> None:
+        try:
+            await self._look_at_runs()
+        finally:
+            self._looking = False
+
+    async def _look_at_runs(self) -> None:
         newest = await asyncio.to_thread(newest_run, self.project.path)
-        if not self.alive or self._starting:
-            return
+        if not self.alive or self._starting or not self._known:
+            return  # before the first answer nobody can tell what is new
         if newest is not None and self._is_newer(newest):
             self.follow_run(newest)
             self.load()
@@ -355,7 +370,7 @@ class ProjectScreen(Screen[None]):
     async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
         arguments = ["run", str(self.project.path), "--only", ",".join(stages), "--detach", "--json"]
         try:
-            started = await command(*arguments, *(["--force"] if force else []))
+            started = await order(*arguments, *(["--force"] if force else []))
             if self.alive:
                 self._following = follow
                 self.follow_run(Path(str(started["folder"])))
@@ -374,7 +389,7 @@ class ProjectScreen(Screen[None]):
         if self.alive:
             self._show_run()
         try:
-            await command(what, str(self.project.path))
+            await order(what, str(self.project.path))
         except EngineError as error:
             self.tell(error)
             if state is self.run_state:

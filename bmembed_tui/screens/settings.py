@@ -47,6 +47,8 @@ What is searchable now stays searchable until then."""
         self._preset: Mapping[str, Any] = {}
         self._changes: dict[str, Any] = {}
         self._written_once = False
+        self._weighed = False
+        self._shown_value = ""
 
     def compose(self) -> ComposeResult:
         """A line to find by, the list, what is known of the chosen one, buttons."""
@@ -101,8 +103,8 @@ What is searchable now stays searchable until then."""
             if all(word in f"{name} {setting.help}".lower() for word in words)
         ]
         self.query_one("#setting-list", SafeOptions).show(lines)
-        for key in ("apply", "discard"):
-            self.query_one(f"#{key}").disabled = not self._changes
+        self.query_one("#apply").disabled = not (self._changes and self._weighed)
+        self.query_one("#discard").disabled = not self._changes
         self._describe()
 
     def _line(self, setting: Setting) -> Content:
@@ -166,7 +168,7 @@ What is searchable now stays searchable until then."""
             return
         value = self._changes.get(setting.name, self._values.get(setting.name))
         field = self.query_one("#setting-value", Input)
-        field.value = visible(to_text(value, setting.kind))
+        field.value = self._shown_value = visible(to_text(value, setting.kind))
         field.display = True
         field.focus()
 
@@ -177,7 +179,7 @@ What is searchable now stays searchable until then."""
     @on(Input.Submitted, "#setting-value")
     def _submitted(self, event: Input.Submitted) -> None:
         setting = self._chosen
-        if setting is not None:
+        if setting is not None and event.value != self._shown_value:
             self._change(setting, from_text(event.value, setting))
         self._hide_value()
         self.query_one("#setting-list").focus()
@@ -190,6 +192,7 @@ What is searchable now stays searchable until then."""
             self._changes.pop(setting.name, None)
         else:
             self._changes[setting.name] = value
+        self._weighed = False
         self._draw()
         self.weigh()
 
@@ -207,7 +210,8 @@ What is searchable now stays searchable until then."""
             found = {"problem": error.as_dict(), "stages": []}
         if self.is_attached:
             effect.update(_effect(found))
-            self.query_one("#apply").disabled = bool(found["problem"])
+            self._weighed = not found["problem"]
+            self.query_one("#apply").disabled = not self._weighed
 
     # Applying
 
@@ -224,24 +228,30 @@ What is searchable now stays searchable until then."""
 
     @work(exclusive=True, group="apply")
     async def action_apply(self) -> None:
-        """Write the changes to project.toml."""
-        if not self._changes:
+        """Write the changes to project.toml, once it is shown what they make stale."""
+        if not (self._changes and self._weighed):
             return
+        written = dict(self._changes)
         try:
-            await self._desk.ask("change", changes=self._changes)
+            await self._desk.ask("change", changes=written)
         except EngineError as error:
             if self.is_attached:
                 self.app.push_screen(ErrorDialog(error))
             return
         self._written_once = True
         if self.is_attached:
-            self._changes = {}
+            left = {
+                name: value for name, value in self._changes.items() if name not in written or value != written[name]
+            }
+            self._changes = left
             self.query_one("#setting-effect", SafeStatic).update("Written to project.toml.")
             self.load()
+            if left:
+                self.weigh()
 
     def action_discard(self) -> None:
         """Forget the changes."""
-        self._changes = {}
+        self._changes, self._weighed = {}, False
         self._draw()
         self.weigh()
 

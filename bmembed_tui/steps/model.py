@@ -28,6 +28,7 @@ BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 DEVICES = tuple((name, name) for name in ("auto", "cpu", "cuda"))
 PRECISIONS = tuple((name, name) for name in ("auto", "float32", "bfloat16", "float16"))
 KEYS = {"model-device": "encoder.device", "model-dtype": "encoder.dtype", "model-preset": "training.preset"}
+NOTES = {"encoder.model": "model-note", "encoder.device": "device-note", "encoder.dtype": "dtype-note"}
 LOOKING = "looking …"
 
 
@@ -222,8 +223,11 @@ Everything else about training is in the settings."""
         event.stop()
         self._settings = event.settings
         self._restore()
+        for key in event.changes:
+            if key in NOTES:
+                self.query_one(f"#{NOTES[key]}", SafeStatic).update(plain(LOOKING, "$text-muted"))
         self.host.load()
-        self.action_look()
+        self.look()
 
     @on(ChangeLine.Dropped)
     def _dropped(self, event: ChangeLine.Dropped) -> None:

@@ -81,7 +81,7 @@ be better. Below the figures: the queries that changed most. Enter on one search
     def on_resize(self, _event: events.Resize) -> None:
         """The drawing takes the room there is."""
         if self._result is not None:
-            self._draw()
+            self.call_after_refresh(self._draw)
 
     def show_status(self, status: ProjectStatus) -> None:
         """Read the report when there is one."""
@@ -137,7 +137,7 @@ be better. Below the figures: the queries that changed most. Enter on one search
         title = f"{METRIC_NAMES[self._metric]} in percent, {queries.queries} {queries.name}"
         more = f" ({queries.left_out} without an answer in the corpus are left out)" if queries.left_out else ""
         self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
-        width = max(40, self.query_one("#result-scroll").content_size.width - 1)
+        width = max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
         self.query_one("#figures", SafeStatic).update(interval_chart(queries.figures(self._metric), width))
         self.query_one("#caution", SafeStatic).update(f"! {queries.caution}" if queries.caution else "")
 

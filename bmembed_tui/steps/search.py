@@ -71,7 +71,12 @@ class SearchPane(HitActions):
 
     def on_resize(self, _event: events.Resize) -> None:
         """Columns where there is room for them."""
+        inside = isinstance(self.screen.focused, HitList)
         self._draw_frame()
+        if not self.question.empty:
+            self._draw_hits()
+            if inside and not self.active_list.has_focus:
+                self.active_list.focus()
 
     def show_status(self, status: ProjectStatus) -> None:
         """Another index may be there."""

@@ -63,7 +63,7 @@ def head(mode: str, searching: Searching, *, current: bool, alone: bool) -> Cont
     others = f"   ← {MODES.index(mode) + 1} of {len(MODES)} →" if alone else ""
     return Content.assemble(
         plain(f"{sign}{NAMES[mode]}", "bold underline" if current else "bold"),
-        plain(f"  {what}{others}", "$text-muted"),
+        plain(f"  {what}{others}"),
     )
 
 

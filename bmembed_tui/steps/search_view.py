@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar
 
-from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -18,6 +17,7 @@ from bmembed_tui.search_model import ALL, MODES, NAMES, Answer, Hit, Question
 from bmembed_tui.searching import Facts, Searching
 from bmembed_tui.steps import search_told as told
 from bmembed_tui.steps.base import StepPane
+from bmembed_tui.text_rows import line_cuts
 from bmembed_tui.widgets.filters import CleanInput, FilterRow
 from bmembed_tui.widgets.hit_list import HitList
 from bmembed_tui.widgets.mode_line import Choice, ModeLine
@@ -161,7 +161,7 @@ class SearchView(StepPane):
         self.query_one("#search-why").display = not empty
         self.query_one("#search-hint").display = empty
         if empty:
-            self._write("#search-hint", told.OFFER if self._offered else told.NO_OFFER, "")
+            self._write("#search-hint", told.OFFER if self._offered else told.NO_OFFER)
         self.query_one("#search-offers").display = empty and bool(self._offered)
         for place in PLACES:
             self.query_one(f"#column-{place}").display = place < len(self._shown)
@@ -185,7 +185,7 @@ class SearchView(StepPane):
         keys = {name: key_name(bound.get(f"search.{name}", key)) for name, key in KEYS.items()}
         names = {**NAMES, ALL: "all three" if self.content_size.width > 60 else "all"}
         count = self.query_one(FilterRow).filters.count
-        filters = Choice("filters", keys["filters"], f"filters: {count}" if count else "filters", mode=False)
+        filters = Choice("filters", keys["filters"], f"filter:{count}" if count else "filters", mode=False)
         choices = [Choice(mode, keys[mode], names[mode]) for mode in (*MODES, ALL)]
         self.query_one(ModeLine).show([*choices, filters], self.mode)
 
@@ -205,21 +205,22 @@ class SearchView(StepPane):
         for place, one in enumerate(self._shown):
             head = self.query_one(f"#column-{place} .search-head", SafeStatic)
             head.display = self.mode == ALL
-            if head.display:
-                head.update(told.head(one, searching, current=one == mode, alone=not self._wide), layout=False)
-        self._write("#search-status", self._flash or told.status(mode, searching), "$text-muted", keep=True)
+            text = told.head(one, searching, current=one == mode, alone=not self._wide)
+            if head.display and head.content != text:
+                head.update(text, layout=False)
+        self._write("#search-status", self._flash or told.status(mode, searching), keep=True)
         answer = searching.answer(mode)
         notes = " ".join(answer.notes) if answer and answer.hits else ""
-        self._write("#search-notes", f"! {notes}" if notes else "", "")
+        self._write("#search-notes", f"! {notes}" if notes else "")
 
-    def _write(self, where: str, text: str, style: str, *, keep: bool = False) -> None:
+    def _write(self, where: str, text: str, *, keep: bool = False) -> None:
         """Write a line; it is laid out anew only where its height changes. `keep`: an empty one keeps its place."""
         line = self.query_one(where, SafeStatic)
-        heights = [-(-cell_len(one) // max(1, line.size.width)) for one in (self._written.get(where, ""), text)]
+        heights = [len(line_cuts(one, line.size.width)) for one in (self._written.get(where, ""), text)]
         if text != self._written.get(where):
             self._written[where] = text
             line.display = keep or bool(text)
-            line.update(plain(text, style), layout=heights[0] != heights[1])
+            line.update(plain(text, lines=True), layout=heights[0] != heights[1])
 
     def _draw_why(self) -> None:
         loading = self.searching.encoder != "ready"

@@ -27,6 +27,14 @@ class DocumentView(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "document-view--text", "document-view--chunk", "document-view--mark", "document-view--match", "document-view--bar",
     }  # fmt: skip
+    DEFAULT_CSS = """
+    DocumentView { height: 1fr; width: 1fr; overflow-x: hidden; overflow-y: auto; padding: 0 1; scrollbar-gutter: stable; }
+    DocumentView .document-view--text { color: $foreground; }
+    DocumentView .document-view--chunk { color: $foreground; background: $panel; }
+    DocumentView .document-view--bar { color: $primary; background: $panel; text-style: bold; }
+    DocumentView .document-view--mark { text-style: bold underline; color: $accent; }
+    DocumentView .document-view--match { text-style: bold reverse; }
+    """
 
     class Ready(Message):
         """The rows are there."""

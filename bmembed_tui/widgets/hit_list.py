@@ -57,6 +57,17 @@ class HitList(ScrollView, can_focus=True):
         "hit-list--title", "hit-list--quiet", "hit-list--text", "hit-list--mark", "hit-list--score",
         "hit-list--relevant", "hit-list--not-relevant", "hit-list--cursor",
     }  # fmt: skip
+    DEFAULT_CSS = """
+    HitList { height: 1fr; width: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+    HitList .hit-list--title { text-style: bold; color: $foreground; }
+    HitList .hit-list--quiet { color: $text-muted; }
+    HitList .hit-list--text { color: $foreground; }
+    HitList .hit-list--mark { text-style: bold underline; color: $accent; }
+    HitList .hit-list--score { color: $text-muted; }
+    HitList .hit-list--relevant { text-style: bold; color: $text-success; }
+    HitList .hit-list--not-relevant { text-style: bold; color: $text-error; }
+    HitList .hit-list--cursor { text-style: reverse; }
+    """
 
     class Entered(Message):
         """The focus has come."""

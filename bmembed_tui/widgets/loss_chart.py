@@ -91,6 +91,7 @@ class LossChart(Vertical):
             return
         if not self._plots:
             if not self._loading:
+                self._loading = True
                 self._load()
             return
         resized, self._drawn = looks[4:] != self._drawn[4:], looks
@@ -114,7 +115,6 @@ class LossChart(Vertical):
     @work
     async def _load(self) -> None:
         """Import the plotting library in a thread, and make the two drawings."""
-        self._loading = True
         library = await asyncio.to_thread(import_module, "bmembed_tui.widgets.plot")
         if not self.is_attached:
             return

@@ -33,7 +33,7 @@ class ModeLine(Widget, can_focus=True):
         Binding("down,enter", "done", show=False),
     ]
     DEFAULT_CSS = """
-    ModeLine { height: 1; width: 1fr; }
+    ModeLine { height: 1; width: 1fr; color: $text-muted; }
     ModeLine:focus { text-style: bold; }
     """
 
@@ -70,7 +70,7 @@ class ModeLine(Widget, can_focus=True):
         parts = []
         for one, label in zip(self._choices, self._labels(), strict=True):
             chosen = one.value == self._current
-            parts.append(plain(label, "bold reverse" if chosen else "$text-muted"))
+            parts.append(plain(label, "bold reverse" if chosen else ""))
         return Content.assemble(*parts)
 
     def on_click(self, event: events.Click) -> None:

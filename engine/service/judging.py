@@ -14,8 +14,8 @@ from engine.service import params
 Task = Callable[[], dict[str, Any]]
 
 
-def judge(project: ProjectFolder, query: Any, chunk_id: Any, relevant: Any) -> Task:
-    """Mark a chunk as right (true) or wrong (false) for a query; null takes the mark back."""
+def judge(project: ProjectFolder, query: Any, chunk_id: Any, relevant: Any = None) -> Task:
+    """Mark a chunk as right (true) or wrong (false) for a query; null, or nothing, takes the mark back."""
     text, wanted = _query(query), params.row("chunk_id", chunk_id)
     if not (relevant is None or isinstance(relevant, bool)):
         raise TypeError("relevant must be true, false or null")

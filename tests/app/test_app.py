@@ -13,10 +13,13 @@ from textual.pilot import Pilot
 
 from bmembed_tui import faults, keymap
 from bmembed_tui.app import BmembedApp
+from bmembed_tui.screens.dialogs import ErrorDialog
 from bmembed_tui.screens.help import key_name
+from bmembed_tui.screens.home import HomeScreen
 from bmembed_tui.screens.jump import labels
 from bmembed_tui.screens.project import ProjectScreen
 from engine.errors import SettingsError
+from engine.project import ProjectFolder
 
 
 @pytest.fixture
@@ -59,7 +62,7 @@ def test_the_palette_offers_only_what_is_valid_now(finished_project: Path) -> No
         await pilot.press("ctrl+p")
         await until_text(pilot, "Diagnostics")
         await pilot.press("escape")
-        app.open_project(__import__("engine.project").project.ProjectFolder(finished_project))  # type: ignore[attr-defined]
+        app.open_project(ProjectFolder(finished_project))  # type: ignore[attr-defined]
         screen = await opened(pilot)
         await until(pilot, lambda: screen.status.stages)
         return home, [offer.name for offer in Commands(screen)._offers()]
@@ -109,6 +112,43 @@ def test_diagnostics_hold_facts_and_no_document_text(finished_project: Path) -> 
     for path in (finished_project / "documents").rglob("*.md"):
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if len(line) > 40]
         assert not any(line in shown for line in lines)
+
+
+def test_diagnostics_tell_a_problem_of_the_machine(new_project: Path) -> None:
+    ProjectFolder(new_project).change_settings({"encoder.model": "/no/such/[model"})
+
+    async def story(pilot: Pilot[Any]) -> str:
+        await opened(pilot)
+        await pilot.press("f12")
+        text = pilot.app.screen.query_one("#diagnostics")
+        await until(pilot, lambda: "looking at the machine" not in text.text, "the doctor's findings")  # type: ignore[attr-defined]
+        return text.text  # type: ignore[attr-defined,no-any-return]
+
+    shown = drive(story, new_project)
+    assert "problem  model: " in shown
+    assert "/no/such/[model" in shown
+
+
+def test_a_second_palette_is_not_opened_over_one_that_another_screen_hides() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        app = pilot.app
+        await pilot.press("ctrl+p")
+        await until_text(pilot, "Diagnostics")
+        await app.push_screen(ErrorDialog(SettingsError("An answer came late.")))
+        await pilot.press("ctrl+p", "escape")
+        await until_text(pilot, "Diagnostics")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+
+    drive(story)
+
+
+def test_what_no_terminal_could_be_sent_is_copied_without_a_fault() -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        pilot.app.copy_to_clipboard("/docs/odd\udcff\x1b.txt")
+        return pilot.app.clipboard
+
+    assert drive(story) == "/docs/odd?\x1b.txt"
 
 
 def test_a_key_map_changes_keys(config: Path) -> None:

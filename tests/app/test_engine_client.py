@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from bmembed_tui.engine_client import Desk, command, revive
+from bmembed_tui import engine_client
+from bmembed_tui.engine_client import Desk, command, order, revive
 from engine.errors import EngineError, ModelError, StageError, UsageError
 
 
@@ -79,6 +81,85 @@ def test_closing_leaves_no_process(new_project: Path) -> None:
 
     assert asyncio.run(story()) == 1
     assert not children()
+
+
+def test_a_process_that_is_being_started_is_ended_by_closing(new_project: Path) -> None:
+    async def story() -> None:
+        desk = Desk(new_project)
+        asking = asyncio.create_task(desk.ask("ping"))
+        await asyncio.sleep(0)  # it begins to start the process
+        await desk.close()
+        assert not children()
+        with suppress(StageError):
+            await asyncio.wait_for(asking, 20)
+        assert not children()
+
+    asyncio.run(story())
+
+
+def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    serve = ["sh", "-c", f"if [ -e {tmp_path}/later ]; then exec cat; fi; sleep 1.5 & read line; exit 1"]
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
+
+    async def story() -> None:
+        desk = Desk(tmp_path)
+        first = asyncio.create_task(desk.ask("ping"))
+        while desk._process is None or desk._process.returncode is None:
+            await asyncio.sleep(0.02)
+        (tmp_path / "later").touch()
+        second = asyncio.create_task(desk.ask("ping"))  # starts another process
+        with pytest.raises(StageError, match="has ended"):
+            await asyncio.wait_for(first, 20)
+        assert await asyncio.wait_for(second, 20) is None  # `cat` answers with the request itself
+        await desk.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("line", ["3", "[1]", "null", '"x"', "no json", '{"id": 77, "result": 1}'])
+def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str) -> None:
+    answer = '{"jsonrpc": "2.0", "id": 1, "result": "pong"}'
+    serve = ["sh", "-c", f"read request; printf '%s\\n' '{line}' '{answer}'; cat"]
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
+
+    async def story() -> object:
+        desk = Desk(tmp_path)
+        try:
+            return await asyncio.wait_for(desk.ask("ping"), 20)
+        finally:
+            await desk.close()
+
+    assert asyncio.run(story()) == "pong"
+
+
+def test_an_engine_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: [str(tmp_path / "python"), "-m", "engine"])
+    for call in (command("status"), order("pause", "x"), Desk(tmp_path).ask("ping")):
+        with pytest.raises(StageError, match="could not be started"):
+            asyncio.run(call)
+
+
+def test_an_exit_code_may_count_as_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", "echo '[1]'; exit 3"])
+    assert asyncio.run(command("doctor", good=(0, 3))) == [1]
+    with pytest.raises(StageError, match="exit code 3"):
+        asyncio.run(command("doctor"))
+
+
+def test_an_order_comes_about_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", f"sleep 0.5; touch {tmp_path}/done"])
+
+    async def story() -> None:
+        task = asyncio.create_task(order("cancel", "x"))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+    assert (tmp_path / "done").exists()
 
 
 def test_a_command_tells_its_error_as_the_engine_means_it(tmp_path: Path) -> None:

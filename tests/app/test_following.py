@@ -80,7 +80,9 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_proje
         made = screen.run_state.steps[-1].step
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen is screen)
-        await until(pilot, lambda: newest(long_project) != first and screen.run_state.steps, "steps of another run")
+        await until(
+            pilot, lambda: screen.run_state.run != first.name and screen.run_state.steps, "steps of another run"
+        )
         begun = screen.run_state.steps[0].step
         assert 1 < begun <= made + 1  # from the checkpoint
         curve = screen.history.curve(screen.run_state, current=False)

@@ -128,6 +128,41 @@ def test_a_project_that_vanished_leaves_the_list_and_a_damaged_list_is_empty(tmp
     assert recent() == []
 
 
+def test_remembering_a_project_looks_at_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, more = _project(tmp_path / "kept"), _project(tmp_path / "more")
+    remember(kept.path)
+
+    def look(_path: Path) -> bool:
+        raise AssertionError("a disk that is gone answers late")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bmembed_tui.recents._holds_project", look)
+        remember(more.path)
+    assert recent() == [more.path, kept.path]
+
+
+def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asyncio.Event()
+
+    async def never(_project: ProjectFolder) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("bmembed_tui.sample.import_questions", never)
+    opened: list[Path] = []
+    monkeypatch.setattr(
+        "bmembed_tui.app.BmembedApp.open_project", lambda _app, project, *_: opened.append(project.path)
+    )
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "Try the sample")
+        await pilot.press("enter")
+        await asyncio.wait_for(asked.wait(), 60)
+
+    drive(story)
+    assert not opened
+
+
 def test_names_of_projects_are_shown_as_typed(tmp_path: Path) -> None:
     remember(_project(tmp_path / "[@click=app.quit]x[" / "[bold]y\x1b[2J").path)
 

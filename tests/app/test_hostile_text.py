@@ -97,7 +97,7 @@ def test_every_step_shows_it_as_typed(hostile_project: Path, step: str, size: tu
         await pilot.pause(0.5)
         if step == "search":
             await pilot.press(*"zanzibar")
-            await until_text(pilot, "gasket")
+            await until_text(pilot, "Why hit 1")
         assert "[@click=app.quit]p[" in clean(pilot)
         await click_every_trap(pilot)
         for key in ("f1", "escape", "tab", "down", "down", "enter"):

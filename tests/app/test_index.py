@@ -19,7 +19,10 @@ from engine.events import Choice, Progress, RunStarted, StageStarted
 
 
 def status(index: str = "done", rank: str = "done") -> ProjectStatus:
-    stages = {"index": StageStatus("index", index, "its settings changed"), "rank": StageStatus("rank", rank, "index is stale")}
+    stages = {
+        "index": StageStatus("index", index, "its settings changed"),
+        "rank": StageStatus("rank", rank, "index is stale"),
+    }
     return ProjectStatus(counts={"chunks": 571, "queries": 295}, stages=stages)
 
 
@@ -30,7 +33,12 @@ def facts(objective: str = "listnet") -> Facts:
 
 def history() -> History:
     language = Choice(stage="index", setting="language", value="en", reason="98% of the [/ sample")
-    index = StageRecord("index", seconds=1.25, summary={"chunks": 571, "language": "en", "updated": False}, choices={"language": language})
+    index = StageRecord(
+        "index",
+        seconds=1.25,
+        summary={"chunks": 571, "language": "en", "updated": False},
+        choices={"language": language},
+    )
     rank = StageRecord("rank", seconds=0.4, summary={"queries": 295, "k": 50}, warnings=["look at this"])
     return History({"index": index, "rank": rank})
 

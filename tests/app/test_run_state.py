@@ -182,7 +182,16 @@ def write(runs: Path, name: str, *events: Event) -> None:
 
 
 def test_a_resumed_training_shows_the_part_of_the_run_before(tmp_path: Path) -> None:
-    write(tmp_path, "1", RunStarted(run="1", stages=["train"]), started("train"), check(0, best=True), step(1), step(2), step(3))
+    write(
+        tmp_path,
+        "1",
+        RunStarted(run="1", stages=["train"]),
+        started("train"),
+        check(0, best=True),
+        step(1),
+        step(2),
+        step(3),
+    )
     live = after(RunStarted(run="2", stages=["train"]), started("train"))
     history = read_history(tmp_path, before="2")
     assert [one.step for one in history.curve(live, current=False).steps] == [1, 2, 3]
@@ -218,9 +227,17 @@ def test_the_adapters_own_curve_is_found_below_later_runs(tmp_path: Path) -> Non
 
 
 def test_damaged_logs_are_passed_over(tmp_path: Path) -> None:
-    write(tmp_path, "1", started("index"), Choice(stage="index", setting="language", value="en", reason="r"), finished("index", chunks=3))
+    write(
+        tmp_path,
+        "1",
+        started("index"),
+        Choice(stage="index", setting="language", value="en", reason="r"),
+        finished("index", chunks=3),
+    )
     with (tmp_path / "1" / "events.jsonl").open("ab") as file:
-        file.write(b'\xff\xfe{"event": "progress"}\n[1]\n{"event": "stage_finished", "stage": 4, "seconds": "x", "summary": 1}\n')
+        file.write(
+            b'\xff\xfe{"event": "progress"}\n[1]\n{"event": "stage_finished", "stage": 4, "seconds": "x", "summary": 1}\n'
+        )
     (tmp_path / "2").mkdir()
     (tmp_path / "3").write_text("a file")
     record = read_history(tmp_path).stages["index"]
@@ -256,7 +273,10 @@ def test_a_smoothed_curve_is_the_running_mean() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "most", "expected"),
-    [(0, 10, 3, [0, 5, 10]), (0.13, 0.38, 3, [0.2, 0.3]), (0, 100_000, 5, [0, 50_000, 100_000]), (1, 1, 3, []), (math.nan, 1, 3, [])],
+    [
+        (0, 10, 3, [0, 5, 10]), (0.13, 0.38, 3, [0.2, 0.3]), (0, 100_000, 5, [0, 50_000, 100_000]), (1, 1, 3, []),
+        (math.nan, 1, 3, []),
+    ],
 )  # fmt: skip
 def test_ticks_are_round(low: float, high: float, most: int, expected: list[float]) -> None:
     assert ticks(low, high, most) == pytest.approx(expected)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,13 @@ def test_a_line_longer_than_a_batch_is_read(tmp_path: Path) -> None:
 
 def test_replaced_progress_is_counted_but_not_decoded(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    append(path, *(progress(n) for n in range(500)), *(step(n) for n in range(1, 2001)), progress(7), Warned(stage="a", text="b"))
+    append(
+        path,
+        *(progress(n) for n in range(500)),
+        *(step(n) for n in range(1, 2001)),
+        progress(7),
+        Warned(stage="a", text="b"),
+    )
     log, found, counted = LogReader(path), list[Event](), 0
     more = True
     while more:
@@ -126,7 +133,11 @@ def test_the_history_is_told_at_once_and_then_the_rest(tmp_path: Path) -> None:
 
 
 def test_catching_up_reads_what_is_written_by_now(tmp_path: Path) -> None:
-    append(tmp_path / "events.jsonl", RunStarted(run="r", stages=[]), *(Warned(stage="a", text="x" * 999) for _ in range(900)))
+    append(
+        tmp_path / "events.jsonl",
+        RunStarted(run="r", stages=[]),
+        *(Warned(stage="a", text="x" * 999) for _ in range(900)),
+    )
 
     async def follow() -> RunState:
         watch = RunWatch(tmp_path, lambda _: None)
@@ -134,6 +145,33 @@ def test_catching_up_reads_what_is_written_by_now(tmp_path: Path) -> None:
         return watch.state
 
     assert asyncio.run(follow()).events == 901
+
+
+def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(tmp_path / "events.jsonl", RunStarted(run="r", stages=[]), RunFinished(run="r", state="done", seconds=1.0))
+    read, begun, may_end = LogReader.batch, threading.Event(), threading.Event()
+
+    def slow(self: LogReader) -> tuple[list[Event], int, bool]:
+        found = read(self)
+        begun.set()
+        may_end.wait(20)
+        return found
+
+    monkeypatch.setattr(LogReader, "batch", slow)
+
+    async def follow() -> str:
+        watch = RunWatch(tmp_path, lambda _: None)
+        task = asyncio.create_task(watch.catch_up())
+        await asyncio.to_thread(begun.wait, 20)
+        task.cancel()
+        may_end.set()
+        await asyncio.wait([task])
+        await watch.catch_up()
+        return watch.state.state
+
+    assert asyncio.run(follow()) == "done"
 
 
 def test_records_of_runs(tmp_path: Path) -> None:

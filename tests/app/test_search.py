@@ -73,7 +73,9 @@ def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path)
         first = pane.active_list.hits[0]
         assert first.title[:20] in text
         for ranker, (rank, score) in first.rankers.items():
-            name, scale = ("BM25     ", f"score {score:.2f}") if ranker == "bm25" else ("semantic ", f"cosine {score:.3f}")
+            name, scale = (
+                ("BM25     ", f"score {score:.2f}") if ranker == "bm25" else ("semantic ", f"cosine {score:.3f}")
+            )
             line = next(line for line in text.splitlines() if name in line and "rank" in line)
             assert f"rank {rank:<3} {scale}" in line
             assert line.endswith(f"{first.shares[ranker]:4.0%}")
@@ -100,7 +102,9 @@ def test_three_side_by_side_and_by_turns_where_it_is_narrow(finished_project: Pa
         await pilot.pause()
         assert pane.mode == ALL
         lists = [one for one in pane.query(HitList) if one.region.area]
-        assert [one.hits for one in lists] == [pane.searching.answers[mode].hits for mode in ("hybrid", "semantic", "bm25")]
+        assert [one.hits for one in lists] == [
+            pane.searching.answers[mode].hits for mode in ("hybrid", "semantic", "bm25")
+        ]
         head = next(line for line in shown(pilot).splitlines() if "▸hybrid" in line)
         assert head.index("hybrid") < head.index("semantic") < head.index("BM25")
         await pilot.press("down", "right", "right")
@@ -118,10 +122,15 @@ def test_three_side_by_side_and_by_turns_where_it_is_narrow(finished_project: Pa
     drive(story, finished_project, size=(120, 40))
 
 
-def test_from_the_field_to_the_hits_inside_and_back(finished_project: Path) -> None:
+def test_looking_inside_and_judging(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
         await pilot.press("f7")
+        await look_inside(pilot, pane)
+        await pilot.press("ctrl+u")
+        await judge(pilot, pane)
+
+    async def look_inside(pilot: Pilot[Any], pane: SearchPane) -> None:
         await asked(pilot, pane, "pallet seal")
         hits = pane.active_list.hits
         await pilot.press("down")
@@ -154,13 +163,7 @@ def test_from_the_field_to_the_hits_inside_and_back(finished_project: Path) -> N
         assert focused(pilot) == "QueryInput"
         assert pane.question.query == "pallet sealx"
 
-    drive(story, finished_project)
-
-
-def test_judging_feeds_the_judged_queries_and_a_busy_project_says_so(finished_project: Path) -> None:
-    async def story(pilot: Pilot[Any]) -> None:
-        pane = await searching(pilot)
-        await pilot.press("f7")
+    async def judge(pilot: Pilot[Any], pane: SearchPane) -> None:
         await asked(pilot, pane, "ferry pallet")
         await pilot.press("down", "plus")
         await until_text(pilot, "✓ relevant (hit 1)")
@@ -183,16 +186,20 @@ def test_judging_feeds_the_judged_queries_and_a_busy_project_says_so(finished_pr
     drive(story, finished_project)
 
 
-def test_filters_narrow_and_tell_what_is_wrong(finished_project: Path) -> None:
+def test_filters_and_offered_queries(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
         await pilot.press("f7")
+        await choose_an_offer(pilot, pane)
+        await filters(pilot, pane)
+
+    async def filters(pilot: Pilot[Any], pane: SearchPane) -> None:
         await asked(pilot, pane, "customer")
         assert len({hit.path.split("/")[0] for hit in pane.active_list.hits}) == 2
         await pilot.press("f9", *"policies/")
         await answered(pilot, pane)
         assert {hit.path.split("/")[0] for hit in pane.active_list.hits} == {"policies"}
-        assert "filters: 1" in shown(pilot)
+        assert "filter:1" in shown(pilot)
         await pilot.press("tab", "tab", *"2031")
         await until_text(pilot, "'2031' is not a date")
         assert pane.searching.question.filters.after == ""
@@ -206,12 +213,7 @@ def test_filters_narrow_and_tell_what_is_wrong(finished_project: Path) -> None:
         await pilot.press("f9")
         assert focused(pilot) == "QueryInput"
 
-    drive(story, finished_project, size=(80, 24))
-
-
-def test_the_projects_own_queries_are_offered(finished_project: Path) -> None:
-    async def story(pilot: Pilot[Any]) -> None:
-        pane = await searching(pilot)
+    async def choose_an_offer(pilot: Pilot[Any], pane: SearchPane) -> None:
         await until_text(pilot, "one of this project's own queries")
         await pilot.press("down", "down", "up", "up")
         assert focused(pilot) == "QueryInput"  # up from the first one

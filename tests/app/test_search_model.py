@@ -91,7 +91,10 @@ def test_a_hit_says_where_it_stands() -> None:
     assert str(hit().file) == "/docs/a/b.md"
     assert hit().score_text("hybrid") == "0.0482"
     assert hit(score=6.874, shares={}).score_text("hybrid") == "6.87"  # BM25 alone had to do
-    assert hit(score=0.4239, shares={}, rankers={"semantic": {"rank": 1, "score": 0.4239}}).score_text("semantic") == "0.424"
+    assert (
+        hit(score=0.4239, shares={}, rankers={"semantic": {"rank": 1, "score": 0.4239}}).score_text("semantic")
+        == "0.424"
+    )
 
 
 @pytest.mark.parametrize(

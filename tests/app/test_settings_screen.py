@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,52 @@ def test_an_edit_by_hand_meanwhile_is_kept(new_project: Path) -> None:
     text = (new_project / "project.toml").read_text()
     assert "# a note of my own" in text
     assert tomllib.loads(text)["search"]["top"] == 7
+
+
+class Slow(Desk):
+    """Answers `what_if` when it is let."""
+
+    let: asyncio.Event
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        if method == "what_if":
+            await self.let.wait()
+        return await super().ask(method, **params)
+
+
+def test_nothing_is_written_before_it_is_shown_what_becomes_stale(finished_project: Path) -> None:
+    before = (finished_project / "project.toml").read_text()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        desk = Slow(finished_project)
+        desk.let = asyncio.Event()
+        screen = SettingsScreen(desk, ProjectFolder(finished_project))
+        pilot.app.push_screen(screen)
+        await until_text(pilot, "corpus.chunk_tokens")
+        await find(pilot, "training.learning_rate")
+        await pilot.press("enter")
+        screen.query_one("#setting-value", Input).value = "0.002"
+        await pilot.press("enter", "ctrl+s")
+        assert screen.query_one("#apply").disabled
+        await desk.ask("ping")  # whatever was asked before has been answered
+        assert (finished_project / "project.toml").read_text() == before
+        desk.let.set()
+        await until_text(pilot, "Makes stale: train")
+        await pilot.press("ctrl+s")
+        await until_text(pilot, "Written to project.toml")
+
+    drive(story)
+
+
+def test_enter_on_a_value_that_was_not_changed_changes_nothing(new_project: Path) -> None:
+    ProjectFolder(new_project).change_settings({"encoder.model": "a\u202eb\tc"})
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, new_project)
+        await find(pilot, "encoder.model")
+        await pilot.press("enter")
+        assert screen.query_one("#setting-value", Input).value == "a\ufffdb c"
+        await pilot.press("enter")
+        assert not screen._changes
+
+    drive(story)

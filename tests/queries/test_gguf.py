@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -161,6 +163,14 @@ def test_a_file_that_cannot_be_loaded_gives_its_true_reason(
         load(path)
     assert why in caught.value.why
     assert "queries.model" in caught.value.to_do
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes are those of Linux")
+def test_a_file_may_have_a_name_that_is_no_text(tiny: Path, tmp_path: Path):
+    shutil.copy(tiny, tmp_path / "tiny-\udcff.gguf")
+    model = load(tmp_path / "tiny-\udcff.gguf")
+    assert model.count("ab") == 2
+    model.close()
 
 
 def test_a_file_that_is_not_there_or_is_a_folder(tmp_path: Path):

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.errors import UsageError
 from engine.project import ProjectFolder
 from engine.service import methods
 

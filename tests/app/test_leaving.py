@@ -1,0 +1,163 @@
+"""What goes on, and what ends, when a project or the app is left in the middle of something."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from fixtures.app import drive, until, until_text
+from fixtures.fake_endpoint import Raw, serving
+from fixtures.long_training import end_run, lengthen, newest, state_of
+from fixtures.pipeline import engine
+from textual.pilot import Pilot
+
+from bmembed_tui.app import BmembedApp
+from bmembed_tui.screens.dialogs import ErrorDialog
+from bmembed_tui.screens.project import ProjectScreen
+from engine.errors import EngineError, StageError
+from engine.project import ProjectFolder
+
+
+async def opened(pilot: Pilot[Any]) -> ProjectScreen:
+    app = pilot.app
+    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.status.stages, "the project")
+    assert isinstance(app.screen, ProjectScreen)
+    return app.screen
+
+
+def own_processes(word: str) -> list[list[str]]:
+    """Command lines of this process's children that hold `word`."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        try:
+            line = child.cmdline()
+        except psutil.Error:
+            continue
+        if word in line:
+            found.append(line)
+    return found
+
+
+def _leave(app: BmembedApp) -> None:
+    app.screen.action_leave()  # type: ignore[attr-defined]
+
+
+def _quit(app: BmembedApp) -> None:
+    app.exit()
+
+
+@pytest.mark.parametrize("go", [_leave, _quit])
+def test_a_run_that_was_asked_for_begins_though_the_user_leaves_at_once(
+    new_project: Path, go: Callable[[BmembedApp], None]
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        screen.start_run(("ingest",))
+        await pilot.pause(0)
+        assert isinstance(pilot.app, BmembedApp)
+        go(pilot.app)
+
+    drive(story, new_project)
+    assert state_of(new_project) in ("running", "done")
+    end_run(new_project)
+
+
+def test_a_stop_that_was_asked_for_comes_about_though_the_app_is_closed(finished_project: Path) -> None:
+    lengthen(finished_project)
+    engine("run", str(finished_project), "--only", "train", "--detach", "--json")
+    try:
+
+        async def story(pilot: Pilot[Any]) -> None:
+            screen = await opened(pilot)
+            await until(pilot, lambda: screen.run_state.running, "the run")
+            screen.control("cancel")
+            await pilot.pause(0)  # a key press later the app is closed
+
+        drive(story, finished_project)
+        for _ in range(600):
+            if state_of(finished_project) != "running":
+                break
+            threading.Event().wait(0.1)
+        assert state_of(finished_project) == "cancelled"
+    finally:
+        end_run(finished_project)
+
+
+def test_a_sample_ends_with_the_app(new_project: Path) -> None:
+    engine("run", str(new_project), "--only", "ingest,index")
+    with serving(lambda _request, _number: Raw(wait=threading.Event())) as endpoint:
+        folder = ProjectFolder.open(new_project)
+        folder.change_settings({"queries.backend": "endpoint", "queries.endpoint": endpoint.url})
+
+        async def story(pilot: Pilot[Any]) -> None:
+            screen = await opened(pilot)
+            await until(pilot, lambda: screen.pane is not None)
+            screen.action_go("queries")
+            await until_text(pilot, "gets the documents'")
+            await pilot.press("s")
+            await until(pilot, lambda: endpoint.requests, "a request")
+            assert own_processes("sample")
+
+        drive(story, new_project)
+        gone = threading.Event()
+        for _ in range(100):
+            if not own_processes("sample"):
+                break
+            gone.wait(0.1)
+        assert not own_processes("sample")
+        assert not own_processes("serve")
+
+
+def test_a_project_that_vanishes_is_told_once(finished_project: Path) -> None:
+    dialogs: list[EngineError] = []
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over and screen.pane is not None)
+        screen.tell = lambda error: dialogs.append(error)  # type: ignore[method-assign]
+
+        async def ask(method: str, **_: Any) -> Any:
+            raise StageError("The project is gone.", "Its folder was deleted.", "")
+
+        screen.desk.ask = ask  # type: ignore[method-assign]
+        for _ in range(5):
+            await screen.refresh_status()
+        assert [error.what for error in dialogs] == ["The project is gone."]
+        assert not isinstance(pilot.app.screen, ErrorDialog)
+
+    drive(story, finished_project)
+
+
+def test_a_folder_that_is_deleted_under_the_app_is_no_fault(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over and screen.pane is not None)
+        shutil.rmtree(finished_project)
+        for step in ("documents", "queries", "train", "result", "search", "index", "model"):
+            screen.action_go(step)
+            await pilot.pause(0.1)
+            await pilot.press("escape")
+        screen.load()
+        await until(pilot, lambda: isinstance(pilot.app.screen, ErrorDialog), "the error")
+        await pilot.press("escape")
+        assert pilot.app.is_running
+
+    drive(story, finished_project)
+
+
+def test_an_old_record_of_a_run_that_is_no_object_is_no_fault(finished_project: Path) -> None:
+    newest_record = newest(finished_project) / "run.json"
+    newest_record.write_text(json.dumps([1, 2]))
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+        await pilot.pause(0.5)
+        assert pilot.app.is_running
+
+    drive(story, finished_project)
