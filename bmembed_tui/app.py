@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +18,7 @@ from textual.dom import DOMNode
 from textual.theme import Theme
 
 from bmembed_tui.plain import visible
+from bmembed_tui.screens.dialogs import QuestionDialog
 from bmembed_tui.screens.home import HomeScreen
 from engine.errors import EngineError
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
     from engine.project import ProjectFolder
 
+LEAVE_SECONDS = 8.0
 DARK = Theme(
     name="bmembed-dark", primary="#5fa8d3", secondary="#88b04b", accent="#f0b429", foreground="#e4e7eb",
     background="#12181f", surface="#18212b", panel="#202c38", success="#7bc47f", warning="#f0b429", error="#ef6a6a",
@@ -70,6 +76,8 @@ class BmembedApp(App[None]):
     def on_mount(self) -> None:
         """Take the user's keys once the first screen is painted."""
         self.call_after_refresh(self._load_keymap)
+        if not self.is_headless:
+            leave_on_signals(self.exit)
 
     def _load_keymap(self) -> None:
         from bmembed_tui.keymap import keymap_file, load_keymap
@@ -84,11 +92,12 @@ class BmembedApp(App[None]):
     def known_bindings(self) -> dict[str, Binding]:
         """Every binding that the key map may change, by id."""
         from bmembed_tui.keymap import collect
-        from bmembed_tui.screens import dialogs, folder_picker, home, new_project, project, settings
+        from bmembed_tui.screens import dialogs, folder_picker, home, new_project, preview, project, settings, why
         from bmembed_tui.steps.registry import pane_types
 
         nodes: list[type[DOMNode]] = [type(self), home.HomeScreen, project.ProjectScreen, dialogs.ErrorDialog]
-        nodes += [new_project.NewProjectScreen, folder_picker.FolderPicker, settings.SettingsScreen, *pane_types()]
+        nodes += [new_project.NewProjectScreen, folder_picker.FolderPicker, settings.SettingsScreen]
+        nodes += [preview.PreviewScreen, why.WhyDialog, *pane_types()]
         return collect(node.BINDINGS for node in nodes)
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
@@ -137,8 +146,8 @@ class BmembedApp(App[None]):
         from bmembed_tui.faults import told
 
         if self._exception is not None and not self._exit_renderables:
-            text = visible(told(self._exception), lines=True)
-            self._exit_renderables.append(Text(text, no_wrap=True, overflow="ignore"))
+            text = Text(visible(told(self._exception), lines=True), no_wrap=True, overflow="ignore")
+            self._exit_renderables.append(text)
         self._close_messages_no_wait()
 
     def action_help(self) -> None:
@@ -182,6 +191,22 @@ class BmembedApp(App[None]):
             return
         self.notify(f"Edit {path} and start the app again.", markup=False, timeout=20)
 
+    async def action_quit(self) -> None:
+        """Close the app. A run goes on: that is said first."""
+        from bmembed_tui.screens.project import ProjectScreen
+
+        going = any(isinstance(screen, ProjectScreen) and screen.going for screen in self.screen_stack)
+        if not going or isinstance(self.screen, QuestionDialog):
+            self.exit()
+            return
+        text = "It is a process of its own. Open the app again to see how far it is, or to stop it."
+        answers = [("quit", "Close the app"), ("stay", "Stay")]
+        self.push_screen(QuestionDialog("A run is going on, and will go on.", text, answers), self._quit_answered)
+
+    def _quit_answered(self, answer: str | None) -> None:
+        if answer == "quit":
+            self.exit()
+
     def action_help_quit(self) -> None:
         """Ctrl+C copies in a terminal app; say how to quit."""
         self.notify("Press Ctrl+Q to quit. A run goes on.", markup=False)
@@ -189,6 +214,19 @@ class BmembedApp(App[None]):
     def action_switch_theme(self) -> None:
         """Light or dark."""
         self.theme = "bmembed-dark" if self.theme == "bmembed-light" else "bmembed-light"
+
+
+def leave_on_signals(leave: Callable[[], object]) -> None:
+    """Leave as by a key when the terminal is lost or the app is asked to end: the processes behind it end, too."""
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        loop.call_later(LEAVE_SECONDS, os._exit, 1)  # a terminal that is gone may hold up the way out
+        leave()
+
+    for name in ("SIGHUP", "SIGTERM"):
+        with suppress(AttributeError, NotImplementedError, RuntimeError):  # no such signals on Windows
+            loop.add_signal_handler(getattr(signal, name), asked)
 
 
 def _light_terminal() -> bool:

@@ -80,8 +80,13 @@ class ProjectStatus:
         return self.state(stage) in ("done", "stale")
 
 
-def step_state(step: Step, status: ProjectStatus, run: RunState) -> str:
-    """What the sidebar shows: done, running, paused, failed, stale, to do, or BM25 where search has only that yet."""
+def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset[str] = frozenset()) -> str:
+    """What the sidebar shows: done, running, paused, failed, stale, to do, or BM25 where search has only that yet.
+
+    Empty while nothing is known. The model has no stage: it is done when the user has been there, or queries were made.
+    """
+    if not status.stages:
+        return ""
     if status.running and run.current in step.stages:
         return "paused" if run.paused else "running"
     if any(run.stages[stage].state == "failed" for stage in step.stages if stage in run.stages) and not status.done(
@@ -89,7 +94,7 @@ def step_state(step: Step, status: ProjectStatus, run: RunState) -> str:
     ):
         return "failed"
     if step.key == "model":
-        return "done" if status.built("ingest") else "to do"
+        return "done" if step.key in seen or status.built("generate") else "to do"
     if step.key == "search":
         return "done" if status.built("embed") else "BM25" if status.built("index") else "to do"
     states = {status.state(stage) for stage in step.stages}

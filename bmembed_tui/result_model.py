@@ -106,6 +106,15 @@ def result_from(answer: Mapping[str, Any]) -> Result:
     )
 
 
+def hybrid_of(queries: QuerySet) -> str:
+    """One sentence on hybrid search, the usual mode: with the served encoder and with base. Empty where it was not measured."""
+    found = {figure.system: figure for figure in queries.figures("ndcg@10")}
+    base, served = found.get("rrf_base"), found.get("rrf_served")
+    if base is None or served is None:
+        return ""
+    return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base."
+
+
 def _query_set(data: Mapping[str, Any]) -> QuerySet:
     comparison, changes = data["comparison"], data["changes"]
     return QuerySet(

@@ -70,7 +70,7 @@ def _is_bare(item: str) -> bool:
 
 def from_text(text: str, setting: Setting) -> Any:
     """The value that a line means; None for the default. What cannot be read stays text: the engine tells what is wrong."""
-    if not text.strip() and (setting.optional or setting.kind not in ("text", *LISTS)):
+    if not text.strip():
         return None
     match setting.kind:
         case "texts" | "choices":

@@ -93,7 +93,7 @@ def resume(project: ProjectFolder) -> str:
 def finish(project: ProjectFolder) -> str:
     """Ask the training at work to end at its next step with its best adapter; later stages go on. Returns the run's id.
 
-    What it trained counts as up to date afterwards; a forced training starts anew. A paused run does it when it goes on.
+    What it trained counts as up to date afterwards; a forced training starts anew. A paused run goes on to do it.
     Raises UsageError when no run is training.
     """
     current = _current(project, "There is no training to finish.", "")
@@ -105,6 +105,7 @@ def finish(project: ProjectFolder) -> str:
             f"Wait until it trains ('engine status {project.argument}'), or stop it ('engine cancel {project.argument}').",
         )
     (Path(current["folder"]) / FINISH).touch(mode=0o600)
+    (Path(current["folder"]) / PAUSE).unlink(missing_ok=True)
     return str(current["run"])
 
 

@@ -224,6 +224,9 @@ class ProjectFolder:
             if name == "settings":
                 what = f"Another program is changing the settings of {self.name}."
                 raise ProjectBusyError(what, "One change is written after the other.", "Try again.") from None
+            if name == "judging":
+                what = f"Another program is marking hits of {self.name}."
+                raise ProjectBusyError(what, "One mark is written after the other.", "Try again.") from None
             raise ProjectBusyError(
                 f"A run holds the project {self.name}.",
                 "Two runs at once would overwrite each other's work.",

@@ -36,7 +36,8 @@ def test_what_is_asked_lies_in_the_folder_of_the_run_alone(project: ProjectFolde
         assert control.is_paused(run_folder)
         assert control.resume(project) == run_folder.name
         assert not control.is_paused(run_folder)
-        assert control.finish(project) == run_folder.name
+        (run_folder / "pause").touch()
+        assert control.finish(project) == run_folder.name  # one that waits goes on to do it
     assert sorted(path.name for path in run_folder.iterdir()) == ["finish", "run.json", "stage.json"]
     assert (run_folder / "finish").stat().st_mode & 0o077 == 0
 

@@ -28,6 +28,11 @@ class QueryText(TextArea):
     class Submitted(Message):
         """Enter was pressed."""
 
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.replace(visible(event.text), *self.selection)
+
     async def _on_key(self, event: events.Key) -> None:
         if event.key == "enter":
             event.stop()

@@ -63,6 +63,7 @@ class ProjectScreen(Screen[None]):
         self.asked = ""
         self._first_step, self._following = step, False
         self._starting, self._live, self._looking, self._known = False, False, False, False
+        self._seen: set[str] = set()
         self._problem: object = None
         self._stale, self._loading = False, False
         self._signature: tuple[object, ...] = ()
@@ -115,6 +116,8 @@ class ProjectScreen(Screen[None]):
             return
         if before is not None:
             before.left()
+            self._seen.add(before.step)
+        self.set_focus(None)  # what is hidden must not keep the keys
         switcher.current = step
         self._draw_sidebar()
         pane = self.pane
@@ -125,6 +128,8 @@ class ProjectScreen(Screen[None]):
     def action_go(self, step: str) -> None:
         """A step's number was pressed."""
         self._following = False
+        if self.pane is not None and self.pane.step == step:
+            self.pane.entered()
         self.go(step)
 
     def action_steps(self) -> None:
@@ -218,7 +223,7 @@ class ProjectScreen(Screen[None]):
 
     def _draw_sidebar(self) -> None:
         current = self.pane.step if self.pane else STEPS[0].key
-        self.query_one(Sidebar).draw(self.status, self.run_state, current)
+        self.query_one(Sidebar).draw(self.status, self.run_state, current, frozenset(self._seen))
         self.query_one(RunLine).draw(self.status, self.run_state, self._doing)
 
     # Runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -17,6 +17,7 @@ from bmembed_tui.engine_client import Desk, revive
 from bmembed_tui.plain import plain, visible
 from bmembed_tui.screens.dialogs import ErrorDialog, QuestionDialog
 from bmembed_tui.setting_values import Setting, from_text, to_text
+from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.errors import EngineError
 from engine.project import ProjectFolder
@@ -54,11 +55,11 @@ What is searchable now stays searchable until then."""
         """A line to find by, the list, what is known of the chosen one, buttons."""
         with Vertical(id="settings"):
             yield SafeStatic(plain(f"Settings of {self._project.name}", "bold"), id="settings-title")
-            yield Input(placeholder="type to find a setting", id="find", compact=True)
+            yield Field(placeholder="type to find a setting", id="find")
             yield SafeOptions(id="setting-list")
             with Vertical(id="setting-details"):
                 yield SafeStatic("", id="setting-help")
-                yield Input(id="setting-value", compact=True)
+                yield Field(id="setting-value")
                 yield SafeStatic("", id="setting-effect")
             with Horizontal(classes="dialog-buttons"):
                 yield SafeButton("Apply", id="apply", variant="primary", disabled=True)
@@ -152,6 +153,14 @@ What is searchable now stays searchable until then."""
     def _highlighted(self) -> None:
         self._hide_value()
         self._describe()
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter typed on the list goes on in the line above it."""
+        find = self.query_one("#find", Input)
+        if event.character and event.is_printable and self.query_one("#setting-list").has_focus:
+            event.stop()
+            find.focus()
+            find.insert_text_at_cursor(event.character)
 
     # Editing
 
@@ -282,6 +291,6 @@ def _effect(found: Mapping[str, Any]) -> Content:
         return plain(f"✗ {error.why or error.what} {error.to_do}", "$text-error")
     changed = [stage for stage in found["stages"] if stage["after"] != stage["before"]]
     if not changed:
-        return plain("✓ No stage has to be done again.", "$text-success")
+        return plain("✓ Makes no further stage stale.", "$text-success")
     names = ", ".join(f"{stage['stage']} ({stage['before']} → {stage['after']})" for stage in changed)
     return plain(f"~ Makes stale: {names}. The next run does them again.", "$text-warning")

@@ -71,9 +71,12 @@ class StepPane(Vertical):
         """Another step is shown."""
 
     def focus_primary(self) -> None:
-        """Put the focus on what Enter should do."""
-        for widget in self.query("#primary").results(Widget):
-            widget.focus()
+        """Put the focus on what Enter should do; where that cannot be done now, on the first thing that takes keys."""
+        wanted = [*self.query("#primary").results(Widget), *self.query("*").results(Widget)]
+        for widget in wanted:
+            if widget.focusable:
+                widget.focus()
+                return
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
         """What the command palette offers here and now: name → (help, action)."""

@@ -113,7 +113,7 @@ After reading, BM25 search works at once."""
         formats = self.query_one("#formats", SafeTable)
         for name in ("Format", "Files", "Size"):
             formats.add_column(name)
-        for name in ("File", "Why it is left out"):
+        for name in ("Why it is left out", "File"):
             self.query_one("#skipped", SafeTable).add_column(name)
         self.query_one("#skipped-part").display = False
         self._draw()
@@ -157,6 +157,8 @@ After reading, BM25 search works at once."""
     def show_run(self, state: RunState) -> None:
         """Progress of reading. When it is over, the status that says so is still to come."""
         reading = self._is_at_work()
+        if self._was_reading and not reading:
+            self._turn += 1  # what was read is counted anew
         self._settling = not reading and (self._settling or self._was_reading)
         self._was_reading = reading
         self._draw()
@@ -404,9 +406,10 @@ After reading, BM25 search works at once."""
         table = self.query_one("#skipped", SafeTable)
         table.clear()
         for path, reason in rows:
-            table.add_row(rich_text(path), rich_text(reason))
+            table.add_row(rich_text(reason), rich_text(path))
         self.query_one("#skipped-part").display = bool(rows)
-        shown = f", the first {len(rows):,} here" if total > len(rows) else ""
+        rest = f"'engine status {self.host.project.argument} --json' lists all"
+        shown = f", the first {len(rows):,} here; {rest}" if total > len(rows) else ""
         self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{shown}", "bold"))
         self.query_one("#retry").display = any(one["known"] for one in self._unread)
 

@@ -15,7 +15,7 @@ from textual.widgets import Button, OptionList
 
 from bmembed_tui.plain import plain
 from bmembed_tui.project_status import STAGES, ProjectStatus
-from bmembed_tui.result_model import METRIC_NAMES, METRICS, Change, QuerySet, Result, result_from, verdict_of
+from bmembed_tui.result_model import METRIC_NAMES, METRICS, Change, QuerySet, Result, hybrid_of, result_from, verdict_of
 from bmembed_tui.run_state import RunState
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.viewing import open_file
@@ -124,8 +124,12 @@ be better. Below the figures: the queries that changed most. Enter on one search
             verdict.update(NOTHING)
             return
         sign, sentence = verdict_of(result)
+        judged = next((one for one in result.sets if one.kind == "judged" and one.queries), queries)
+        hybrid = hybrid_of(judged) if judged else ""
         verdict.update(
-            Content.assemble(plain(f"{sign} {sentence}", SIGN_STYLES[sign]), plain(f"\n{result.reason}", lines=True))
+            Content.assemble(
+                plain(f"{sign} {sentence}", SIGN_STYLES[sign]), plain(f"\n{hybrid}\n{result.reason}", lines=True)
+            )
         )
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")

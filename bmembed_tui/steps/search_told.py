@@ -50,7 +50,14 @@ def status(mode: str, searching: Searching) -> str:
         return ""
     if answer.by != mode and mode in searching.pending:
         return f"{count(len(answer.hits))} by {NAMES[answer.by]} · {took(answer)} · {LOADING} …"
-    return f"{count(len(answer.hits))} · {SCALES[answer.by]} · {took(answer)}"
+    return f"{count(len(answer.hits))} · {scale(answer)} · {took(answer)}"
+
+
+def scale(answer: Answer) -> str:
+    """What the scores are: those of the one ranker that answered, or fused ones."""
+    used = {name for hit in answer.hits for name in hit.rankers}
+    alone = len(used) == 1 and not any(hit.shares for hit in answer.hits)
+    return SCALES[used.pop() if alone else answer.by]
 
 
 def head(mode: str, searching: Searching, *, current: bool, alone: bool) -> Content:

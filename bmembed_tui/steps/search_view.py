@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -90,8 +90,8 @@ class SearchView(StepPane):
 
     # What is asked for
 
-    def _start(self, work: Callable[[], Coroutine[Any, Any, None]], group: str) -> None:
-        self.run_worker(work, group=group, exclusive=True)
+    def _start(self, work: Callable[[], Coroutine[None, None, None]], group: str) -> None:
+        self.run_worker(work(), group=group, exclusive=True)
 
     def _answered(self, mode: str) -> None:
         """A mode's answer has come."""

@@ -94,8 +94,6 @@ Closing the app or losing the connection does not stop a run."""
         going = state.running and state.current == "train"
         total = curve.steps[-1].steps if curve.steps and not curve.finished else 0
         self.set_class(not (curve.steps or curve.held_out or going), "empty")
-        if self.has_class("empty") and self.query_one(LossChart).display is False and not host.going:
-            self.query_one("#train-more").display = False
         self.query_one(LossChart).show(curve, total)
         self._draw_details(going)
 
@@ -119,7 +117,7 @@ Closing the app or losing the connection does not stop a run."""
             return
         self._offered = offered
         self.query_one("#primary", SafeButton).label = self._primary_label()
-        self.query_one("#pause", SafeButton).label = "Go on" if waits else "Pause"
+        self.query_one("#pause", SafeButton).label = "Resume" if waits else "Pause"
         focused = self.screen.focused
         for name in ("pause", "stop", "detach", "keep"):
             button = self.query_one(f"#{name}")

@@ -21,7 +21,7 @@ LOOKED_AT = 20_000  # entries of a folder that a completion looks at
 
 
 class Field(Input):
-    """A line of text. Up and down go to the fields beside it."""
+    """A line of text. Up and down go to the fields beside it. Control characters that are pasted are shown by signs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "app.focus_previous", show=False),
@@ -30,6 +30,10 @@ class Field(Input):
 
     def __init__(self, value: str = "", **options: Any) -> None:
         super().__init__(visible(value), **{"compact": True, "select_on_focus": False, **options})
+
+    def validate_value(self, value: str) -> str:
+        """One sign for one sign: as they are, they would steer the terminal."""
+        return visible(value)
 
 
 class PatternField(Field):

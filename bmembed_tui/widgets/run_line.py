@@ -39,7 +39,12 @@ def _doing(status: ProjectStatus, run: RunState, asked: str) -> str:
     if run.state in ENDINGS:
         return f"the last run {ENDINGS[run.state]}"
     counts = status.counts
-    return f"{counts.get('documents', 0):,} documents · {counts.get('chunks', 0):,} chunks" if counts else ""
+    parts = (_count(counts.get(name, 0), name) for name in ("documents", "chunks"))
+    return " · ".join(parts) if counts else ""
+
+
+def _count(number: int, things: str) -> str:
+    return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
 
 
 def progress_of(run: RunState) -> str:

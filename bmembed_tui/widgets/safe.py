@@ -12,10 +12,8 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.visual import VisualType
-from textual.widget import Widget
-from textual.widgets import Button, Checkbox, DataTable, Label, OptionList, RadioButton, Static, TabPane, Tree
+from textual.widgets import Button, DataTable, Label, OptionList, Static, Tree
 from textual.widgets.option_list import Option
-from textual.widgets.tree import TreeNode
 
 from bmembed_tui.plain import plain, rich_text
 
@@ -68,27 +66,6 @@ class SafeButton(Button):
         self.refresh(layout=True)
 
 
-class SafeCheckbox(Checkbox):
-    """A `Checkbox` whose label is shown as typed."""
-
-    def __init__(self, label: str = "", value: bool = False, **options: Any) -> None:
-        super().__init__(plain(label), value, **options)
-
-
-class SafeRadioButton(RadioButton):
-    """A `RadioButton` whose label is shown as typed."""
-
-    def __init__(self, label: str = "", value: bool = False, **options: Any) -> None:
-        super().__init__(plain(label), value, **options)
-
-
-class SafeTabPane(TabPane):
-    """A `TabPane` whose title is shown as typed."""
-
-    def __init__(self, title: str, *children: Widget, **options: Any) -> None:
-        super().__init__(plain(title), *children, **options)
-
-
 class SafeOptions(OptionList):
     """An `OptionList` whose prompts are shown as typed."""
 
@@ -129,10 +106,6 @@ class SafeTree(Tree[Data]):
     def process_label(self, label: Any) -> Text:
         """Shown as typed."""
         return rich_text(label) if isinstance(label, str) else super().process_label(label)
-
-    def add_leaf_to(self, node: TreeNode[Data], label: str, data: Data | None = None) -> TreeNode[Data]:
-        """A leaf under `node`."""
-        return node.add_leaf(rich_text(label), data)
 
 
 def _cell(value: Any) -> Any:

@@ -12,10 +12,10 @@ from bmembed_tui.project_status import STEPS, ProjectStatus, step_state
 from bmembed_tui.run_state import RunState
 from bmembed_tui.widgets.safe import SafeOptions
 
-SIGNS = {"done": "✓", "running": "▶", "paused": "‖", "failed": "✗", "stale": "~", "to do": "·", "BM25": "✓"}
+SIGNS = {"done": "✓", "running": "▶", "paused": "‖", "failed": "✗", "stale": "~", "to do": "·", "BM25": "✓", "": " "}
 STYLES = {
     "done": "$text-success", "running": "bold $text-accent", "paused": "bold $text-warning", "failed": "bold $text-error",
-    "stale": "$text-warning", "to do": "$text-muted", "BM25": "$text-success",
+    "stale": "$text-warning", "to do": "$text-muted", "BM25": "$text-success", "": "",
 }  # fmt: skip
 
 
@@ -35,9 +35,11 @@ class Sidebar(SafeOptions):
         """Show the steps before anything is known of them."""
         self.draw(ProjectStatus(), RunState(), STEPS[0].key)
 
-    def draw(self, status: ProjectStatus, run: RunState, current: str) -> None:
-        """Show the states."""
-        lines = [(step.key, _line(n, step.title, step_state(step, status, run))) for n, step in enumerate(STEPS, 1)]
+    def draw(self, status: ProjectStatus, run: RunState, current: str, seen: frozenset[str] = frozenset()) -> None:
+        """Show the states. `seen`: steps that the user has been to and left."""
+        lines = [
+            (step.key, _line(n, step.title, step_state(step, status, run, seen))) for n, step in enumerate(STEPS, 1)
+        ]
         self._current = current
         self.show(lines, None if self.has_focus and self.highlighted is not None else current)
 

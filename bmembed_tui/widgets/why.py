@@ -40,7 +40,7 @@ def ranker_lines(hit: Hit, mode: str, width: int = 200) -> list[tuple[str, str]]
     lines = []
     for name in RANKERS:
         if name not in hit.rankers:
-            lines.append((NAMES[name], "not among its best" if mode == "hybrid" else "was not asked"))
+            lines.append((NAMES[name], "not among its best" if mode == "hybrid" and hit.shares else "was not asked"))
             continue
         rank, score = hit.rankers[name]
         scale = "score" if name == "bm25" else "cosine"

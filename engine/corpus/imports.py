@@ -19,6 +19,8 @@ from engine.store import Store
 
 MARKS_FILE = "judgments-app.jsonl"  # hits that the user marked: rewritten with every mark, unlike imported files
 MARKED = "user:"  # what the keys of its queries begin with
+JUDGING = "judging"  # the lock of who marks hits, or brings file and database in line
+JUDGING_SECONDS = 5.0  # that another mark of this project may take
 
 
 def import_judgments(project: ProjectFolder, path: Path, split: str = "test") -> int:
@@ -81,12 +83,13 @@ def restore_marked(project: ProjectFolder, store: Store) -> None:
     path = project.path / "imports" / MARKS_FILE
     if not path.is_file():
         return
-    kept = {query.key: query for query in read_judgments(path)}
-    known = {query.key: replace(query, id=0) for query in store.judged() if query.key.startswith(MARKED)}
-    if fresh := [query for key, query in kept.items() if known.get(key) != query]:
-        store.put_judged(fresh)
-    if gone := known.keys() - kept.keys():
-        store.drop_judged(gone)
+    with project.locked(JUDGING, wait=JUDGING_SECONDS):  # a mark made just now is in both or in neither
+        kept = {query.key: query for query in read_judgments(path)}
+        known = {query.key: replace(query, id=0) for query in store.judged() if query.key.startswith(MARKED)}
+        if fresh := [query for key, query in kept.items() if known.get(key) != query]:
+            store.put_judged(fresh)
+        if gone := known.keys() - kept.keys():
+            store.drop_judged(gone)
 
 
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
+from engine.corpus.imports import JUDGING, JUDGING_SECONDS
 from engine.errors import UsageError
 from engine.project import ProjectFolder, disk_errors
 from engine.search.workers import preload
@@ -33,7 +34,12 @@ def _judge(project: ProjectFolder, text: str, chunk_id: int, relevant: bool | No
     preload()
     from engine.evaluation.marks import Mark, MarkedQuery, kept_marks, marked_chunks, read_marks
 
-    with project.locked(), disk_errors("The mark could not be kept."), closing(project.store()) as store:
+    # not the run's lock: who waits for a training searches and judges; an evaluation at work takes what it began with
+    with (
+        project.locked(JUDGING, wait=JUDGING_SECONDS),
+        disk_errors("The mark could not be kept."),
+        closing(project.store()) as store,
+    ):
         chunk = store.chunks_by_id([chunk_id]).get(chunk_id)
         if chunk is None:
             raise UsageError(f"There is no chunk {chunk_id}.", "Its document may have been deleted.", "Search again.")

@@ -42,8 +42,11 @@ async def opened(pilot: Pilot[Any]) -> ProjectScreen:
 def test_help_names_the_keys_that_work_here(size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> str:
         await pilot.press("f1")
-        await until_text(pilot, "Ctrl+Q")
+        await until_text(pilot, "The mouse")
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        await pilot.press("end")  # at 80x24 the keys are below
+        await until_text(pilot, "Ctrl+Q")
+        shown += screen_text(pilot.app)  # type: ignore[arg-type]
         await pilot.press("escape")
         await until(pilot, lambda: "Ctrl+Q" not in screen_text(pilot.app))  # type: ignore[arg-type]
         return shown
@@ -83,6 +86,23 @@ def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:
         label, wanted = next((label, widget) for label, widget in targets.items() if widget.id == "sidebar")
         await pilot.press(label)
         await until(pilot, lambda: pilot.app.screen is screen and screen.focused is wanted)
+
+    drive(story, new_project)
+
+
+def test_quitting_says_that_a_run_goes_on(new_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await opened(pilot)
+        monkeypatch.setattr(ProjectScreen, "going", True)
+        await pilot.press("ctrl+q")
+        await until_text(pilot, "A run is going on")
+        await pilot.press("escape")
+        await until(pilot, lambda: "A run is going on" not in screen_text(pilot.app))  # type: ignore[arg-type]
+        assert not pilot.app._exit
+        await pilot.press("ctrl+q")
+        await until_text(pilot, "A run is going on")
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app._exit)
 
     drive(story, new_project)
 

@@ -11,7 +11,7 @@ from fixtures.app import drive, screen_text, until, until_text
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from bmembed_tui.result_model import Figure, Result, result_from, verdict_of
+from bmembed_tui.result_model import Figure, Result, hybrid_of, result_from, verdict_of
 from bmembed_tui.widgets.interval_chart import interval_chart, interval_line
 
 
@@ -65,6 +65,15 @@ def test_the_sentence_says_what_was_measured(parts: dict[str, Any], sign: str, w
     found, sentence = verdict_of(result_from(answer(**parts)))
     assert found == sign
     assert words in sentence
+
+
+def test_hybrid_search_is_told_where_it_was_measured() -> None:
+    found = answer()
+    assert hybrid_of(result_from(found).sets[0]) == ""
+    systems = found["report"]["query_sets"][0]["comparison"]["systems"]
+    systems["rrf_base"] = {"ndcg@10": interval(61.6, 50, 70)}
+    systems["rrf_served"] = {"ndcg@10": interval(61.2, 50, 70)}
+    assert "61.2 nDCG@10 with what is served, 61.6 with base" in hybrid_of(result_from(found).sets[0])
 
 
 def test_no_queries_no_claim() -> None:

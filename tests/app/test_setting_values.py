@@ -50,8 +50,8 @@ def test_values_as_text(value: Any, kind: str, text: str) -> None:
         ("a,, b ,", "texts", ["a", "b"]),
         ("[broken", "texts", "[broken"),
         ("0.5, x", "numbers", [0.5, "x"]),
-        ("", "text", ""),
-        ("", "texts", []),
+        ("", "text", None),
+        ("", "texts", None),
     ],
 )
 def test_what_a_line_means(text: str, kind: str, value: Any) -> None:

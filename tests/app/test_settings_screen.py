@@ -103,6 +103,18 @@ def test_a_wrong_value_is_told_and_cannot_be_applied(new_project: Path, name: st
     assert (new_project / "project.toml").read_text() == before
 
 
+def test_letters_typed_on_the_list_find_a_setting(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, new_project)
+        screen.query_one("#setting-list").focus()
+        await pilot.press(*"drift")
+        await until(pilot, lambda: screen.query_one("#find", Input).value == "drift")
+        await until_text(pilot, "corpus.drift")
+        assert "vectors.dtype" not in screen_text(pilot.app)  # type: ignore[arg-type]
+
+    drive(story)
+
+
 def test_leaving_with_changes_asks_first(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, new_project)

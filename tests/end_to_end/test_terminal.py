@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
-from fixtures.pipeline import ROOT, copy_documents
+from fixtures.fake_endpoint import Raw, serving
+from fixtures.pipeline import ROOT, copy_documents, engine
 from fixtures.terminal import Terminal, terminal
+
+from engine.project import ProjectFolder
 
 QUESTION = "freezer door left open"
 
@@ -36,14 +43,60 @@ def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) ->
         found.press("7")
         found.until("Hits come while you type", "hits ·")
         found.type(QUESTION)
-        found.until("freezer")
+        assert ".txt" in found.until(".txt · line")  # a hit's own path, not only what was typed
         found.press("Down", "Enter")
-        found.until("Freezer", "freezer")
+        found.until("lines in all")
         found.press("Escape")
-        found.until("hits ·")
+        found.until(" hits · ")
         found.press("C-q")
-        found.until("Pane is dead")
+        found.until_ended()
+        assert "Traceback" not in found.screen()
     assert (project_of(found, "papers") / "project.toml").is_file()
+
+
+@pytest.mark.parametrize("way", ["line", "kill"])
+def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> None:
+    """A lost line, or `kill`: neither the server of searches nor a sample stays behind."""
+    copy_documents(tmp_path / "papers", ("incidents",), 3)
+    with (
+        serving(lambda _request, _number: Raw(wait=threading.Event())) as endpoint,
+        terminal(tmp_path / "home") as found,
+    ):
+        project = ProjectFolder.create(
+            tmp_path / "p",
+            {
+                "corpus": {"paths": [str(tmp_path / "papers")]},
+                "queries": {"backend": "endpoint", "endpoint": endpoint.url},
+            },
+        )
+        engine("run", str(project.path), "--only", "ingest,index")
+        found.start(str(project.path))
+        found.until("✓ 1 Documents")
+        found.press("3")
+        found.until("gets the documents'")
+        found.press("s")
+        end = time.monotonic() + 60
+        while not endpoint.requests and time.monotonic() < end:
+            time.sleep(0.1)
+        working = processes_of(project.path)
+        assert any("sample" in line for line in working.values())
+        if way == "line":
+            found.cut()
+        else:
+            os.kill(next(pid for pid, line in working.items() if "bmembed_tui" in line), signal.SIGTERM)
+        while processes_of(project.path) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert not processes_of(project.path)
+
+
+def processes_of(project: Path) -> dict[int, list[str]]:
+    """Processes that have the project in their command line, tmux apart."""
+    found = {}
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if str(project) in line and "tmux" not in line[0]:
+            found[process.pid] = line
+    return found
 
 
 @pytest.mark.slow
@@ -79,7 +132,7 @@ def test_the_sample_with_enter_only_through_a_lost_line(tmp_path: Path) -> None:
         found.until("Hits come while you type", "hits ·")
         pressed = found.keys
         found.type(QUESTION)
-        found.until("freezer")
+        found.until(" · line ")
         print(f"{pressed} key presses from the first start to the search field, {len(QUESTION)} of the question")
         assert pressed <= 12
     report = json.loads(next(project_of(found, "sample").glob("reports/*/report.json")).read_text())

@@ -1,7 +1,8 @@
 """Lint rule: no variable of the app is rendered as markup. `python tests/lint/markup.py FOLDER…` prints what breaks it.
 
 A document, a file name or a query that reached a widget as markup could crash the app or run its actions. So Textual's
-widgets that read strings as markup are made and subclassed in `widgets/safe.py` only, where they are disarmed.
+widgets that read strings as markup are named in `widgets/safe.py` only, where they are disarmed; elsewhere they may stand
+in annotations, in `isinstance` and queries, and before the name of a message (`Button.Pressed`).
 """
 
 from __future__ import annotations
@@ -12,62 +13,149 @@ from collections.abc import Iterator
 from pathlib import Path
 
 WIDGETS = {
-    "Button", "Checkbox", "Collapsible", "DataTable", "DirectoryTree", "Digits", "Header", "Label", "Link", "Log",
-    "Markdown", "MarkdownViewer", "OptionList", "Option", "Placeholder", "Pretty", "RadioButton", "RadioSet", "RichLog",
-    "Select", "SelectionList", "Selection", "Static", "Tab", "TabPane", "TabbedContent", "Tabs", "Tree",
+    "Button", "Checkbox", "Collapsible", "CollapsibleTitle", "DataTable", "DirectoryTree", "Digits", "Header", "HelpPanel",
+    "KeyPanel", "Label", "Link", "Log", "Markdown", "MarkdownViewer", "OptionList", "Option", "Placeholder", "Pretty",
+    "RadioButton", "RadioSet", "RichLog", "Select", "SelectionList", "Selection", "Static", "Switch", "Tab", "TabPane",
+    "TabbedContent", "Tabs", "Toast", "ToggleButton", "Tooltip", "Tree", "Welcome",
 }  # fmt: skip
 TITLES = {"border_title", "border_subtitle", "tooltip", "placeholder_content"}
+PROMPTS = {"add_option", "add_options", "replace_option_prompt", "replace_option_prompt_at_index"}
 SAFE_CALLS = {"plain", "marked"}
-DISARMED = {"safe.py"}  # where the widgets are disarmed; `plain.py` makes content without markup
+CLEAN_CALLS = {*SAFE_CALLS, "visible", "fitted", "rich_text"}
+ASKING = {
+    "isinstance",
+    "issubclass",
+    "cast",
+    "query",
+    "query_one",
+    "query_exactly_one",
+    "results",
+    "filter",
+    "exclude",
+    "on",
+}
+RICH = {"rich.text": {"Text"}, "rich.segment": {"Segment"}, "rich.style": {"Style"}, "rich.cells": None}
+DISARMED = "widgets/safe.py"  # where the widgets are disarmed
+MAKING = "plain.py"  # where content is made without markup
 
 
 def problems(source: str, name: str) -> Iterator[tuple[int, str]]:
-    """(line, what is wrong) in one module. `name`: its file name."""
+    """(line, what is wrong) in one module. `name`: its path within the app."""
     tree = ast.parse(source)
+    harmless = _harmless(tree)
     for node in ast.walk(tree):
-        if name not in DISARMED:
-            yield from _of_widgets(node)
+        if name != DISARMED:
+            yield from _of_widgets(node, harmless)
+        if name != MAKING:
+            yield from _of_raw_text(node)
         yield from _of_markup(node)
+        yield from _of_calls(node)
         yield from _of_titles(node)
         yield from _of_render(node)
 
 
-def _of_widgets(node: ast.AST) -> Iterator[tuple[int, str]]:
+def _harmless(tree: ast.AST) -> set[int]:
+    """Nodes in which a widget's name makes no widget: annotations, questions about types, names of messages."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        parts: list[ast.AST | None] = []
+        if isinstance(node, ast.AnnAssign | ast.arg):
+            parts = [node.annotation]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            parts = [node.returns]
+        elif isinstance(node, ast.Attribute) and node.attr[:1].isupper():
+            parts = [node.value]
+        elif isinstance(node, ast.Call) and _name(node.func) in ASKING:
+            parts = [*node.args]
+        found |= {id(inner) for part in parts if part is not None for inner in ast.walk(part)}
+    return found
+
+
+def _of_widgets(node: ast.AST, harmless: set[int]) -> Iterator[tuple[int, str]]:
+    if isinstance(node, ast.Name | ast.Attribute) and _name(node) in WIDGETS and id(node) not in harmless:
+        yield node.lineno, f"{_name(node)} reads strings as markup: use its Safe… version"
     if isinstance(node, ast.Call) and _name(node.func) in WIDGETS:
         yield node.lineno, f"{_name(node.func)}(…) reads strings as markup: use its Safe… version"
-    if isinstance(node, ast.ClassDef):
-        for base in node.bases:
-            bare = base.value if isinstance(base, ast.Subscript) else base
-            if _name(bare) in WIDGETS:
-                yield node.lineno, f"{node.name} is made from {_name(bare)}, which reads strings as markup"
+    if isinstance(node, ast.Call) and _name(node.func) in ("getattr", "import_module", "__import__"):
+        told = {part.value for part in node.args if isinstance(part, ast.Constant)}
+        if told & WIDGETS or any(str(part).startswith("textual.widgets") for part in told):
+            yield node.lineno, "a widget that is fetched by its name escapes this rule"
     if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("textual"):
         for alias in node.names:
-            if alias.name in WIDGETS and alias.asname:
+            if alias.name == "*" or (alias.name in WIDGETS and alias.asname):
                 yield node.lineno, f"{alias.name} under another name escapes this rule"
 
 
 def _of_markup(node: ast.AST) -> Iterator[tuple[int, str]]:
-    if isinstance(node, ast.Attribute) and node.attr in ("from_markup", "from_text"):
+    if isinstance(node, ast.Attribute) and node.attr in ("from_markup", "from_text", "render_str", "render_markup"):
         yield node.lineno, f"{node.attr} reads markup: use plain()"
-    if isinstance(node, ast.ImportFrom) and node.module in ("rich.markup", "textual.markup"):
+    named = {alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
+    if isinstance(node, ast.ImportFrom) and (node.module == "textual.markup" or "visualize" in named):
         yield node.lineno, f"{node.module} is for markup: use plain()"
+    if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "rich":
+        allowed = RICH.get(str(node.module), set())
+        if allowed is not None and not named <= allowed:
+            yield node.lineno, f"{node.module} renders strings as markup: use plain()"
+    if isinstance(node, ast.Import) and any(module.partition(".")[0] == "rich" for module in named):
+        yield node.lineno, "rich renders strings as markup: use plain()"
+
+
+def _of_calls(node: ast.AST) -> Iterator[tuple[int, str]]:
     if not isinstance(node, ast.Call):
         return
     keywords = {keyword.arg: keyword.value for keyword in node.keywords}
     if "markup" in keywords and not _is_false(keywords["markup"]):
         yield node.lineno, "markup is switched on"
-    if _name(node.func) == "notify" and not _is_false(keywords.get("markup")):
+    called = _name(node.func)
+    if called == "notify" and not _is_false(keywords.get("markup")):
         yield node.lineno, "notify needs markup=False"
+    if called in PROMPTS:
+        yield node.lineno, f"{called} keeps control characters: use SafeOptions.show"
+    if called == "panic" or (called == "exit" and "message" in keywords):
+        yield node.lineno, f"{called} prints strings as markup"
+    if called == "with_tooltip" and not all(_is_safe(value) for value in [*node.args, *keywords.values()]):
+        yield node.lineno, "with_tooltip reads strings as markup: use plain()"
+    if (
+        called == "setattr"
+        and len(node.args) > 1
+        and isinstance(node.args[1], ast.Constant)
+        and node.args[1].value in TITLES
+    ):
+        yield node.lineno, f"{node.args[1].value} reads strings as markup: assign plain()"
     for title in TITLES & keywords.keys():
         if not _is_safe(keywords[title]):
             yield node.lineno, f"{title} reads strings as markup: use plain()"
 
 
+def _of_raw_text(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Content and Text made of a variable keep its control characters, which steer the terminal."""
+    if isinstance(node, ast.FunctionDef) and node.name in CLEAN_CALLS - {"fitted"}:
+        yield node.lineno, f"another {node.name}() would pass for the one that is safe"
+    if not isinstance(node, ast.Call):
+        return
+    if _name(node.func) in ("Content", "Text") and node.args and not _is_clean(node.args[0]):
+        yield node.lineno, f"{_name(node.func)}(…) keeps control characters: use plain()"
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    made = owner is not None and _name(owner) == "Content" and _name(node.func) in ("styled", "assemble")
+    if made and any(_is_made_text(part) for part in node.args):
+        yield node.lineno, f"Content.{_name(node.func)} keeps control characters: use plain()"
+
+
 def _of_titles(node: ast.AST) -> Iterator[tuple[int, str]]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    for target in targets:
-        if isinstance(target, ast.Attribute) and target.attr in TITLES and not _is_safe(node.value):  # type: ignore[attr-defined]
-            yield node.lineno, f"{target.attr} reads strings as markup: use plain()"  # type: ignore[attr-defined]
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute) and node.target.attr in TITLES:
+        yield node.lineno, f"{node.target.attr} reads strings as markup: assign plain()"
+    if not isinstance(node, ast.Assign | ast.AnnAssign):
+        return
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        for inner in ast.walk(target):
+            if (
+                isinstance(inner, ast.Attribute)
+                and inner.attr in TITLES
+                and not (inner is target and _is_safe(node.value))
+            ):
+                yield node.lineno, f"{inner.attr} reads strings as markup: use plain()"
+            if isinstance(inner, ast.Name | ast.Attribute) and _name(inner) == "render":
+                yield node.lineno, "render is to be a method that says that it returns Content"
 
 
 def _of_render(node: ast.AST) -> Iterator[tuple[int, str]]:
@@ -84,6 +172,23 @@ def _is_safe(value: ast.AST | None) -> bool:
     return isinstance(value, ast.Call) and _name(value.func) in SAFE_CALLS
 
 
+def _is_clean(value: ast.AST) -> bool:
+    """A text of our own, or one whose control characters are shown."""
+    return isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and _name(value.func) in CLEAN_CALLS)
+
+
+def _is_made_text(value: ast.AST) -> bool:
+    """A text that is put together here: a formatted one, a sum, a pair of text and style, or what a function of str gives."""
+    if isinstance(value, ast.Call):
+        return _name(value.func) in ("str", "format", "join", "strip", "replace") and not _joins_content(value)
+    return isinstance(value, ast.JoinedStr | ast.BinOp | ast.Tuple)
+
+
+def _joins_content(call: ast.Call) -> bool:
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return isinstance(owner, ast.Call) and _name(owner.func) == "Content"
+
+
 def _is_false(value: ast.AST | None) -> bool:
     return isinstance(value, ast.Constant) and value.value is False
 
@@ -97,7 +202,7 @@ def main(folders: list[str]) -> int:
     count = 0
     for folder in folders:
         for path in sorted(Path(folder).rglob("*.py")):
-            for line, text in problems(path.read_text(encoding="utf-8"), path.name):
+            for line, text in problems(path.read_text(encoding="utf-8"), path.relative_to(folder).as_posix()):
                 print(f"{path}:{line}: {text}")
                 count += 1
     return count

@@ -101,11 +101,19 @@ def test_marks_outlive_a_new_name(project: ProjectFolder, call: Any) -> None:
     assert call("judgments", query=QUERY)["chunks"] == {str(now): True}
 
 
+def test_hits_are_judged_while_a_run_goes_on(project: ProjectFolder, call: Any) -> None:
+    first = chunks(project)[0]
+    with project.locked():
+        assert call("judge", query=QUERY, chunk_id=first.id, relevant=True)["judged_queries"] == 1
+    assert call("judgments", query=QUERY)["chunks"] == {str(first.id): True}
+
+
 def test_what_cannot_be_judged(project: ProjectFolder, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     first = chunks(project)[0]
     with pytest.raises(UsageError, match="no chunk 999999"):
         call("judge", query=QUERY, chunk_id=999999, relevant=True)
-    with project.locked(), pytest.raises(ProjectBusyError):
+    monkeypatch.setattr("engine.service.judging.JUDGING_SECONDS", 0.1)
+    with project.locked("judging"), pytest.raises(ProjectBusyError, match="marking hits"):
         call("judge", query=QUERY, chunk_id=first.id, relevant=True)
 
     def full(_path: Path, _text: str) -> None:
@@ -124,7 +132,7 @@ def test_what_cannot_be_judged(project: ProjectFolder, call: Any, monkeypatch: p
         ({"query": " \0\n", "chunk_id": 1, "relevant": True}, ValueError),
         ({"query": "q", "chunk_id": "1", "relevant": True}, TypeError),
         ({"query": "q", "chunk_id": 1, "relevant": 1}, TypeError),
-        ({"query": "q", "chunk_id": 1}, TypeError),
+        ({"query": "q", "relevant": True}, TypeError),
     ],
 )
 def test_wrong_params(project: ProjectFolder, params: dict[str, Any], kind: type[Exception]) -> None:
