@@ -95,6 +95,7 @@ class RunWatch:
         self._on_change, self._log = on_change, LogReader(folder / EVENTS)
         self._task: asyncio.Task[None] | None = None
         self._reading = asyncio.Lock()
+        self._changed = False  # since `on_change` was called last, whoever read it
 
     def start(self) -> None:
         """Begin to follow."""
@@ -109,36 +110,36 @@ class RunWatch:
         """Take in all that is written by now."""
         more = True
         while more:
-            _, more = await self._next()
+            more = await self._next()
 
     async def _follow(self) -> None:
         history = _size(self.folder / EVENTS)
-        changed, shown = False, -POLL_SECONDS
+        shown = -POLL_SECONDS
         while True:
-            found, more = await self._next()
-            changed = changed or found
+            more = await self._next()
             due = time.monotonic() - shown >= POLL_SECONDS
-            if changed and due and (self._log.offset >= history or not more):
-                changed, shown = False, time.monotonic()
+            if self._changed and due and (self._log.offset >= history or not more):
+                self._changed, shown = False, time.monotonic()
                 self._on_change(self.state)
             if not more:
-                if self.state.over and not changed:
+                if self.state.over and not self._changed:
                     return
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def _next(self) -> tuple[bool, bool]:
-        """Take in a batch; returns whether there was something, and whether more is waiting.
+    async def _next(self) -> bool:
+        """Take in a batch; returns whether more is waiting.
 
         A batch that is being read is taken in also when nobody waits for it any longer: it is not read again.
         """
         return await asyncio.shield(asyncio.ensure_future(self._take()))
 
-    async def _take(self) -> tuple[bool, bool]:
+    async def _take(self) -> bool:
         async with self._reading:
             events, count, more = await asyncio.to_thread(self._log.batch)
             self.state.apply_all(events)
             self.state.events += count - len(events)
-        return bool(count), more
+            self._changed = self._changed or bool(count)
+        return more
 
 
 def _size(path: Path) -> int:

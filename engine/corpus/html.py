@@ -63,7 +63,9 @@ def _parse(data: bytes) -> Any:
 def _drop_menus(soup: Any) -> None:
     """Remove page headers, and blocks called a menu, that hold hardly anything but links."""
     for element in soup.find_all(["header", "div", "ul", "ol", "table", "p"]):
-        if element.decomposed:  # it stood in one that was removed
+        # It stood in one that was removed. Not `element.decomposed`: on a sound element that searches all below it for a tag
+        # of that name, which takes minutes on a page that nests thousands deep.
+        if "_decomposed" in vars(element):
             continue
         words = f"{element.get('id', '')} {' '.join(element.get('class') or [])} {element.get('role', '')}".lower()
         if (element.name == "header" or _MENU.search(words)) and _is_links(element):

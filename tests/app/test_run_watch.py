@@ -174,6 +174,25 @@ def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
     assert asyncio.run(follow()) == "done"
 
 
+def test_what_was_caught_up_with_is_told_too(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    append(path, RunStarted(run="r", stages=[]))
+
+    async def follow() -> list[str]:
+        told: list[str] = []
+        watch = RunWatch(tmp_path, lambda state: told.append(state.state))
+        watch.start()
+        while not told:
+            await asyncio.sleep(0.01)
+        append(path, RunFinished(run="r", state="failed", seconds=1.0))
+        await watch.catch_up()  # before it is the turn of the one that follows
+        assert watch._task is not None
+        await asyncio.wait_for(watch._task, 20)
+        return told
+
+    assert asyncio.run(follow()) == ["running", "failed"]
+
+
 def test_records_of_runs(tmp_path: Path) -> None:
     assert newest_run(tmp_path) is None
     for name in ("20260101-1", "20260102-1"):
