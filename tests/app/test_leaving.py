@@ -107,7 +107,7 @@ def test_a_sample_ends_with_the_app(new_project: Path) -> None:
         drive(story, new_project)
         gone = threading.Event()
         for _ in range(100):
-            if not own_processes("sample"):
+            if not (own_processes("sample") or own_processes("serve")):
                 break
             gone.wait(0.1)
         assert not own_processes("sample")
