@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 HERE = ("ingest", "index")
 QUIET_SECONDS = 0.3  # of quiet typing before the files are counted anew
 WIDE = 90  # columns from which the folders stand beside the counts
+SIDEBAR = 24  # columns
 HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
 
 
@@ -142,7 +143,7 @@ After reading, BM25 search works at once."""
     def entered(self) -> None:
         """Look anew."""
         self._settling = False
-        self.set_class(self.outer_size.width >= WIDE, "wide")
+        self.set_class(self.screen.size.width - SIDEBAR >= WIDE, "wide")
         super().entered()
         self._turn += 1
         self.load()
