@@ -17,6 +17,7 @@ from bmembed_tui.engine_client import Desk, revive
 from bmembed_tui.plain import plain, visible
 from bmembed_tui.screens.dialogs import ErrorDialog, QuestionDialog
 from bmembed_tui.setting_values import Setting, from_text, to_text
+from bmembed_tui.widgets.change_line import effect, error_text
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.errors import EngineError
@@ -208,17 +209,17 @@ What is searchable now stays searchable until then."""
     @work(exclusive=True, group="effect")
     async def weigh(self) -> None:
         """Ask what the gathered changes would make stale."""
-        effect = self.query_one("#setting-effect", SafeStatic)
+        line = self.query_one("#setting-effect", SafeStatic)
         if not self._changes:
-            effect.update("")
+            line.update("")
             return
-        effect.update("looking what this changes …")
+        line.update("looking what this changes …")
         try:
             found = await self._desk.ask("what_if", changes=self._changes)
         except EngineError as error:
             found = {"problem": error.as_dict(), "stages": []}
         if self.is_attached:
-            effect.update(_effect(found))
+            line.update(_effect(found))
             self._weighed = not found["problem"]
             self.query_one("#apply").disabled = not self._weighed
 
@@ -287,10 +288,5 @@ What is searchable now stays searchable until then."""
 def _effect(found: Mapping[str, Any]) -> Content:
     """What `what_if` answered, in words."""
     if problem := found["problem"]:
-        error = revive(problem)
-        return plain(f"✗ {error.why or error.what} {error.to_do}", "$text-error")
-    changed = [stage for stage in found["stages"] if stage["after"] != stage["before"]]
-    if not changed:
-        return plain("✓ Makes no further stage stale.", "$text-success")
-    names = ", ".join(f"{stage['stage']} ({stage['before']} → {stage['after']})" for stage in changed)
-    return plain(f"~ Makes stale: {names}. The next run does them again.", "$text-warning")
+        return error_text(revive(problem))
+    return effect(found["stages"]) if found["stages"] else plain("✓ Makes no further stage stale.", "$text-success")

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.widget import Widget
 from textual.widgets import Button, Input
 
 from bmembed_tui.plain import plain, rich_text
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 HERE = ("ingest", "index")
 QUIET_SECONDS = 0.3  # of quiet typing before the files are counted anew
 WIDE = 90  # columns from which the folders stand beside the counts
-SIDEBAR = 24  # columns
 HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
 
 
@@ -143,7 +143,7 @@ After reading, BM25 search works at once."""
     def entered(self) -> None:
         """Look anew."""
         self._settling = False
-        self.set_class(self.screen.size.width - SIDEBAR >= WIDE, "wide")
+        self.set_class(cast(Widget, self.parent).size.width >= WIDE, "wide")  # its own is not known while it is hidden
         super().entered()
         self._turn += 1
         self.load()

@@ -45,6 +45,7 @@ class DocumentView(ScrollView, can_focus=True):
         self._marks: Sequence[Span] = ()
         self._starts: list[int] = []
         self._rows: TextRows | None = None
+        self._goal: tuple[int, int] | None = None  # a character to scroll to once the rows are there, lines above it
         self.match: int | None = None
 
     def show(self, text: str, chunk: Span, marks: Sequence[Span]) -> None:
@@ -55,7 +56,11 @@ class DocumentView(ScrollView, can_focus=True):
 
     @property
     def ready(self) -> bool:
-        """Whether the rows are there."""
+        """Whether the rows are there, and the place in sight."""
+        return self._fits and self._goal is None
+
+    @property
+    def _fits(self) -> bool:
         return self._rows is not None and self._rows.width == self._room
 
     @property
@@ -76,12 +81,16 @@ class DocumentView(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Another width: break the text anew, keep the place."""
-        if self._text and not self.ready:
-            self.lay_out(self.top_offset if self._rows else self._chunk[0], above=0 if self._rows else ABOVE)
+        if self._text and not self._fits:
+            self.lay_out(*(self._goal or (self.top_offset, 0)))
+
+    def lay_out(self, offset: int, above: int = ABOVE) -> None:
+        """Break the text into rows, and show the place at `offset`."""
+        self._goal = offset, above
+        self._break_rows()
 
     @work(exclusive=True, group="rows")
-    async def lay_out(self, offset: int, above: int = ABOVE) -> None:
-        """Break the text into rows, and show the place at `offset`."""
+    async def _break_rows(self) -> None:
         room, text = self._room, self._text
         rows = TextRows(text, room) if len(text) < AT_ONCE else await asyncio.to_thread(TextRows, text, room)
         if not self.is_attached or text is not self._text:
@@ -89,13 +98,16 @@ class DocumentView(ScrollView, can_focus=True):
         self._rows = rows
         self.virtual_size = Size(self.scrollable_content_region.width, len(rows))
         self.refresh()
-        self.call_after_refresh(self._arrive, offset, above)
+        self.call_after_refresh(self._arrive)
 
-    def _arrive(self, offset: int, above: int) -> None:
-        if not self.ready and self._text:
-            self.lay_out(offset, above)  # a scrollbar has come and taken its column
+    def _arrive(self) -> None:
+        if self._goal is None:
             return
-        self.go_to(offset, above)
+        if not self._fits and self._text:
+            self._break_rows()  # a scrollbar has come and taken its column
+            return
+        goal, self._goal = self._goal, None
+        self.go_to(*goal)
         self.post_message(self.Ready())
 
     def go_to(self, offset: int, above: int = ABOVE) -> None:

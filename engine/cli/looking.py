@@ -139,8 +139,6 @@ def finish(name: ProjectName) -> None:
 
     with opened(name) as project:
         print(f"Run {control.finish(project.folder)} was asked to finish its training.", file=sys.stderr)
-        if (current := control.running(project.folder)) and control.is_paused(Path(current["folder"])):
-            print("It is paused: it does so once 'engine resume' lets it go on.", file=sys.stderr)
 
 
 @app.command()

@@ -215,7 +215,7 @@ def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(ne
 def test_a_folder_that_is_missing_and_a_mistake_in_project_toml_are_told(tmp_path: Path) -> None:
     async def story(pilot: Pilot[Any]) -> list[str]:
         pane = await _at_documents(pilot)
-        await until_text(pilot, "does not exist")
+        await until_text(pilot, "→ Check corpus.paths in project.toml.")
         await until(pilot, lambda: "✗ no such file or directory" in _labels(pane), "the tree")
         labels = _labels(pane)
         (pane.host.project.path / "project.toml").write_text('[corpus]\npath = ["documents"]\n')

@@ -178,7 +178,7 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
         await until_text(pilot, "not marked any more")
         second = pane.active_list.hits[1]
         assert (await pane.ask("judgments", query="ferry pallet"))["chunks"] == {str(second.chunk_id): False}
-        with ProjectFolder.open(finished_project).locked():
+        with ProjectFolder.open(finished_project).locked("judging"):
             await pilot.press("plus")
             await until(pilot, lambda: "✗" in pane._flash, "the error")
         assert (await pane.ask("judgments", query="ferry pallet"))["chunks"] == {str(second.chunk_id): False}

@@ -57,9 +57,9 @@ def test_millions_of_characters_open_at_the_place() -> None:
         assert any(line.startswith(" ▌ Here stands the ␛[31mhit with a seal\ufffd in it.") for line in lines)
         assert "match 50,000 of 50,000+" in shown(pilot) or "50,000+ matches" in shown(pilot)
         await pilot.press("end")
-        assert "the last line" in shown(pilot)
+        await until(pilot, lambda: "the last line" in shown(pilot), "the end")
         await pilot.press("h")
-        assert "Here stands the" in shown(pilot)
+        await until(pilot, lambda: "Here stands the" in shown(pilot), "the hit")
         await pilot.resize_terminal(60, 20)
         await until(pilot, lambda: view.ready and "Here stands the" in shown(pilot), "the same place")
 
