@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 LABELS = {
     "bm25": "BM25", "base": "base", "adapted": "adapted", "served": "served", "rrf_base": "RRF base",
-    "rrf_adapted": "RRF adapted", "rrf_served": "RRF served",
+    "rrf_adapted": "RRF adapted", "rrf_served": "RRF served", "weighted_base": "weighted base",
+    "weighted_adapted": "weighted adapted", "weighted_served": "weighted served",
 }  # fmt: skip
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 SHOWN = ("bm25", "base", "adapted", "rrf_base", "rrf_adapted")

@@ -68,16 +68,17 @@ def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunk
     queries = min(settings.queries.max_queries, chunks * settings.queries.per_chunk)
     rankings = queries * min(settings.ranking.k, chunks) * 12
     adapter = 4 * size.adapter_parameters(config.lora_rank)
+    adapters = ADAPTERS_AT_ONCE * (2 if config.method == "PT-FT" else 1)
     parts = [
         f"vectors of {encoders} encoders that are compared: {encoders} × {chunks:,} chunks × ({size.width} dimensions × "
         f"2 bytes + 32) = {megabytes(cached)}",
         f"vector index {chunks:,} × ({size.width} × {INDEX_BYTES[settings.vectors.dtype]} bytes + {LINK_BYTES}) = "
         f"{megabytes(index)}",
         f"rankings {queries:,} queries × {min(settings.ranking.k, chunks):,} × 12 bytes = {megabytes(rankings)}",
-        f"adapter and checkpoints {ADAPTERS_AT_ONCE} × {megabytes(adapter)}",
+        f"adapter and checkpoints {adapters} × {megabytes(adapter)}",
         f"copies of the database and the BM25 index {megabytes(copied)}",
     ]
-    return Need(cached + index + rankings + ADAPTERS_AT_ONCE * adapter + copied, " + ".join(parts))
+    return Need(cached + index + rankings + adapters * adapter + copied, " + ".join(parts))
 
 
 def megabytes(count: float) -> str:

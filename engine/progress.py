@@ -71,14 +71,21 @@ def progress_of(folder: Path) -> RunProgress:
 def resume_point(view: View) -> tuple[int, int] | None:
     """(step, steps): where the next training would go on from; None where it would begin, or has nothing to do.
 
+    Of a training that was broken off while it was pre-training, they are those of pre-training.
+
     Raises what the fingerprint of the stage `train` raises, such as NotBuiltError.
     """
     from engine.pipeline import stage_status
     from engine.training.checkpoint import newest_step
+    from engine.training.methods import PRETRAINING
     from engine.training.stage import resolve_config
 
     status = stage_status(view, "train")
     if status.state == "done":
         return None
-    step = newest_step(view.project.path / "checkpoints" / status.fingerprint)
-    return None if step is None else (step, resolve_config(view).steps)
+    folder, config = view.project.path / "checkpoints" / status.fingerprint, resolve_config(view)
+    step = newest_step(folder)
+    if step is not None:
+        return step, config.steps
+    step = newest_step(folder / PRETRAINING)
+    return None if step is None else (step, config.pretrain_steps)

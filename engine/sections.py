@@ -126,16 +126,37 @@ class RankingSettings(Section):
 class TrainingSettings(Section):
     """Values that are left out come from the preset."""
 
-    preset: Literal["quick", "standard", "paper"] = Field(
-        default="standard", description="quick, standard, or paper (BMEmbed as published)"
+    preset: Literal["quick", "standard", "paper", "cl"] = Field(
+        default="standard",
+        description="quick, standard, paper (BMEmbed as published), or cl (contrastive learning, its baseline)",
     )
-    objective: Literal["mixed", "listnet", "infonce"] | None = Field(default=None, description="loss")
+    objective: (
+        Literal["mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce"] | None
+    ) = Field(
+        default=None,
+        description=(
+            "loss: over all chunks of the batch, shared_listnet (the teacher's distribution), infonce (the evidence "
+            "chunk), or mixed (both); on lists of one chunk per rank interval, listnet or listmle; on the evidence chunk "
+            "and the query's own negatives, triplet or plackett_luce"
+        ),
+    )
+    teacher: Literal["auto", "bm25", "mixture", "rrf", "cross-encoder"] | None = Field(
+        default=None,
+        description=(
+            "what the losses on lists learn from: BM25, a mixture of BM25 and the base encoder, reciprocal rank fusion "
+            "(rrf) of both, or a cross-encoder; auto is mixture for mixed and shared_listnet, else bm25"
+        ),
+    )
+    cross_encoder: str = Field(
+        default="",
+        description="folder of the teacher cross-encoder; a relative one lies in the project folder; slow without a GPU",
+    )
     steps: int | None = Field(default=None, ge=1, le=MOST, description="training steps, at most")
     queries_per_step: int | None = Field(default=None, ge=1, le=4096, description="queries per step")
     negatives_per_query: int | None = Field(default=None, ge=0, le=64, description="BM25 negatives added per query")
     learning_rate: float | None = Field(default=None, gt=0, le=0.1, description="peak learning rate of AdamW")
     teacher_temperature: float | None = Field(
-        default=None, gt=0, description="alpha: smaller makes BM25's distribution sharper"
+        default=None, gt=0, description="alpha: smaller makes the distribution of BM25, rrf or a cross-encoder sharper"
     )
     target: Literal["fixed", "entropy"] | None = Field(
         default=None, description="fixed alpha, or alpha per query for a set entropy"
@@ -145,8 +166,14 @@ class TrainingSettings(Section):
     )
     student_temperature: float | None = Field(default=None, gt=0, description="tau of the student's softmax")
     infonce_weight: float | None = Field(default=None, ge=0, le=1, description="share of InfoNCE in the mixed loss")
-    teacher_bm25_weight: float | None = Field(
-        default=None, ge=0, le=1, description="share of BM25 in the mixed teacher"
+    teacher_bm25_weight: float | None = Field(default=None, ge=0, le=1, description="share of BM25 in the mixture")
+    triplet_margin: float | None = Field(default=None, ge=0, le=2, description="margin of the triplet loss, in cosine")
+    label_smoothing: float | None = Field(default=None, ge=0, le=0.5, description="label smoothing of plackett_luce")
+    refresh_every: int | None = Field(
+        default=None, ge=0, le=MOST, description="steps after which the model's own hard negatives are mined; 0: never"
+    )
+    mined_per_query: int | None = Field(
+        default=None, ge=1, le=1000, description="the model's best chunks that then join a query's negatives"
     )
     lora_rank: int | None = Field(default=None, ge=1, le=512, description="rank of the LoRA adapter")
     lora_alpha: float | None = Field(default=None, gt=0, description="scale of the LoRA adapter")
@@ -160,8 +187,11 @@ class TrainingSettings(Section):
     weight_decay: float | None = Field(default=None, ge=0, le=1, description="weight decay of AdamW")
     clip_norm: float | None = Field(default=None, gt=0, description="longest gradient")
     model_dropout: bool | None = Field(default=None, description="whether the model's own dropout is on; slow on a CPU")
-    mask_false_negatives: bool | None = Field(
-        default=None, description="InfoNCE leaves out chunks that the teacher puts above the positive"
+    false_negatives: Literal["keep", "drop", "relabel"] | None = Field(
+        default=None,
+        description=(
+            "negatives that the teacher puts above the evidence chunk: kept, left out (drop), or made positives (relabel)"
+        ),
     )
     heldout_queries: int | None = Field(
         default=None, ge=1, le=MOST, description="validation queries of a check, at most"
@@ -173,11 +203,32 @@ class TrainingSettings(Section):
     graph_memory_mb: float | None = Field(
         default=None, ge=0, le=MOST, description="memory for graphs above which texts run twice"
     )
+    gradient_checkpointing: Literal["auto", "on", "off"] | None = Field(
+        default=None, description="computes every block twice, to train large models in little memory"
+    )
+    compile: Literal["auto", "on", "off"] | None = Field(default=None, description="compiles the model, on a GPU only")
+    quantisation: Literal["none", "4-bit"] | None = Field(
+        default=None, description="4-bit: frozen weights in a quarter of the memory; wants a CUDA GPU and bitsandbytes"
+    )
+    method: Literal["FT", "PT", "PT-FT"] | None = Field(
+        default=None,
+        description="fine-tuning on queries (FT), pre-training on masked words of the corpus (PT), or first PT, then FT",
+    )
+    pretrain_steps: int | None = Field(default=None, ge=1, le=MOST, description="steps of pre-training")
+    pretrain_chunks_per_step: int | None = Field(
+        default=None, ge=1, le=4096, description="chunks per step of pre-training"
+    )
+    pretrain_learning_rate: float | None = Field(
+        default=None, gt=0, le=0.1, description="peak learning rate of pre-training"
+    )
+    mask_share: float | None = Field(
+        default=None, ge=0.01, le=0.9, description="share of the tokens that pre-training hides"
+    )
     seed: int = Field(default=0, ge=0, lt=2**32, description="seed of every random choice in training")
 
     def overrides(self) -> dict[str, Any]:
         """The values that the user set, without the preset's name."""
-        return {key: value for key, value in self.model_dump().items() if key != "preset" and value is not None}
+        return {key: value for key, value in self.model_dump().items() if key != "preset" and value not in (None, "")}
 
 
 class EvaluationSettings(Section):
@@ -217,9 +268,15 @@ class SearchSettings(Section):
     """Defaults of a search."""
 
     mode: Literal["hybrid", "semantic", "bm25"] = Field(default="hybrid", description="ranker used when none is named")
-    fusion: Literal["rrf", "weighted"] = Field(default="rrf", description="how hybrid search joins both rankings")
+    fusion: Literal["auto", "rrf", "weighted"] = Field(
+        default="auto",
+        description=(
+            "how hybrid search joins both rankings: by reciprocal rank fusion (rrf), by a weighted sum of scores (weighted), "
+            "or as held-out queries show to be better, rrf where they cannot tell (auto)"
+        ),
+    )
     rrf_u: int = Field(default=40, ge=1, le=MOST, description="constant of reciprocal rank fusion")
-    weight: float = Field(default=0.5, ge=0, le=1, description="weight of the semantic score in weighted fusion")
+    weight: float = Field(default=0.5, ge=0, le=1, description="weight of the semantic score where fusion is weighted")
     top: int = Field(default=10, ge=1, le=1000, description="hits shown")
 
 

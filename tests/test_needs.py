@@ -108,9 +108,9 @@ def test_what_a_gpu_is_or_would_be(monkeypatch: pytest.MonkeyPatch, there: Gpus,
 def test_what_is_said_of_a_gpu_agrees_with_the_code() -> None:
     from engine.encoders import encoder
     from engine.needs import CUDA_SCALE
-    from engine.training import trainer
+    from engine.training import plan
 
-    assert trainer._CUDA_BUDGET == CUDA_SCALE
+    assert plan.CUDA_SCALE == CUDA_SCALE
     for number in (CUDA_SCALE * TrainingConfig().micro_batch_tokens, TrainingConfig().micro_batch_tokens,
                    encoder._CUDA_BUDGET[0], encoder._CPU_BUDGET[0]):  # fmt: skip
         assert f"{number:,}" in findings.WITH_A_GPU

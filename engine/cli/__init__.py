@@ -32,6 +32,7 @@ def main() -> None:
     """Run the command; whatever ends it early is told once, with its own exit code and no traceback."""
     environment.prepare_process()
     try:
+        _help_the_leader()
         code = app(standalone_mode=False)  # of a command that ends with `typer.Exit`
         sys.stdout.flush()
     except EngineError as error:
@@ -49,6 +50,17 @@ def main() -> None:
     except Exception as error:
         _end_with(_explained(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _help_the_leader() -> None:
+    """Of several processes that were launched together, all but the first only help it to train, and then end."""
+    from engine.training.launch import follows
+
+    if follows():
+        from engine.training.distributed import follow
+
+        follow()
+        sys.exit(0)
 
 
 def _nobody_reads() -> None:

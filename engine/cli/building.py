@@ -79,6 +79,15 @@ def _stages(only: str | None) -> tuple[str, ...]:
 
 def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, as_json: bool) -> None:
     from engine.detached import start
+    from engine.errors import UsageError
+    from engine.training.launch import find_launch
+
+    if find_launch() is not None:
+        raise UsageError(
+            "A run of several processes cannot go on in the background.",
+            "They belong to the launcher that started them.",
+            "Leave out --detach.",
+        )
 
     begun = start(project.folder, stages, force=force)
     if as_json:
@@ -161,9 +170,7 @@ def benchmark(
         print_json(result)
         return
     table = {"queries": result["queries"], "systems": result["systems"]}
-    show_tables(
-        {"judged": table}, output(), ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted", "rrf_served")
-    )
+    show_tables({"judged": table}, output(), tuple(table["systems"]))
     print(f"{result['served']['reason']}")
     for system, row in result["differences"].items():
         gap = row["ndcg@10"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.encoders.end_token import asked_for
 from engine.encoders.model_folder import ModelFolder, read_object
 from engine.encoders.safetensors_header import file_sha256, tensor_names
 from engine.errors import ModelError
@@ -24,7 +25,10 @@ class Prompts:
 
 
 def read_prompts(model: ModelFolder) -> Prompts:
-    """The prompts of the model's own `config_sentence_transformers.json`."""
+    """The prompts of the model's own `config_sentence_transformers.json`.
+
+    `web_search_query` is what models of e5-mistral's kind call the prompt of a query.
+    """
     path = model.path / "config_sentence_transformers.json"
     config: dict[str, Any] = read_object(path) if path.is_file() else {}
     prompts = config.get("prompts") or {}
@@ -33,7 +37,7 @@ def read_prompts(model: ModelFolder) -> Prompts:
     def first(*names: str) -> str:
         return str(next((prompts[name] for name in names if prompts.get(name) is not None), default))
 
-    return Prompts(query=first("query"), document=first("document", "passage", "corpus"))
+    return Prompts(query=first("query", "web_search_query"), document=first("document", "passage", "corpus"))
 
 
 def adapter_digest(folder: Path) -> str:
@@ -84,4 +88,6 @@ def encoder_fingerprint(
         "max_tokens": effective_max_tokens(model, max_tokens),
         "prompts": [prompts.query, prompts.document],
     }
+    if tokens := asked_for(model):
+        parts["added tokens"] = tokens
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

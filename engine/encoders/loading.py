@@ -10,8 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.encoders.end_token import add_missing
 from engine.encoders.fingerprint import check_adapter
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.quantisation import check_four_bit, four_bit
 from engine.encoders.safetensors_header import tensor_names
 from engine.environment import OFFLINE
 from engine.errors import ModelError, ResourceError
@@ -21,24 +23,30 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
-def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torch.dtype | str) -> SentenceTransformer:
+def load_sentence_transformer(
+    model: ModelFolder, device: str, torch_dtype: torch.dtype | str, *, quantised: bool = False
+) -> SentenceTransformer:
     """The model on `device` ("cpu", "cuda", "cuda:N"), its transformer in `torch_dtype`, later modules in float32.
 
-    No connection is made and no code from the folder is run. Raises ModelError when the weights do not fit the
-    configuration, ResourceError when memory runs out.
+    `quantised`: the matrices of the transformer's blocks in 4 bits. No connection is made and no code from the folder is
+    run. Raises UsageError where 4 bits are not possible, ModelError when the weights do not fit the configuration,
+    ResourceError when memory runs out.
     """
+    if quantised:
+        check_four_bit(device)
     _go_offline()
     import torch
     from sentence_transformers import SentenceTransformer
 
     dtype = getattr(torch, torch_dtype) if isinstance(torch_dtype, str) else torch_dtype
+    extra = four_bit(device, dtype) if quantised else {}
     try:
         loaded = SentenceTransformer(
             str(model.path),
-            device=device,
+            device=None if quantised else device,
             local_files_only=True,
             trust_remote_code=False,
-            model_kwargs={"dtype": dtype, "use_safetensors": True},
+            model_kwargs={"dtype": dtype, "use_safetensors": True, **extra},
         )
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise ResourceError(
@@ -54,8 +62,9 @@ def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torc
         ) from error
     _check_reads_text(loaded, model)
     _check_weights_fit(loaded, model)
+    add_missing(loaded.tokenizer, model)
     for module in list(loaded)[1:]:
-        module.float()
+        module.to(device).float()
     loaded.eval()
     return loaded
 

@@ -54,13 +54,15 @@ class ChoiceMade:
 @dataclass(frozen=True, slots=True)
 class ReportData:
     """Everything the report says. `created`: ISO 8601 time, UTC. `settings`: section → name → value. `sizes`: what →
-    how many. `diagnostics`: system → figure name → value (geometry and other figures that decide nothing)."""
+    how many. `fusion`: method, weight and reason of hybrid search. `diagnostics`: system → figure name → value (geometry
+    and other figures that decide nothing)."""
 
     project: str
     created: str
     version: str
     selection: Selection | None
     query_sets: Sequence[QuerySetReport]
+    fusion: Mapping[str, Any] = field(default_factory=dict)
     training: TrainingCurve = field(default_factory=TrainingCurve)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     choices: Sequence[ChoiceMade] = ()

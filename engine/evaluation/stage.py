@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,8 @@ import numpy as np
 
 from engine.embedding import model_fingerprint
 from engine.errors import DamagedError, NotBuiltError
+from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.events import Choice, read
-from engine.queries.heldout import cap_queries
-from engine.queries.tokens import fold
 from engine.stage import StageContext, View
 from engine.store import Artifact
 from engine.version import __version__
@@ -24,17 +22,21 @@ if TYPE_CHECKING:
 
     from engine.encoders import Encoder
     from engine.evaluation.comparison import Comparison
+    from engine.evaluation.fusion import FusionChoice
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.selection import Selection
-    from engine.records import Chunk, JudgedQuery
+    from engine.records import Chunk
 
     Rankings = NDArray[np.int64]
 
-VERSION = 2
+VERSION = 3
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
-SYSTEMS = ("bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted", "rrf_served")
+SYSTEMS = (
+    "bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted", "rrf_served", "weighted_base", "weighted_adapted",
+    "weighted_served",
+)  # fmt: skip
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -66,22 +68,6 @@ def verify(view: View) -> None:
         raise DamagedError("The adapter was trained anew.", "", "Run 'engine evaluate'.")
 
 
-@dataclass
-class QuerySet:
-    """Queries with known answers, and every system's rankings of them (q, depth), −1 where padded."""
-
-    name: str
-    kind: str
-    judgments: list[Judgment]
-    rankings: dict[str, Any] = field(default_factory=dict)
-    scores: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def texts(self) -> list[str]:
-        """The queries' texts, in order of the judgments."""
-        return [judgment.text for judgment in self.judgments]
-
-
 def run(context: StageContext) -> dict[str, Any]:
     """Compare, choose what to serve, write the report."""
     work = Evaluation(context)
@@ -94,8 +80,7 @@ def run(context: StageContext) -> dict[str, Any]:
         work.rank_encoder("served", selection.strength)
     else:
         work.alias("served", selection.served)
-    work.fuse()
-    return work.conclude(selection)
+    return work.conclude(selection, work.fuse())
 
 
 class Evaluation:
@@ -112,34 +97,7 @@ class Evaluation:
         self.adapter = context.project.path / artifact.info["adapter"] if artifact.info.get("adapter") else None
         self._ids = np.array([chunk.id for chunk in self._chunks], dtype=np.int64)  # ascending
         self._owners = np.array([chunk.document_id for chunk in self._chunks], dtype=np.int64)
-        self.sets = self._query_sets()
-
-    def _query_sets(self) -> list[QuerySet]:
-        from engine.evaluation.judgments import from_queries, relevant_chunks
-
-        context = self._context
-        sets = []
-        if judged := context.store.judged():
-            documents = context.store.documents(with_text=True)
-            fair = self._not_trained_on(judged)
-            sets.append(QuerySet("judged queries", "judged", relevant_chunks(fair, self._chunks, documents)))
-        present = {chunk.id for chunk in self._chunks}
-        heldout = [query for query in context.store.queries() if query.split == "heldout" and query.chunk_id in present]
-        kept = cap_queries(
-            [query.text for query in heldout], context.settings.evaluation.max_heldout, context.settings.training.seed
-        )
-        if kept:
-            sets.append(QuerySet("held-out queries", "synthetic", from_queries(heldout[row] for row in kept)))
-        return sets
-
-    def _not_trained_on(self, judged: Sequence[JudgedQuery]) -> list[JudgedQuery]:
-        trained = {fold(query.text) for query in self._context.store.queries() if query.split != "heldout"}
-        fair = [query for query in judged if fold(query.text) not in trained]
-        if len(fair) < len(judged):
-            self._context.warn(
-                f"{len(judged) - len(fair)} judged queries were trained on and are left out of the figures."
-            )
-        return fair
+        self.sets = query_sets(context, self._chunks)
 
     def _set(self, kind: str) -> QuerySet | None:
         return next((one for one in self.sets if one.kind == kind), None)
@@ -232,25 +190,56 @@ class Evaluation:
     def _document_of(self, ids: Rankings) -> Rankings:
         return self._owners[np.searchsorted(self._ids, ids)]
 
-    def fuse(self) -> None:
-        """RRF of BM25 with base, with the adapted encoder, and with what is served."""
-        from engine.ranking import rrf
-
-        settings = self._context.settings
+    def fuse(self) -> FusionChoice:
+        """BM25 joined with base, with the adapted encoder, and with what is served: by RRF, and by a weighted sum."""
+        choice = self._choose_fusion()
+        self._context.choose("fusion", f"{choice.method}", choice.reason)
         for one in self.sets:
             for name in ("base", "adapted", "served"):
                 if name in one.rankings:
-                    pair = [(one.rankings[part], one.scores[part]) for part in ("bm25", name)]
-                    one.rankings[f"rrf_{name}"], _ = rrf(pair, settings.evaluation.depth, settings.search.rrf_u)
+                    one.rankings[f"rrf_{name}"] = self._joined(one, name, None)
+                    one.rankings[f"weighted_{name}"] = self._joined(one, name, choice.weight)
+        return choice
 
-    def conclude(self, selection: Selection) -> dict[str, Any]:
+    def _choose_fusion(self) -> FusionChoice:
+        """RRF or a weight, on held-out queries that are worded as questions would be."""
+        from engine.evaluation.fusion import WEIGHTS, choose_fusion, not_tuned
+
+        settings, one = self._context.settings, self._set("synthetic")
+        if one is None:
+            return not_tuned("there are no held-out queries to tune a weight on")
+        rows = np.flatnonzero(~np.array(one.built, dtype=bool))
+        if not len(rows):
+            return not_tuned(
+                "the held-out queries are built from the documents' own sentences, whose words BM25 finds too easily to "
+                "tune a weight on them"
+            )
+        judgments = [one.judgments[row] for row in rows]
+        values = {
+            weight: self._measure(self._joined(one, "served", weight)[rows], judgments) for weight in (None, *WEIGHTS)
+        }
+        rrf = values.pop(None)
+        weighted = {weight: value for weight, value in values.items() if weight is not None}
+        return choose_fusion(rrf, weighted, settings.evaluation.bootstrap_samples, settings.training.seed)
+
+    def _joined(self, one: QuerySet, name: str, weight: float | None) -> Rankings:
+        """BM25 and an encoder joined by a weighted sum, or by RRF where there is no weight. (q, depth) chunk ids."""
+        from engine.ranking import convex, rrf
+
+        depth = self._context.settings.evaluation.depth
+        semantic, bm25 = ((one.rankings[part], one.scores[part]) for part in (name, "bm25"))
+        if weight is None:
+            return rrf([bm25, semantic], depth, self._context.settings.search.rrf_u)[0]
+        return convex(semantic, bm25, weight, depth)[0]
+
+    def conclude(self, selection: Selection, fusion: FusionChoice) -> dict[str, Any]:
         """Write the report, make it current, and sum it up."""
         from engine.evaluation.report import write_report
 
         context = self._context
         comparisons = [(one, self._compare(one)) for one in self.sets if any(j.usable for j in one.judgments)]
         with context.project.building("reports", context.fingerprint) as building:
-            write_report(building.folder, self._report(selection, comparisons))
+            write_report(building.folder, self._report(selection, fusion, comparisons))
         adapter = self._artifact.info.get("adapter")
         served = {
             "name": selection.served,
@@ -263,6 +252,7 @@ class Evaluation:
             "adapter": served["adapter"],
             "model": model_fingerprint(context),
             "reason": selection.reason,
+            "fusion": fusion.as_dict(),
             "tables": tables,
         }
         context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
@@ -278,7 +268,9 @@ class Evaluation:
             samples=settings.evaluation.bootstrap_samples, seed=settings.training.seed,
         )  # fmt: skip
 
-    def _report(self, selection: Selection, comparisons: Sequence[tuple[QuerySet, Comparison]]) -> Any:
+    def _report(
+        self, selection: Selection, fusion: FusionChoice, comparisons: Sequence[tuple[QuerySet, Comparison]]
+    ) -> Any:
         from engine.evaluation.changes import query_changes
         from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve
 
@@ -294,7 +286,7 @@ class Evaluation:
         context = self._context
         return ReportData(
             project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-            selection=selection, query_sets=sets,
+            selection=selection, fusion=fusion.as_dict(), query_sets=sets,
             training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
             settings=context.settings.model_dump(), choices=_choices(context), sizes=context.store.counts(),
         )  # fmt: skip

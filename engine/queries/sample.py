@@ -35,7 +35,8 @@ def sample(
     """Queries of `count` chunks of different documents, with whether the cheap filters keep each, and an estimate.
 
     Keys: backend, model, items ({path, title, chunk, queries: [{text, kind, evidence, kept, reason}], seconds, problem}),
-    kept_share, estimate ({chunks, seconds, basis}). Raises NotBuiltError before the first ingest, SettingsError or
+    kept_share, estimate ({chunks, seconds, basis, checked}: `checked` is whether a run then encodes every chunk to check
+    the queries, which no sample can time). Raises NotBuiltError before the first ingest, SettingsError or
     ModelError where the backend lacks something, StageError where it answers nothing, CancelledError.
     """
     store = project.store()
@@ -114,8 +115,10 @@ class _Sampler:
     def _estimate(self, asked: Sequence[Asked]) -> dict[str, Any]:
         """Chunks that a run would ask, and how long that takes at the pace of this sample."""
         chunks = len({chunk.content_hash for chunk in self._chunks})
+        checked = bool(self._view.settings.queries.consistency_top)
         if isinstance(self._backend, Fixed):
-            return {"chunks": chunks, "seconds": 0.0, "basis": "imported queries are there already"}
+            basis = "imported queries are there already"
+            return {"chunks": chunks, "seconds": 0.0, "basis": basis, "checked": checked}
         count, limit = max(1, len(asked)), self._view.settings.queries.max_queries
         each = sum(one.seconds for one in asked) / count
         made = sum(len(one.answer.items) for one in asked) / count
@@ -125,7 +128,8 @@ class _Sampler:
             f"{each:.2f} s and {made:.1f} queries a chunk, the mean of {len(asked)}; {self._opening:.1f} s to begin; "
             f"{limit} queries at most (queries.max_queries); the filters' own time comes on top"
         )
-        return {"chunks": chunks, "seconds": round(self._opening + each * chunks, 1), "basis": basis}
+        seconds = round(self._opening + each * chunks, 1)
+        return {"chunks": chunks, "seconds": seconds, "basis": basis, "checked": checked}
 
 
 def _verdicts(view: View, queries: Sequence[Query]) -> list[str]:

@@ -204,7 +204,7 @@ def _base_ranks(
     from engine.embedding import chunk_vectors, load_encoder, told_hardware
 
     encoder = load_encoder(context, told_hardware(context, "encode"))
-    passages = chunk_vectors(context, encoder, chunks)  # (N, d)
+    passages = chunk_vectors(context, encoder, chunks, "chunks encoded")  # (N, d)
     vectors = encoder.encode_queries([query.text for query in queries], lambda _done: context.check_stop())  # (n, d)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     own = np.array([position[query.chunk_id] for query in queries])

@@ -30,13 +30,13 @@ class Fused:
 
 
 def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
-    """Fused as the settings say when there are two rankings, `bm25` and `semantic`; as it is when there is one."""
+    """Fused as the settings say (`auto` as RRF) when there are two rankings, `bm25` and `semantic`; as it is when there is one."""
     if len(rankings) == 1:
         return Fused(_pairs(*next(iter(rankings.values()))))
     from engine.ranking import convex, convex_parts, rrf, rrf_parts
 
     semantic, bm25 = rankings["semantic"], rankings["bm25"]
-    if settings.fusion == "rrf":
+    if settings.fusion != "weighted":
         fused = rrf([semantic, bm25], u=settings.rrf_u)
         parts = rrf_parts([semantic, bm25], settings.rrf_u)
     else:

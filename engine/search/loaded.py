@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import DamagedError, ModelError, NotBuiltError
 from engine.project import ProjectFolder
+from engine.settings import SearchSettings
 from engine.store import Artifact, Store
 
 if TYPE_CHECKING:
@@ -115,6 +116,16 @@ class Loaded:
             )
             self._encoders[role] = (key, encoder)
         return self._encoders[role][1]
+
+    def fusion(self, settings: SearchSettings) -> SearchSettings:
+        """The settings with `auto` fusion put in concrete terms: what the last evaluation chose, RRF before there is one."""
+        if settings.fusion != "auto":
+            return settings
+        artifact = self.store.artifact("evaluation")
+        chosen = artifact.info.get("fusion", {}) if artifact else {}
+        if chosen.get("method") != "weighted":
+            return settings.model_copy(update={"fusion": "rrf"})
+        return settings.model_copy(update={"fusion": "weighted", "weight": float(chosen["weight"])})
 
     def language(self) -> str:
         """The language that the BM25 index analyses in; "none" before there is one."""

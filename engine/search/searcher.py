@@ -57,7 +57,7 @@ class Searcher:
         if problem := self._unsearchable(query, mode):
             return Found(query, mode, (), (problem,))
         rankings, notes = self._rankings(query, mode, max(LEAST_DEPTH, 5 * top), self._allowed(where))
-        fused = fuse(rankings, settings)
+        fused = fuse(rankings, self._loaded.fusion(settings))
         return Found(query, mode, self._hits(query, rankings, fused, top, snippet_width), tuple(notes))
 
     def document(self, document_id: int) -> Document | None:

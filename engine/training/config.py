@@ -8,30 +8,52 @@ from typing import Any, Literal
 
 from engine.errors import SettingsError
 
-Objective = Literal["mixed", "listnet", "infonce"]
+Objective = Literal["mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce"]
+Teacher = Literal["auto", "bm25", "mixture", "rrf", "cross-encoder"]
 Target = Literal["fixed", "entropy"]
+Wish = Literal["auto", "on", "off"]
+FalseNegatives = Literal["keep", "drop", "relabel"]
+Method = Literal["FT", "PT", "PT-FT"]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
     """One training recipe.
 
-    `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w = `infonce_weight`, over all chunks of the batch. The teacher of
-    a pair (q, c) is b·BM25/α + (1 − b)·20·base cosine, b = `teacher_bm25_weight`, α = `teacher_temperature` (on
-    tantivy's BM25 scale). `listnet` is METHODS.md §1 on ready-made lists, or on all chunks of the batch where the data
-    has none; `queries_per_step` counts lists there. `negative_ranks` are BM25 ranks [from, to), from 0. `eval_every` 0
-    turns the held-out checks off; `patience` counts checks without gain. A step whose graphs fit in `graph_memory_mb`
-    runs each text once, others twice (GradCache). On a GPU both memory settings count 32-fold.
+    Over all chunks of the batch: `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w = `infonce_weight`;
+    `shared_listnet` is its KL alone; `infonce` its InfoNCE alone (CL of METHODS.md §1). On ready-made lists, or on all
+    chunks of the batch where the data has none: `listnet` and `listmle` of METHODS.md §1; `queries_per_step` counts
+    lists there. On the evidence chunk and the query's own negatives: `triplet` with `triplet_margin`, and
+    `plackett_luce` with `label_smoothing` (METHODS.md §2).
+
+    engine/training/teachers.py has the formulas of `teacher`; `auto` is `mixture` for `mixed` and `shared_listnet`, and
+    `bm25` for the others. b of the mixture is `teacher_bm25_weight`, α `teacher_temperature` (on tantivy's BM25 scale).
+    `false_negatives`: chunks that the teacher puts above the evidence chunk stay negatives, are left out, or count as
+    positives too. Every `refresh_every` steps (0: never) the model's own `mined_per_query` best chunks of each training
+    query join its negatives. `negative_ranks` are BM25 ranks [from, to), from 0.
+
+    `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain. A step whose graphs fit in
+    `graph_memory_mb` runs each text once, others twice (GradCache). On a GPU both memory settings count 32-fold.
+
+    `method` is METHODS.md §3: fine-tuning with the objective (FT), masked-language modelling on the chunks (PT), or the
+    latter before the former (PT-FT). `mask_share` is the share of tokens that pre-training hides.
     """
 
+    method: Method = "FT"
     objective: Objective = "mixed"
+    teacher: Teacher = "auto"
+    cross_encoder: str = ""
     teacher_temperature: float = 2.0
     target: Target = "fixed"
     target_entropy: float = 1.0
     student_temperature: float = 0.05
     infonce_weight: float = 0.3
     teacher_bm25_weight: float = 0.5
-    mask_false_negatives: bool = False
+    triplet_margin: float = 0.2
+    label_smoothing: float = 0.1
+    false_negatives: FalseNegatives = "keep"
+    refresh_every: int = 0
+    mined_per_query: int = 20
     steps: int = 200
     queries_per_step: int = 64
     negatives_per_query: int = 1
@@ -53,6 +75,13 @@ class TrainingConfig:
     seed: int = 0
     micro_batch_tokens: int = 1024
     graph_memory_mb: float = 512
+    gradient_checkpointing: Wish = "auto"
+    compile: Wish = "auto"
+    quantisation: Literal["none", "4-bit"] = "none"
+    pretrain_steps: int = 200
+    pretrain_chunks_per_step: int = 32
+    pretrain_learning_rate: float = 5e-4
+    mask_share: float = 0.15
 
     def __post_init__(self) -> None:
         """Raises SettingsError for a value outside its range."""
@@ -63,6 +92,44 @@ class TrainingConfig:
         first, last = self.negative_ranks
         if not 0 <= first < last:
             raise _outside("negative_ranks", list(self.negative_ranks), "two ranks, the first below the second")
+        if self.uses_own_negatives and self.negatives_per_query == 0:
+            raise _outside("negatives_per_query", 0, f"1 or more, because the loss '{self.objective}' lives on them")
+        if self.teacher == "cross-encoder" and not self.cross_encoder:
+            raise SettingsError(
+                "The teacher cross-encoder needs a model.",
+                "training.cross_encoder in project.toml is empty.",
+                "Set training.cross_encoder to a folder with a cross-encoder, or training.teacher to mixture.",
+            )
+
+    @property
+    def uses_lists(self) -> bool:
+        """Whether a step takes ready-made lists, one chunk per rank interval."""
+        return self.objective in ("listnet", "listmle")
+
+    @property
+    def uses_own_negatives(self) -> bool:
+        """Whether a query is compared with its own negatives alone, not with all chunks of the batch."""
+        return self.objective in ("triplet", "plackett_luce")
+
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether the loss depends on a teacher."""
+        on_lists = self.objective in ("mixed", "shared_listnet", "listnet", "listmle")
+        return self.method != "PT" and (on_lists or self.false_negatives != "keep")
+
+    @property
+    def used_teacher(self) -> Teacher:
+        """The teacher, `auto` resolved; `bm25`, which costs nothing, where the loss depends on none."""
+        if not self.needs_teacher:
+            return "bm25"
+        if self.teacher != "auto":
+            return self.teacher
+        return "mixture" if self.objective in ("mixed", "shared_listnet") else "bm25"
+
+    @property
+    def needs_base(self) -> bool:
+        """Whether the teacher looks at the untouched encoder's cosine."""
+        return self.used_teacher == "rrf" or (self.used_teacher == "mixture" and self.teacher_bm25_weight < 1)
 
     def with_overrides(self, values: dict[str, Any]) -> TrainingConfig:
         """A copy with the given values. Raises SettingsError for a value outside its range."""
@@ -76,6 +143,10 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("student_temperature", 1e-4, 100),
     ("infonce_weight", 0, 1),
     ("teacher_bm25_weight", 0, 1),
+    ("triplet_margin", 0, 2),
+    ("label_smoothing", 0, 0.5),
+    ("refresh_every", 0, 10_000_000),
+    ("mined_per_query", 1, 1000),
     ("steps", 1, 10_000_000),
     ("queries_per_step", 1, 4096),
     ("negatives_per_query", 0, 64),
@@ -95,6 +166,10 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("seed", 0, 2**63 - 1),
     ("micro_batch_tokens", 1, 100_000_000),
     ("graph_memory_mb", 0, 10_000_000),
+    ("pretrain_steps", 1, 10_000_000),
+    ("pretrain_chunks_per_step", 1, 4096),
+    ("pretrain_learning_rate", _TINY, 1),
+    ("mask_share", 0.01, 0.9),
 )
 
 
@@ -105,6 +180,22 @@ def _outside(name: str, value: object, want: str) -> SettingsError:
         "Correct it in project.toml and run again.",
     )
 
+
+# METHODS.md §1: BMEmbed as published, for MiniLM-sized models.
+_PAPER = TrainingConfig(
+    objective="listnet",
+    teacher_temperature=2.0,
+    student_temperature=0.05,
+    steps=500,
+    queries_per_step=8,
+    negatives_per_query=0,
+    learning_rate=2e-5,
+    lora_dropout=0.1,
+    model_dropout=True,
+    eval_every=100,
+    patience=5,
+    checkpoint_every=100,
+)
 
 PRESETS: dict[str, TrainingConfig] = {
     # About a minute on two cores for a small corpus.
@@ -118,19 +209,7 @@ PRESETS: dict[str, TrainingConfig] = {
         checkpoint_every=20,
     ),
     "standard": TrainingConfig(),
-    # METHODS.md §1: BMEmbed as published, for MiniLM-sized models.
-    "paper": TrainingConfig(
-        objective="listnet",
-        teacher_temperature=2.0,
-        student_temperature=0.05,
-        steps=500,
-        queries_per_step=8,
-        negatives_per_query=0,
-        learning_rate=2e-5,
-        lora_dropout=0.1,
-        model_dropout=True,
-        eval_every=100,
-        patience=5,
-        checkpoint_every=100,
-    ),
+    "paper": _PAPER,
+    # METHODS.md §1: the baseline that BMEmbed is compared with, contrastive learning, trained as the former is.
+    "cl": replace(_PAPER, objective="infonce", queries_per_step=16),
 }

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from engine.errors import InputError, TooLittleTextError
 from engine.training.config import TrainingConfig
+from engine.training.cross_encoder import CrossEncoderFolder
 
 IntArray = npt.NDArray[np.integer]
 FloatArray = npt.NDArray[np.floating]
@@ -36,7 +37,8 @@ class TrainingData:
     short ones padded with −1. A chunk outside a query's ranking counts as BM25 0: it scores below the k-th.
     `base_queries` (n, d), `base_chunks` (N, d): unit vectors of the untouched encoder; computed before training where
     they are None and the recipe needs them. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete with
-    them in the held-out pool, such as BM25's best, padded with −1.
+    them in the held-out pool, such as BM25's best, padded with −1. `cross_encoder`: the model that teaches where the
+    recipe's teacher is one.
     """
 
     queries: Sequence[str]
@@ -50,6 +52,7 @@ class TrainingData:
     heldout_positives: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     heldout_hard: IntArray | None = None
     lists: SampledLists | None = None
+    cross_encoder: CrossEncoderFolder | None = None
 
     def __post_init__(self) -> None:
         """Raises TooLittleTextError without queries or with a single chunk, InputError for arrays that do not fit."""
@@ -90,6 +93,7 @@ class TrainingData:
         for array in arrays:
             if array is not None:
                 state.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+        state.update(self.cross_encoder.fingerprint.encode() if self.cross_encoder else b"")
         return state.hexdigest()
 
 
@@ -98,7 +102,8 @@ class Batch:
     """One step's input.
 
     `queries` (q,) and `chunks` (c,) are positions in the data, the chunks unique and ascending; `positives` (q,) are
-    columns of `chunks`; `bm25` (q, c) float32; `candidates` (q, c) bool where a query sees only its own list.
+    columns of `chunks`, the evidence chunks; `bm25` (q, c) float32; `candidates` (q, c) bool where a query sees only its
+    own list, which holds its evidence chunk.
     """
 
     queries: IntArray
@@ -109,43 +114,43 @@ class Batch:
 
 
 class BatchSampler:
-    """Batches that depend on (seed, step) alone, so that a resumed training sees what an unbroken one sees."""
+    """Batches that depend on (seed, step) and `mined` alone: a resumed training sees what an unbroken one sees.
+
+    `mined` (n, j): hard negatives of each query, padded with −1, which join those that BM25 ranks; None before the first
+    refresh. The evidence chunk is in every query's list: ready-made lists get it by `with_evidence`.
+    """
 
     def __init__(self, data: TrainingData, config: TrainingConfig) -> None:
         self._data, self._config = data, config
-        self._lists = data.lists if config.objective == "listnet" else None
+        self._lists = with_evidence(data.lists, data.positives) if data.lists and config.uses_lists else None
         self._units = len(self._lists.queries) if self._lists else len(data.queries)
+        self.mined: IntArray | None = None
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, counted from 0. Every epoch is a new permutation of the queries (or lists)."""
         units = self._draw(step)
-        return self._list_batch(units) if self._lists else self._query_batch(units, step)
+        return self._list_batch(units, step) if self._lists else self._query_batch(units, step)
 
     def _draw(self, step: int) -> IntArray:
         size = min(self._config.queries_per_step, self._units)
-        places = np.arange(step * size, (step + 1) * size)
-        epochs, offsets = np.divmod(places, self._units)
-        orders = {
-            int(e): np.random.default_rng([self._config.seed, 1, int(e)]).permutation(self._units)
-            for e in np.unique(epochs)
-        }
-        return np.array([orders[int(e)][o] for e, o in zip(epochs, offsets, strict=True)], dtype=np.int64)
+        return epoch_order([self._config.seed, 1], step, size, self._units)
 
     def _query_batch(self, queries: IntArray, step: int) -> Batch:
         positives = self._data.positives[queries]
         negatives = self._negatives(queries, positives, np.random.default_rng([self._config.seed, 2, step]))
-        chunks = np.unique(np.concatenate([positives, negatives]))
-        return Batch(queries, chunks, np.searchsorted(chunks, positives), self._bm25(queries, chunks))
+        chunks = np.unique(np.concatenate([positives, negatives[negatives >= 0]]))
+        candidates = None
+        if self._config.uses_own_negatives:
+            candidates = _places(chunks, np.column_stack([positives, negatives]))
+        return Batch(queries, chunks, np.searchsorted(chunks, positives), self._bm25(queries, chunks), candidates)
 
     def _negatives(self, queries: IntArray, positives: IntArray, rng: np.random.Generator) -> IntArray:
-        """Per query up to `negatives_per_query` distinct chunks of the wanted ranks, all joined."""
+        """Per query up to `negatives_per_query` distinct chunks, of the wanted ranks or mined. (q, j), padded with −1."""
         first, last = self._config.negative_ranks
         pool = self._data.ranked_ids[queries, first:last]  # (q, ranks)
-        keys = rng.random(pool.shape)
-        keys[(pool < 0) | (pool == positives[:, None])] = 2.0  # beyond every real key
-        order = np.argsort(keys, axis=1)[:, : self._config.negatives_per_query]
-        chosen = np.take_along_axis(pool, order, axis=1)[np.take_along_axis(keys, order, axis=1) < 2.0]
-        return chosen.astype(np.int64)
+        if self.mined is not None:
+            pool = np.column_stack([pool, _without(self.mined[queries], pool)])
+        return _drawn(pool, pool == positives[:, None], self._config.negatives_per_query, rng)
 
     def _bm25(self, queries: IntArray, chunks: IntArray) -> FloatArray:
         """BM25 of every (query, chunk) pair, from the rankings. (q, c)."""
@@ -157,25 +162,80 @@ class BatchSampler:
         scores[rows, columns[rows, places]] = self._data.ranked_scores[queries[rows], places]
         return scores
 
-    def _list_batch(self, chosen: IntArray) -> Batch:
+    def _list_batch(self, chosen: IntArray, step: int) -> Batch:
         assert self._lists is not None
         members, given = self._lists.chunks[chosen], self._lists.scores[chosen]  # (q, m)
         queries = self._lists.queries[chosen]
-        chunks = np.unique(members[members >= 0])
+        extra = self._mined_for(queries, members, step)  # (q, 0 or 1)
+        chunks = np.unique(np.concatenate([members[members >= 0], extra[extra >= 0]]))
         rows, places = np.nonzero(members >= 0)
-        columns = np.searchsorted(chunks, members[rows, places])
-        scores = np.zeros((len(chosen), len(chunks)), dtype=np.float32)
-        candidates = np.zeros(scores.shape, dtype=np.bool_)
-        scores[rows, columns] = given[rows, places]
-        candidates[rows, columns] = True
-        best = np.where(candidates, scores, -np.inf).argmax(1)
-        return Batch(queries, chunks, best, scores, candidates)
+        added = _places(chunks, extra)
+        scores = np.zeros(added.shape, dtype=np.float32)
+        if extra.size:
+            scores[added] = self._bm25(queries, chunks)[added]
+        scores[rows, np.searchsorted(chunks, members[rows, places])] = given[rows, places]
+        positives = np.searchsorted(chunks, self._data.positives[queries])
+        return Batch(queries, chunks, positives, scores, _places(chunks, members) | added)
+
+    def _mined_for(self, queries: IntArray, members: IntArray, step: int) -> IntArray:
+        """One mined chunk for each list, if it has not all of them. (q, 1), or (q, 0) before the first refresh."""
+        if self.mined is None:
+            return members[:, :0]
+        pool = self.mined[queries]
+        return _drawn(_without(pool, members), pool < 0, 1, np.random.default_rng([self._config.seed, 4, step]))
+
+
+def with_evidence(lists: SampledLists, positives: IntArray) -> SampledLists:
+    """The lists, each with its query's evidence chunk.
+
+    METHODS.md §1 draws the positive from the ranks [0, 3). Where the evidence chunk, which is known to answer the query,
+    was not drawn from any interval, it takes the place of that first chunk, together with its score: what BM25 gives the
+    evidence itself may be nothing, and the first place stands for the positive. A list that has it stays as it is.
+    `positives` (n,): the evidence chunk of every training query.
+    """
+    evidence = positives[lists.queries]
+    absent = ~(lists.chunks == evidence[:, None]).any(1)
+    chunks = np.array(lists.chunks)
+    chunks[absent, 0] = evidence[absent]
+    return SampledLists(lists.queries, chunks, lists.scores)
+
+
+def _drawn(pool: IntArray, barred: npt.NDArray[np.bool_], count: int, rng: np.random.Generator) -> IntArray:
+    """Up to `count` distinct places of each row at random, never padding or a barred one. (q, p) → (q, ≤ count), −1."""
+    keys = rng.random(pool.shape)
+    keys[(pool < 0) | barred] = 2.0  # beyond every real key
+    order = np.argsort(keys, axis=1)[:, :count]
+    chosen = np.take_along_axis(pool, order, axis=1)
+    return np.where(np.take_along_axis(keys, order, axis=1) < 2.0, chosen, -1).astype(np.int64)
+
+
+def _without(pool: IntArray, others: IntArray) -> IntArray:
+    """`pool` (q, p) with −1 in place of what stands in the same row of `others` (q, o)."""
+    return np.where((pool[:, :, None] == others[:, None, :]).any(2), -1, pool)
+
+
+def _places(chunks: IntArray, members: IntArray) -> npt.NDArray[np.bool_]:
+    """(q, c) bool: which of the ascending `chunks` each row of `members` (q, m; −1 is none) holds."""
+    found = np.zeros((len(members), len(chunks)), dtype=np.bool_)
+    rows, places = np.nonzero(members >= 0)
+    found[rows, np.searchsorted(chunks, members[rows, places])] = True
+    return found
+
+
+def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArray:
+    """The `size` units of a step, counted from 0; every epoch is a new permutation of all `units`, seeded by its number."""
+    epochs, offsets = np.divmod(np.arange(step * size, (step + 1) * size), units)
+    orders = {int(e): np.random.default_rng([*seed, int(e)]).permutation(units) for e in np.unique(epochs)}
+    return np.array([orders[int(e)][o] for e, o in zip(epochs, offsets, strict=True)], dtype=np.int64)
 
 
 def used_chunks(data: TrainingData, config: TrainingConfig) -> IntArray:
     """Every chunk that a batch of this recipe can hold, ascending."""
     first, last = config.negative_ranks
-    pool = data.ranked_ids[:, first:last] if config.negatives_per_query else data.ranked_ids[:, :0]
+    if data.lists is not None and config.uses_lists:
+        pool: IntArray = data.lists.chunks
+    else:
+        pool = data.ranked_ids[:, first:last] if config.negatives_per_query else data.ranked_ids[:, :0]
     found = np.unique(np.concatenate([data.positives, pool.ravel()]))
     return found[found >= 0]
 

@@ -1,4 +1,4 @@
-"""Vectors from the model in training, without graphs: for the mixed teacher and for held-out checks."""
+"""Vectors from the model in training, without graphs: for teachers, held-out checks and hard negatives."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData, used_chunks
 from engine.training.micro_batches import MicroBatch, micro_batches
+from engine.training.peers import ALONE, Peers
 from engine.training.student import Rows, Student
 from engine.training.workers import Workers
 
@@ -19,10 +20,16 @@ _BLOCK = 4  # micro-batches per worker between two calls of `pause`
 
 
 class StudentEncoder:
-    """Encodes token rows with the student as it is now, dropout off. `pause` is called between blocks; it may raise."""
+    """Encodes token rows with the student as it is now, dropout off. `pause` is called between blocks; it may raise.
 
-    def __init__(self, student: Student, workers: Workers, budget: int, pause: Callable[[], None]) -> None:
+    `peers` share the work; each gets all vectors.
+    """
+
+    def __init__(
+        self, student: Student, workers: Workers, budget: int, pause: Callable[[], None], peers: Peers = ALONE
+    ) -> None:
         self._student, self._workers, self._budget, self._pause = student, workers, budget, pause
+        self._peers = peers
 
     def queries(self, rows: Rows) -> Vectors:
         """Unit vectors (n, d) of query rows."""
@@ -52,18 +59,19 @@ class StudentEncoder:
     def _encode(self, rows: Rows, prompt_length: int, told: Callable[[int], None]) -> Vectors:
         self._student.evaluation_mode()
         batches = micro_batches(list(map(len, rows)), self._budget, prompt_length=prompt_length)
-        vectors = np.empty((len(rows), self._student.dimension), dtype=np.float32)
+        vectors = np.zeros((len(rows), self._student.dimension), dtype=np.float32)
 
         def encode(batch: MicroBatch) -> None:
             with torch.no_grad():
                 found = self._student.forward([rows[i] for i in batch.places], batch.prompt_length)
             vectors[batch.places] = found.cpu().numpy()
 
-        done, stride = 0, _BLOCK * self._workers.count
+        done, stride = 0, _BLOCK * self._workers.count * self._peers.count
         for start in range(0, len(batches), stride):
             self._pause()
             block = batches[start : start + stride]
-            self._workers.map(encode, block)
+            self._workers.map(encode, self._peers.mine(block))
             done += sum(len(batch.places) for batch in block)
             told(done)
+        self._peers.add([torch.from_numpy(vectors)])
         return vectors

@@ -34,20 +34,20 @@ def out_of_memory(detail: str) -> ResourceError:
     )
 
 
-def not_finite(step: int, dtype: str) -> StageError:
-    """The loss or its gradient became infinite or NaN at `step` (from 1)."""
+def not_finite(step: int, dtype: str, rate: str = "learning_rate") -> StageError:
+    """The loss or its gradient became infinite or NaN at `step` (from 1). `rate`: the setting of the learning rate."""
     other = "" if dtype == "float32" else ", or set encoder.dtype to float32"
     return StageError(
         f"Training went astray at step {step}.",
         "The loss or its gradient is no longer a finite number.",
-        f"Halve training.learning_rate and run again{other}.",
+        f"Halve training.{rate} and run again{other}.",
     )
 
 
-def cancelled(step: int, steps: int) -> CancelledError:
-    """The user stopped the training after `step`."""
+def cancelled(step: int, steps: int, what: str = "Training") -> CancelledError:
+    """The user stopped the training, or `what` else, after `step`."""
     return CancelledError(
-        f"Training was stopped after step {step} of {steps}.",
+        f"{what} was stopped after step {step} of {steps}.",
         "The user asked for it.",
         "Run again to go on from there.",
     )

@@ -16,21 +16,31 @@ ADAPTER_NAME = "default"
 _PREFIX = "base_model.model."  # what peft puts before every name of a saved adapter
 
 
-def target_modules(transformer: nn.Module) -> list[str]:
-    """Full names of the linear layers inside the transformer blocks, in the model's order.
+def blocks(transformer: nn.Module) -> tuple[str, nn.ModuleList] | None:
+    """The transformer's blocks and their name in it; None where it has none.
 
-    The blocks are the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`, ModernBERT's and the
-    decoders' `layers`. That takes in query, key, value, output and feed-forward projections under whatever name, and
-    leaves out embeddings, pooler and heads. Raises ModelError where there are none.
+    They are the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`, ModernBERT's and the
+    decoders' `layers`.
     """
     from torch import nn
 
-    blocks = [(name, module) for name, module in transformer.named_modules() if isinstance(module, nn.ModuleList)]
-    if blocks:
-        name, block = max(blocks, key=lambda item: sum(p.numel() for p in item[1].parameters()))
-        found = [f"{name}.{inner}" for inner, module in block.named_modules() if isinstance(module, nn.Linear)]
-        if found:
-            return found
+    lists = [(name, module) for name, module in transformer.named_modules() if isinstance(module, nn.ModuleList)]
+    return max(lists, key=lambda item: sum(p.numel() for p in item[1].parameters())) if lists else None
+
+
+def target_modules(transformer: nn.Module) -> list[str]:
+    """Full names of the linear layers inside the transformer blocks, in the model's order.
+
+    That takes in query, key, value, output and feed-forward projections (a decoder's gate, up and down) under whatever
+    name, and leaves out embeddings, pooler and heads. Raises ModelError where there are none.
+    """
+    from torch import nn
+
+    if (found := blocks(transformer)) is not None:
+        name, block = found
+        linear = [f"{name}.{inner}" for inner, module in block.named_modules() if isinstance(module, nn.Linear)]
+        if linear:
+            return linear
     raise ModelError(
         f"The model type {type(transformer).__name__} cannot be adapted.",
         "It has no transformer blocks with linear layers to put LoRA on.",

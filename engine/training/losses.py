@@ -20,15 +20,6 @@ def _restrict(logits: Tensor, candidates: Tensor | None) -> Tensor:
     return logits if candidates is None else logits.masked_fill(~candidates, _EXCLUDED)
 
 
-def teacher_logits(
-    bm25: Tensor, base: Tensor | None, *, bm25_weight: float, alpha: float, base_scale: float = 20.0
-) -> Tensor:
-    """b·BM25/α + (1 − b)·20·base cosine, b = `bm25_weight`; BM25/α alone where `base` is None. Shape of `bm25`."""
-    if base is None:
-        return bm25.float() / alpha
-    return bm25_weight * bm25.float() / alpha + (1 - bm25_weight) * base_scale * base.float()
-
-
 def entropy(logits: Tensor) -> Tensor:
     """Entropy in nats of softmax(logits) per row. (n, m) → (n,)."""
     log_p = functional.log_softmax(logits.float(), dim=1)
@@ -71,21 +62,94 @@ def listnet(scores: Tensor, teacher: Tensor, *, temperature: float = 0.05, candi
     return -(target * log_p).sum(1).mean()
 
 
-def false_negatives(teacher: Tensor, positives: Tensor) -> Tensor:
+def listmle(scores: Tensor, teacher: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None) -> Tensor:
+    """−log P(order by the teacher) under Plackett-Luce with utilities z = scores/τ (Xia et al. 2008), mean over queries.
+
+    P(π) = Π_i exp(z_π(i)) / Σ_{k ≥ i} exp(z_π(k)), π from the teacher's best to its worst; equals stand by column.
+    """
+    order = _restrict(teacher, candidates).argsort(dim=1, descending=True, stable=True)
+    logits = _restrict(scores.float() / temperature, candidates).gather(1, order)
+    terms = logits.flip(1).logcumsumexp(1).flip(1) - logits  # (n, m): −log of each factor
+    if candidates is not None:
+        terms = terms.masked_fill(~candidates.gather(1, order), 0.0)
+    return terms.sum(1).mean()
+
+
+def false_negatives(teacher: Tensor, positives: Tensor, candidates: Tensor | None = None) -> Tensor:
     """True where a chunk outscores the query's positive under the teacher: no safe negative. (n, m), (n,) → (n, m)."""
-    return teacher > teacher.gather(1, positives.unsqueeze(1))
+    found = teacher > teacher.gather(1, positives.unsqueeze(1))
+    return found if candidates is None else found & candidates
 
 
-def infonce(scores: Tensor, positives: Tensor, *, temperature: float = 0.05, excluded: Tensor | None = None) -> Tensor:
+def infonce(
+    scores: Tensor,
+    positives: Tensor,
+    *,
+    temperature: float = 0.05,
+    excluded: Tensor | None = None,
+    relabelled: Tensor | None = None,
+) -> Tensor:
     """−log softmax(scores/τ) at the positive chunk; the other chunks of the batch are negatives unless `excluded`.
 
-    `positives`: column of each query's evidence chunk, int64 (n,). The positive itself is never excluded.
+    `positives`: column of each query's evidence chunk, int64 (n,). The positive itself is never excluded. `relabelled`
+    chunks (bool, (n, m)) are positives beside it: the mean of −log softmax over all positives of a query, as L_out of
+    Khosla et al. 2020 ("Supervised contrastive learning").
     """
+    if relabelled is not None:
+        return plackett_luce(scores, positives, temperature=temperature, excluded=excluded, relabelled=relabelled)
     logits = scores.float() / temperature
     if excluded is not None:
-        own = functional.one_hot(positives, scores.shape[1]).bool()
-        logits = logits.masked_fill(excluded & ~own, _EXCLUDED)
+        logits = logits.masked_fill(excluded & ~_own(scores, positives), _EXCLUDED)
     return functional.cross_entropy(logits, positives)
+
+
+def plackett_luce(
+    scores: Tensor,
+    positives: Tensor,
+    *,
+    temperature: float = 0.05,
+    candidates: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    excluded: Tensor | None = None,
+    relabelled: Tensor | None = None,
+) -> Tensor:
+    """Top-1 Plackett-Luce over each query's candidate list with label smoothing ε (METHODS.md §2, Mafin), mean.
+
+    −Σ_j y_j log softmax(scores/τ)_j over the m candidates, y = (1 − ε)·positive + ε/m. Several positives (`relabelled`)
+    share the 1 − ε evenly; `excluded` chunks leave the list. The evidence chunk (`positives`) is always in it.
+    """
+    own = _own(scores, positives)
+    listed = torch.ones_like(own) if candidates is None else candidates
+    if excluded is not None:
+        listed = listed & ~excluded
+    listed = listed | own
+    answers = own if relabelled is None else own | (relabelled & listed)
+    target = (1 - label_smoothing) * _evenly(answers) + label_smoothing * _evenly(listed)
+    log_p = functional.log_softmax(_restrict(scores.float() / temperature, listed), dim=1)
+    return -(target * log_p).sum(1).mean()
+
+
+def triplet(scores: Tensor, positives: Tensor, negatives: Tensor, *, margin: float) -> Tensor:
+    """max(0, d(q, c⁺) − d(q, c⁻) + margin), d = 1 − cosine: the mean over all (query, positive, negative) triplets.
+
+    `positives`, `negatives`: bool (n, m). 0 without any triplet.
+    """
+    listed = positives | negatives
+    width = int(listed.sum(1).max())
+    columns = listed.int().argsort(dim=1, descending=True, stable=True)[:, :width]  # each row's own chunks in front
+    own, wanted, unwanted = (part.gather(1, columns) for part in (scores.float(), positives, negatives))
+    pairs = wanted.unsqueeze(2) & unwanted.unsqueeze(1)  # (n, width, width)
+    short = functional.relu(margin - own.unsqueeze(2) + own.unsqueeze(1))
+    return short.masked_fill(~pairs, 0.0).sum() / pairs.sum().clamp_min(1)
+
+
+def _own(scores: Tensor, positives: Tensor) -> Tensor:
+    return functional.one_hot(positives, scores.shape[1]).bool()
+
+
+def _evenly(chosen: Tensor) -> Tensor:
+    """Rows that sum to 1, the same for all chosen places."""
+    return chosen.float() / chosen.sum(1, keepdim=True)
 
 
 def mixed(
@@ -96,11 +160,13 @@ def mixed(
     infonce_weight: float,
     temperature: float = 0.05,
     excluded: Tensor | None = None,
+    relabelled: Tensor | None = None,
 ) -> Tensor:
     """w·InfoNCE + (1 − w)·ListNet, w = `infonce_weight`. A part of weight 0 is left out."""
     parts: list[Tensor] = []
     if infonce_weight > 0:
-        parts.append(infonce_weight * infonce(scores, positives, temperature=temperature, excluded=excluded))
+        contrast = infonce(scores, positives, temperature=temperature, excluded=excluded, relabelled=relabelled)
+        parts.append(infonce_weight * contrast)
     if infonce_weight < 1:
         parts.append((1 - infonce_weight) * listnet(scores, teacher, temperature=temperature))
     return torch.stack(parts).sum()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.encoders import resolve_model
-from engine.errors import DamagedError, NotBuiltError
+from engine.errors import DamagedError, ModelError, NotBuiltError
 from engine.records import Chunk, Query
 from engine.settings import Settings
 from engine.stage import StageContext, View
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.ranking import RankedLists
+    from engine.training.cross_encoder import CrossEncoderFolder
     from engine.training.data import SampledLists, TrainingData
 
 VERSION = 1
@@ -41,10 +42,16 @@ def inputs(view: View) -> dict[str, Any]:
         )
     return {
         "rankings": rankings.fingerprint,
-        "config": asdict(resolve_config(view)),
+        "config": asdict(resolve_config(view)) | _teacher_inputs(view),
         "lists": view.settings.ranking.model_dump(include={"m", "strategy"}),
         "model": resolve_model(view.settings.encoder.model).fingerprint,
     }
+
+
+def _teacher_inputs(view: View) -> dict[str, Any]:
+    """A cross-encoder counts by its content, not by where it lies, and only where it teaches."""
+    found = _cross_encoder(view, resolve_config(view))
+    return {"cross_encoder": found.fingerprint if found else ""}
 
 
 def verify(view: View) -> None:
@@ -76,15 +83,20 @@ def run(context: StageContext) -> dict[str, Any]:
     queries, chunks = context.store.queries(), context.store.chunks()
     reason = _too_little(queries, chunks)
     if reason:
-        context.warn(f"No adapter was trained: {reason}. Search uses the base encoder.")
-        return _finish(context, "", {"adapter": None, "reason": reason, "history": {}})
+        return _without_adapter(context, reason)
     from engine.embedding import told_hardware
     from engine.encoders.fingerprint import adapter_digest
+    from engine.encoders.quantisation import check_four_bit
     from engine.ranking import RankedLists
-    from engine.training.trainer import train
+    from engine.training.methods import learn
 
     config = resolve_config(context)
-    context.choose("objective", config.objective, f"preset '{context.settings.training.preset}'")
+    if config.method != "PT":
+        context.choose("objective", config.objective, f"preset '{context.settings.training.preset}'")
+        context.choose("teacher", *_told_teacher(config, context.settings.ranking.m))
+    hardware = told_hardware(context, "train")
+    if config.quantisation == "4-bit":
+        check_four_bit(hardware.device)  # before the work that comes first
     ranked = RankedLists.load(context.project.folder_of(context.need("rankings", "rank")))
     if ranked.query_ids.tolist() != [query.id for query in queries]:
         raise DamagedError(
@@ -94,16 +106,11 @@ def run(context: StageContext) -> dict[str, Any]:
     checkpoints = context.project.path / "checkpoints" / context.fingerprint
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
     model = resolve_model(context.settings.encoder.model)
-    result = train(
-        model,
-        data,
-        config,
-        told_hardware(context, "train"),
-        checkpoints,
-        emit=context.emit,
-        should_stop=context.should_stop,
-        should_finish=context.should_finish,
-    )
+    result, reason = learn(context, model, data, config, hardware, checkpoints)
+    if result is None:
+        summary = _without_adapter(context, reason)
+        _drop_checkpoints(context.project.path / "checkpoints")
+        return summary
     with context.project.building("adapters", context.fingerprint) as building:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
     info = {
@@ -118,6 +125,11 @@ def run(context: StageContext) -> dict[str, Any]:
     summary = _finish(context, building.name, info)
     _drop_checkpoints(context.project.path / "checkpoints")
     return summary
+
+
+def _without_adapter(context: StageContext, reason: str) -> dict[str, Any]:
+    context.warn(f"No adapter was trained: {reason}. Search uses the base encoder.")
+    return _finish(context, "", {"adapter": None, "reason": reason, "history": {}})
 
 
 def _finish(context: StageContext, folder: str, info: dict[str, Any]) -> dict[str, Any]:
@@ -171,8 +183,39 @@ def _data(
         heldout_queries=[queries[row].text for row in heldout_rows],
         heldout_positives=np.array([position[queries[row].chunk_id] for row in heldout_rows], dtype=np.int64),
         heldout_hard=places[heldout_rows][:, :HARD_PER_QUERY] if heldout_rows else None,
-        lists=_lists(context, ranked, train_rows, position) if config.objective == "listnet" else None,
+        lists=_lists(context, ranked, train_rows, position) if config.uses_lists else None,
+        cross_encoder=_cross_encoder(context, config),
     )
+
+
+def _told_teacher(config: TrainingConfig, m: int) -> tuple[str, str]:
+    """The teacher's name, and the reason. `m`: chunks in a ready-made list."""
+    if not config.needs_teacher:
+        return "none", f"the loss '{config.objective}' learns from the evidence chunk alone"
+    if config.teacher == "auto":
+        return config.used_teacher, f"goes with the loss '{config.objective}'"
+    if config.used_teacher != "cross-encoder":
+        return config.used_teacher, "chosen in project.toml"
+    queries, own = config.queries_per_step, 1 + config.negatives_per_query
+    width = m if config.uses_lists else own if config.uses_own_negatives else queries * own
+    return config.used_teacher, f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step"
+
+
+def _cross_encoder(view: View, config: TrainingConfig) -> CrossEncoderFolder | None:
+    """The checked folder of the teacher; a relative path lies in the project folder. Raises ModelError."""
+    if config.used_teacher != "cross-encoder":
+        return None
+    from engine.training.cross_encoder import resolve_cross_encoder
+
+    try:
+        path = (view.project.path / Path(config.cross_encoder).expanduser()).absolute()
+        return resolve_cross_encoder(path, view.project.path / "cache")
+    except (OSError, ValueError, RuntimeError) as error:  # a path that no folder can have, or a home that is not known
+        raise ModelError(
+            f"The cross-encoder {config.cross_encoder!r} cannot be used.",
+            f"{error}.",
+            "Set training.cross_encoder to the path of its folder.",
+        ) from None
 
 
 def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:
@@ -188,8 +231,8 @@ def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.i
 def _base_vectors(
     context: StageContext, config: TrainingConfig, texts: list[str], chunks: Sequence[Chunk]
 ) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
-    """The untouched encoder's vectors, which the mixed teacher needs."""
-    if config.objective != "mixed" or config.teacher_bm25_weight == 1:
+    """The untouched encoder's vectors, where the teacher looks at them."""
+    if not config.needs_base:
         return None, None
     from engine.embedding import chunk_vectors, load_encoder, told_hardware
 

@@ -13,8 +13,10 @@ from engine.encoders.fingerprint import effective_max_tokens, read_prompts
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.model_size import values_per_block
+from engine.training.blocks import rework
 from engine.training.config import TrainingConfig
-from engine.training.lora import add_lora, lora_parameters
+from engine.training.lora import add_lora, blocks, lora_parameters
 from engine.training.micro_batches import MicroBatch, grid_length
 
 Rows = list[list[int]]
@@ -29,7 +31,8 @@ class Student:
 
     def __init__(self, model: ModelFolder, config: TrainingConfig, hardware: Hardware) -> None:
         self.model, self.device = model, hardware.device
-        loaded = load_sentence_transformer(model, hardware.device, hardware.dtype)
+        quantised = config.quantisation == "4-bit"
+        loaded = load_sentence_transformer(model, hardware.device, hardware.dtype, quantised=quantised)
         self._modules: list[Any] = list(loaded)
         self._tokenizer: Any = loaded.tokenizer
         self._truncate_dim = loaded.truncate_dim
@@ -51,6 +54,7 @@ class Student:
         self.masters = {name: p.detach().float().clone().requires_grad_() for name, p in self._working.items()}
         self.has_dropout = config.model_dropout or config.lora_dropout > 0
         self._whole_model_dropout = config.model_dropout
+        self._checkpointing = False
         with torch.no_grad():
             self.dimension = int(self.forward(self.query_rows(["a"])).shape[1])
 
@@ -60,9 +64,21 @@ class Student:
         return self._modules[0].auto_model
 
     @property
+    def tokenizer(self) -> Any:
+        """The transformers tokenizer."""
+        return self._tokenizer
+
+    @property
     def working(self) -> list[nn.Parameter]:
         """The LoRA tensors inside the model, in the order of `masters`."""
         return list(self._working.values())
+
+    def rework_blocks(self, *, checkpointing: bool, compiled: bool) -> None:
+        """Change how the blocks run, not what they compute (`engine.training.blocks`). Call it once."""
+        found = blocks(self.transformer)
+        if found is not None and (checkpointing or compiled):
+            rework(found[1], checkpointing=checkpointing, compiled=compiled, dropout=self.has_dropout)
+            self._checkpointing = checkpointing
 
     def publish(self) -> None:
         """Copy the float32 masters into the model."""
@@ -101,12 +117,19 @@ class Student:
         """Token ids of chunks, with the model's document prompt, cut at `max_tokens`."""
         return self._tokenise(self._prompts.document, texts)
 
+    def chunk_words(self, texts: Sequence[str]) -> list[tuple[list[int], list[int | None]]]:
+        """Rows as `chunk_rows`, each with the word that every token belongs to; None for special tokens."""
+        encoded = self._encoded(self._prompts.document, texts)
+        words = [encoded.word_ids(place) for place in range(len(texts))]
+        return [(row, own or [None]) for row, own in zip(self._filled(encoded["input_ids"]), words, strict=True)]
+
     def _tokenise(self, prompt: str, texts: Sequence[str]) -> Rows:
-        if not texts:
-            return []
+        return self._filled(self._encoded(prompt, texts)["input_ids"]) if texts else []
+
+    def _encoded(self, prompt: str, texts: Sequence[str]) -> Any:
         # Lone surrogates cannot be encoded as UTF-8 and would stop the tokenizer.
         clean = [(prompt + text).encode("utf-8", "replace").decode("utf-8") for text in texts]
-        rows: Rows = self._tokenizer(
+        return self._tokenizer(
             clean,
             truncation=True,
             max_length=self._max_tokens,
@@ -114,7 +137,10 @@ class Student:
             return_attention_mask=False,
             return_token_type_ids=False,
             verbose=False,
-        )["input_ids"]
+        )
+
+    def _filled(self, rows: Rows) -> Rows:
+        """No row is left without a token."""
         filler = next((i for i in (self._tokenizer.eos_token_id, self._tokenizer.unk_token_id) if i is not None), 0)
         return [row or [filler] for row in rows]
 
@@ -135,15 +161,24 @@ class Student:
         vectors = features["sentence_embedding"].float()
         return torch.nn.functional.normalize(vectors[:, : self._truncate_dim], dim=1)
 
-    def bytes_per_token(self, longest: int) -> float:
+    def token_states(self, rows: Rows) -> Tensor:
+        """Last hidden states (t, d) of the t tokens of all rows, row after row, padding left out; with a graph."""
+        features = self._padded(rows)
+        states: Tensor = self.transformer(**features).last_hidden_state  # (b, longest, d)
+        return states[features["attention_mask"].bool()]
+
+    def bytes_per_token(self, longest: int, *, checkpointing: bool | None = None) -> float:
         """Estimate of a graph's memory per padded token, in a micro-batch of texts that are `longest` tokens long.
 
-        A block of a BERT-like model keeps about 24 vectors of its width per token, and two rows of attention per head.
+        With `checkpointing` (None: as it is), every block's input and one block's graph.
         """
         whole = self.transformer.config
         settings = getattr(whole, "text_config", whole)
         layers, width, heads = settings.num_hidden_layers, settings.hidden_size, settings.num_attention_heads
-        return float(layers * (24 * width + 2 * heads * longest) * self.working[0].element_size())
+        block = values_per_block(width, getattr(settings, "intermediate_size", 4 * width), heads, longest)
+        thrifty = self._checkpointing if checkpointing is None else checkpointing
+        values = layers * width + block if thrifty else layers * block
+        return float(values * self.working[0].element_size())
 
     def graph_bytes(self, rows: Rows, batches: Sequence[MicroBatch]) -> float:
         """Estimate of the memory that all graphs of a step hold at once."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -16,26 +14,31 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
-from engine.errors import ResourceError
 from engine.events import Choice, Emit, HeldOut, Progress
-from engine.training import checkpoint, faults
+from engine.training import checkpoint, faults, optimizer_state
+from engine.training.adapter_folder import start_of, write_adapter
 from engine.training.config import TrainingConfig
 from engine.training.data import Batch, BatchSampler, TrainingData
 from engine.training.encoding import StudentEncoder
 from engine.training.grad_cache import gradients
 from engine.training.heldout import build_pool, measure
-from engine.training.lora import save_adapter
 from engine.training.meter import Meter
 from engine.training.micro_batches import MicroBatch, micro_batches
-from engine.training.objective import Objective, needs_base
+from engine.training.objective import Objective
+from engine.training.pair_scores import pair_scores
+from engine.training.peers import ALONE, Peers
+from engine.training.plan import Plan, look, make_plan
+from engine.training.refresh import Refresh
 from engine.training.schedule import learning_rate
 from engine.training.student import Rows, Student
+from engine.training.teachers import PairScores
 from engine.training.workers import Workers, choose_workers
 
 STAGE = "train"
-_CUDA_BUDGET = 32  # times the CPU's micro-batch and graph memory
+_MINED = "the model's own best chunks that are not the evidence join the negatives"
 _WHY = {
     True: "a GPU, a single core, dropout or little memory",
     False: "small matrices run faster side by side on one core each than on all cores one after another",
@@ -44,7 +47,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """`adapter`: a peft folder with the best weights. `best_step` 0 means that no step beat the base model.
+    """`adapter`: a peft folder with the best weights. `best_step` 0 means that no step beat what it began with.
 
     `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step,
     loss, target_entropy (nats; both means since the check before), hit_at_10, ndcg_at_10. `ended` says why it ended: all
@@ -68,8 +71,13 @@ def train(
     emit: Emit,
     should_stop: Callable[[], bool],
     should_finish: Callable[[], bool] = lambda: False,
+    start: Path | None = None,
+    peers: Peers = ALONE,
 ) -> TrainResult:
     """Train a LoRA adapter for `model`; on a CPU the same input gives the same adapter to the bit, broken off or not.
+
+    `start`: the peft folder of an adapter of the same shape to begin with, such as a pre-trained one. `peers`: the
+    processes that train together; only the leading one asks, tells and writes (`engine.training.distributed`).
 
     Resumes from the newest sound checkpoint in `folder_checkpoints` that was made from the same model, data and recipe.
     `should_stop` is asked between steps and may wait, which no figure counts. `should_finish` is asked after each step:
@@ -80,10 +88,16 @@ def train(
     """
     with faults.memory_errors():
         student = Student(model, config, hardware)
-        count, threads = choose_workers(student, config, hardware)
+        plan = peers.decide(make_plan(student, config, hardware, look(hardware, peers.count)))
+        for choice in plan.choices:
+            emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
+        student.rework_blocks(checkpointing=plan.checkpointing, compiled=plan.compiled)
+        count, threads = peers.decide(choose_workers(student, config, hardware, processes=peers.count))
         emit(Choice(stage=STAGE, setting="micro-batches at a time", value=str(count), reason=_WHY[count == 1]))
         with Workers(count, threads) as workers:
-            training = _Training(student, data, config, hardware, folder_checkpoints, emit, should_stop, workers)
+            training = _Training(
+                student, data, config, hardware, folder_checkpoints, emit, should_stop, workers, plan, peers, start
+            )
             return training.run(should_finish)
 
 
@@ -98,16 +112,21 @@ class _Training:
         emit: Emit,
         should_stop: Callable[[], bool],
         workers: Workers,
+        plan: Plan,
+        peers: Peers,
+        start: Path | None,
     ) -> None:
         self.data, self.config, self.hardware = data, config, hardware
         self.folder, self.emit, self.should_stop, self.workers = folder, emit, should_stop, workers
-        self.key = _key(student.model, data, config, hardware)
-        self.scale = 1 if hardware.device == "cpu" else _CUDA_BUDGET
-        self.student = student
-        self.encoder = StudentEncoder(student, workers, self.scale * config.micro_batch_tokens, self._stop_if_asked)
+        self.key, self.start = _key(student.model, data, config, hardware, start), start
+        self.student, self.plan, self.peers = student, plan, peers
+        self.encoder = StudentEncoder(student, workers, plan.micro_batch_tokens, self._stop_if_asked, peers)
         self.masters = list(student.masters.values())
-        self.optimizer = torch.optim.AdamW(self.masters, lr=config.learning_rate, weight_decay=config.weight_decay)
+        self.optimizer = torch.optim.AdamW(
+            self.masters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=plan.fused or None
+        )
         self.sampler = BatchSampler(data, config)
+        self.refresh = Refresh(data, config, self.sampler)
         self.pool = build_pool(data, config)
         self.pool_rows: tuple[Rows, Rows] | None = None
         self.state = checkpoint.TrainingState()
@@ -117,8 +136,11 @@ class _Training:
 
     def run(self, should_finish: Callable[[], bool]) -> TrainResult:
         """From the last checkpoint, or the base model, to the adapter."""
-        base = self.encoder.base_vectors(self.data, self.config, self._tell) if needs_base(self.config) else None
-        self.objective = Objective(self.config, base, self.hardware.device)
+        base = self.encoder.base_vectors(self.data, self.config, self._tell) if self.config.needs_base else None
+        self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
+        if self.start is not None:  # not before: the teacher's vectors are those of the untouched encoder
+            self.student.load(start_of(self.start, self.student))
+            self.best = self.student.snapshot()
         self._resume()
         self.prepared = True
         state, config = self.state, self.config
@@ -131,8 +153,11 @@ class _Training:
             if finished:
                 return self._result("no gain" if state.stopped else "all steps")
             self._stop_if_asked()
-            if state.step > 0 and should_finish():
+            if state.step > 0 and self.peers.decide(should_finish()):
                 return self._finish_early()
+            if self.refresh.due(state.step):
+                found = self.refresh.mine(self.student, self.encoder, self._tell)
+                self.emit(Choice(stage=STAGE, setting="hard negatives", value=str(found), reason=_MINED))
             self._step()
 
     def _finish_early(self) -> TrainResult:
@@ -149,7 +174,7 @@ class _Training:
     def _step(self) -> None:
         config, state = self.config, self.state
         started = time.monotonic()
-        torch.manual_seed(config.seed * 1_000_003 + state.step)
+        torch.manual_seed(config.seed * 1_000_003 + state.step + self.peers.rank * 2**50)
         batch = self.sampler.batch(state.step)
         loss, entropy = self.objective.of(batch)
         value, slopes, tokens = self._gradients(batch, loss)
@@ -169,7 +194,7 @@ class _Training:
 
     def _gradients(self, batch: Batch, loss: Callable[[Tensor], Tensor]) -> tuple[float, list[Tensor], int]:
         """Loss, gradients, and the number of tokens that were trained on."""
-        student, budget = self.student, self.scale * self.config.micro_batch_tokens
+        student, budget = self.student, self.plan.micro_batch_tokens
         queries = student.query_rows([self.data.queries[i] for i in batch.queries])
         chunks = student.chunk_rows([self.data.chunks[i] for i in batch.chunks])
         rows = queries + chunks
@@ -188,8 +213,9 @@ class _Training:
             batches,
             loss,
             self.workers,
-            keep_graphs=student.graph_bytes(rows, batches) <= self.scale * self.config.graph_memory_mb * 2**20,
+            keep_graphs=student.graph_bytes(rows, self.peers.mine(batches)) <= self.plan.graph_bytes,
             dropout=student.has_dropout,
+            peers=self.peers,
         )
         return value, slopes, sum(map(len, rows))
 
@@ -221,70 +247,50 @@ class _Training:
             why = f"no gain in {state.stale} held-out checks; the adapter of step {state.best_step} is kept"
             self.emit(Choice(stage=STAGE, setting="steps", value=str(state.step), reason=why))
 
+    def _pair_scores(self) -> PairScores | None:
+        if self.config.used_teacher != "cross-encoder":
+            return None
+        given = self.data, self.hardware, self.workers, self.plan.micro_batch_tokens
+        return pair_scores(*given, self._stop_if_asked, self.peers)
+
     def _tell(self, done: int, total: int) -> None:
         self.emit(Progress(stage=STAGE, done=done, total=total, unit="chunks"))
 
     def _stop_if_asked(self) -> None:
-        if not self.should_stop():
+        if not self.peers.decide(self.should_stop()):
             return
         if self.prepared:
             self._save_checkpoint()
         raise faults.cancelled(self.state.step, self.config.steps)
 
     def _save_checkpoint(self) -> None:
-        tensors = {f"adapter/{name}": tensor for name, tensor in self.student.masters.items()}
-        tensors |= {f"best/{name}": tensor for name, tensor in self.best.items()}
-        for name, master in self.student.masters.items():
-            for part, value in self.optimizer.state.get(master, {}).items():
-                tensors[f"optimizer/{part}/{name}"] = value
-        checkpoint.save(self.folder, self.key, self.state, tensors)
+        if not self.peers.leads:
+            return
+        tensors = optimizer_state.packed(self.student.masters, self.best, self.optimizer)
+        checkpoint.save(self.folder, self.key, self.state, tensors | self.refresh.tensors())
 
     def _resume(self) -> None:
-        found = checkpoint.load_newest(self.folder, self.key)
+        found = self.peers.decide(checkpoint.load_newest(self.folder, self.key) if self.peers.leads else None)
         if found is None:
             return
         self.state, tensors = found
-        self.student.load(_part(tensors, "adapter/"))
-        self.best = _part(tensors, "best/")
-        for part in ("step", "exp_avg", "exp_avg_sq"):
-            place = "cpu" if part == "step" else self.hardware.device
-            for name, value in _part(tensors, f"optimizer/{part}/").items():
-                self.optimizer.state[self.student.masters[name]][part] = value.to(place)
+        self.best = optimizer_state.restore(tensors, self.student.masters, self.optimizer)
+        self.student.publish()
+        self.refresh.load(tensors)
         why = "a checkpoint of the same model, data and settings was found"
         self.emit(Choice(stage=STAGE, setting="first step", value=str(self.state.step), reason=why))
 
     def _result(self, ended: Literal["all steps", "no gain", "asked"]) -> TrainResult:
         state = self.state
         tensors = self.student.snapshot() if self.pool is None else self.best
-        adapter = _write_adapter(self.folder, self.student, tensors)
+        adapter = write_adapter(self.folder, self.student, tensors) if self.peers.leads else self.folder / "adapter"
         if self.pool is None or state.best_step is None:
             return TrainResult(adapter, state.step, state.step, None, state.history, ended)
         return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)
 
 
-def _write_adapter(folder: Path, student: Student, tensors: dict[str, Tensor]) -> Path:
-    """`folder/adapter`, put there in one piece. Raises ResourceError when the disk is full."""
-    temporary, final = folder / f".writing-adapter-{os.getpid()}", folder / "adapter"
-    try:
-        for old in (temporary, final):
-            shutil.rmtree(old, ignore_errors=True)
-        save_adapter(temporary, student.lora, tensors, student.model.name)
-        for part in (*temporary.iterdir(), temporary):
-            checkpoint.sync(part)
-        temporary.rename(final)
-        checkpoint.sync(folder)
-    except OSError as error:
-        raise ResourceError(
-            f"The adapter cannot be written to {final}.", f"{error}.", "Free disk space and run again."
-        ) from error
-    return final
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-def _key(model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware) -> str:
+def _key(model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, start: Path | None) -> str:
     """Names the training: a checkpoint of another one must not be resumed."""
     parts = [model.fingerprint, data.digest(), asdict(config), hardware.device.partition(":")[0], hardware.dtype]
+    parts += [adapter_digest(start)] if start else []
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

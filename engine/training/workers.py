@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -48,25 +48,30 @@ class Workers:
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """The function's results, in the order of the items."""
-        return in_turn(function, items) if self._pool is None else list(self._pool.map(function, items))
+        return list(self.in_order(function, items))
+
+    def in_order(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """As `map`, each result as soon as it and those before it are there."""
+        return in_turn(function, items) if self._pool is None else self._pool.map(function, items)
 
 
-def in_turn(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """As `Workers.map`, one after another in this thread."""
-    return [function(item) for item in items]
+def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """As `Workers.in_order`, one after another in this thread."""
+    return map(function, items)
 
 
 def choose_workers(
-    student: Student, config: TrainingConfig, hardware: Hardware, available: int | None = None
+    student: Student, config: TrainingConfig, hardware: Hardware, available: int | None = None, processes: int = 1
 ) -> tuple[int, int]:
-    """(micro-batches at a time, threads for each). `available`: bytes of free memory, measured where it is None.
+    """(micro-batches at a time, threads for each). `available`: bytes of free memory, measured where it is None, which
+    so many `processes` share.
 
     One per core on a CPU, as far as their graphs fit in half of the free memory. One in all on a GPU, and with dropout,
     whose random numbers come from one generator in a fixed order.
     """
     if hardware.device != "cpu" or student.has_dropout:
         return 1, hardware.threads
-    free = psutil.virtual_memory().available if available is None else available
+    free = psutil.virtual_memory().available // processes if available is None else available
     longest = max(config.max_tokens, config.micro_batch_tokens)
     fitting = int(free / 2 / student.bytes_per_token(config.max_tokens) / longest)
     count = max(1, min(hardware.threads, fitting))

@@ -87,3 +87,50 @@ def run(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., 
         return train(tiny, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish)
 
     return go
+
+
+@pytest.fixture(scope="session")
+def masked(recipe: TrainingConfig) -> TrainingConfig:
+    return replace(
+        recipe, method="PT", pretrain_steps=10, pretrain_chunks_per_step=8, pretrain_learning_rate=5e-3, lora_rank=4
+    )
+
+
+@pytest.fixture(scope="session")
+def bare(data: TrainingData) -> TrainingData:
+    return replace(data, heldout_queries=(), heldout_positives=np.empty(0, int), heldout_hard=None)
+
+
+@pytest.fixture
+def go(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., TrainResult]:
+    """Pre-train in `tmp_path/NAME`; keyword arguments change the recipe."""
+
+    def run(
+        recipe: TrainingConfig, name: str = "run", *, emit: Callable[[Event], None] = lambda event: None,
+        should_stop: Callable[[], bool] = lambda: False, should_finish: Callable[[], bool] = lambda: False,
+        given: TrainingData = data, model: ModelFolder = tiny, hardware: Hardware = CPU, **changes: Any,
+    ) -> TrainResult:  # fmt: skip
+        from engine.training.pretraining import pretrain
+
+        changed = replace(recipe, **changes)
+        return pretrain(model, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def with_head(tiny: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    """The tiny model, saved with a head for masked words."""
+    import shutil
+
+    import torch
+    from transformers import AutoModelForMaskedLM
+
+    folder = tmp_path_factory.mktemp("head") / "tiny"
+    shutil.copytree(tiny.path, folder)
+    torch.manual_seed(5)
+    whole = AutoModelForMaskedLM.from_pretrained(str(tiny.path))
+    with torch.no_grad():
+        whole.cls.predictions.bias.copy_(torch.randn(whole.config.vocab_size))
+    whole.save_pretrained(folder, safe_serialization=True)
+    return resolve_model(str(folder))

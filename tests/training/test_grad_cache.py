@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
-from engine.training import losses
+from engine.training import grad_cache, losses
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.grad_cache import gradients
@@ -135,11 +136,39 @@ def test_an_error_in_a_worker_reaches_the_caller() -> None:
 def test_workers_are_chosen_by_cores_memory_and_dropout(tiny: ModelFolder, recipe: TrainingConfig) -> None:
     cpu, gpu = Hardware("cpu", "float32", 8, ()), Hardware("cuda", "bfloat16", 8, ())
     student = make_student(tiny, recipe)
-    # Two layers × (24 × 32 + 2 × 2 × 256) values × 4 bytes
-    assert student.bytes_per_token(256) == 2 * (24 * 32 + 2 * 2 * 256) * 4
+    # Two layers × (8 × 32 + 4 × 64 + 2 × 2 × 256) values × 4 bytes; twice computed: two inputs and one layer
+    assert student.bytes_per_token(256) == 2 * (8 * 32 + 4 * 64 + 2 * 2 * 256) * 4
+    assert student.bytes_per_token(256, checkpointing=True) == (2 * 32 + 8 * 32 + 4 * 64 + 2 * 2 * 256) * 4
     one = int(256 * student.bytes_per_token(256))
     assert choose_workers(student, recipe, cpu, available=2 * 100 * one) == (8, 1)
     assert choose_workers(student, recipe, cpu, available=2 * 3 * one) == (3, 1)
     assert choose_workers(student, recipe, cpu, available=1) == (1, 8)
     assert choose_workers(student, recipe, gpu) == (1, 8)
     assert choose_workers(make_student(tiny, recipe, lora_dropout=0.1), recipe, cpu) == (1, 8)
+
+
+def test_gradients_are_summed_as_they_come(tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
+    """Kept to the end, they would hold fast the memory of every graph before them."""
+    student = make_student(tiny, recipe)
+    rows = make_rows(student, data)
+    batches = micro_batches([len(row) for row in rows], 50)
+    alive: list[weakref.ref[Tensor]] = []
+    most = 0
+
+    def forward(micro: MicroBatch) -> Tensor:
+        nonlocal most
+        most = max(most, sum(part() is not None for part in alive))
+        return student.forward([rows[i] for i in micro.places])
+
+    backward = grad_cache._backward
+
+    def watched(vectors: Tensor, parameters: list[Tensor], slope: Tensor) -> list[Tensor]:
+        found = backward(vectors, parameters, slope)
+        alive.append(weakref.ref(found[0]))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch, Workers(1) as workers:
+        patch.setattr(grad_cache, "_backward", watched)
+        gradients(forward, student.working, batches, contrast, workers, keep_graphs=False, dropout=False)
+    assert len(alive) == len(batches) > 5
+    assert most <= 2  # the sum, and the one that is being added

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InputError, TooLittleTextError
 from engine.training.config import TrainingConfig
-from engine.training.data import BatchSampler, SampledLists, TrainingData, used_chunks
+from engine.training.data import BatchSampler, SampledLists, TrainingData, used_chunks, with_evidence
 from engine.training.micro_batches import micro_batches
 
 RANKED = np.array([[3, 0, 5, 1, -1], [1, 2, 4, 5, 0], [0, 3, -1, -1, -1], [5, 4, 3, 2, 1]])
@@ -74,17 +74,89 @@ def test_batches_depend_on_seed_and_step_alone() -> None:
     assert other != [second.batch(step).queries.tolist() for step in range(6)]
 
 
-def test_lists_restrict_each_query_to_its_own_chunks() -> None:
-    lists = SampledLists(np.array([1, 0]), np.array([[1, 4, 5], [3, 5, -1]]), np.array([[8, 4, 2], [9, 5, 0.0]]))
-    sampler = BatchSampler(make_data(lists=lists), make_config(objective="listnet", queries_per_step=2))
+LISTS = SampledLists(np.array([1, 0]), np.array([[1, 4, 5], [5, 3, -1]]), np.array([[8, 4, 2], [9, 5, 0.0]]))
+
+
+@pytest.mark.parametrize("objective", ["listnet", "listmle"])
+def test_lists_restrict_each_query_to_its_own_chunks_with_its_evidence(objective: str) -> None:
+    sampler = BatchSampler(make_data(lists=LISTS), make_config(objective=objective, queries_per_step=2))
     batch = sampler.batch(0)
-    assert batch.chunks.tolist() == [1, 3, 4, 5]
+    assert batch.chunks.tolist() == [2, 3, 4, 5]
     assert batch.candidates is not None
     rows = {int(query): row for row, query in enumerate(batch.queries)}
+    # Chunk 2 is the evidence of query 1 and was not drawn: it stands in for the first chunk, with its score.
     assert batch.candidates[rows[1]].tolist() == [True, False, True, True]
-    assert batch.candidates[rows[0]].tolist() == [False, True, False, True]
     assert batch.bm25[rows[1]].tolist() == [8, 0, 4, 2]
     assert batch.positives[rows[1]] == 0
+    # Chunk 3 is the evidence of query 0 and stays where it was drawn, below chunk 5.
+    assert batch.candidates[rows[0]].tolist() == [False, True, False, True]
+    assert batch.bm25[rows[0]].tolist() == [0, 5, 0, 9]
+    assert batch.positives[rows[0]] == 1
+
+
+def test_evidence_that_was_not_drawn_takes_the_first_place_and_its_score() -> None:
+    lists = with_evidence(LISTS, np.array([3, 2, 0, 1]))
+    assert lists.chunks.tolist() == [[2, 4, 5], [5, 3, -1]]
+    assert lists.scores.tolist() == LISTS.scores.tolist()
+    assert LISTS.chunks[0, 0] == 1, "the lists that were given are left alone"
+
+
+def test_other_objectives_take_no_lists() -> None:
+    batch = BatchSampler(make_data(lists=LISTS), make_config(objective="mixed")).batch(0)
+    assert batch.candidates is None
+
+
+@pytest.mark.parametrize("objective", ["triplet", "plackett_luce"])
+def test_own_negatives_restrict_each_query_to_them_and_its_evidence(objective: str) -> None:
+    data, config = make_data(), make_config(objective=objective, queries_per_step=4, negatives_per_query=2)
+    for step in range(10):
+        batch = BatchSampler(data, config).batch(step)
+        assert batch.candidates is not None
+        for row, query in enumerate(batch.queries):
+            own = set(batch.chunks[batch.candidates[row]].tolist())
+            evidence = int(data.positives[query])
+            assert evidence in own
+            ranked = {int(c) for c in RANKED[query, 1:4] if c >= 0} - {evidence}
+            assert own - {evidence} <= ranked
+            assert len(own) == 1 + min(2, len(ranked))
+        assert batch.chunks.tolist() == BatchSampler(data, make_config(**CHANGES)).batch(step).chunks.tolist()
+
+
+CHANGES = {"queries_per_step": 4, "negatives_per_query": 2}
+MINED = np.array([[2, 4], [0, 3], [5, 4], [0, -1]])
+
+
+def test_mined_chunks_join_the_negatives() -> None:
+    data, config = make_data(), make_config(queries_per_step=1)
+    sampler = BatchSampler(data, config)
+    sampler.mined = MINED
+    seen: dict[int, set[int]] = {}
+    for step in range(200):
+        batch = sampler.batch(step)
+        query = int(batch.queries[0])
+        seen.setdefault(query, set()).update(set(batch.chunks.tolist()) - {int(data.positives[query])})
+    assert seen == {0: {0, 5, 1, 2, 4}, 1: {4, 5, 0, 3}, 2: {3, 5, 4}, 3: {4, 3, 2, 0}}
+    before = BatchSampler(data, config)
+    assert [before.batch(step).chunks.tolist() for step in range(9)] != [
+        sampler.batch(step).chunks.tolist() for step in range(9)
+    ]
+
+
+def test_one_mined_chunk_joins_each_list_with_its_bm25() -> None:
+    sampler = BatchSampler(make_data(lists=LISTS), make_config(objective="listnet", queries_per_step=2))
+    sampler.mined = np.array([[2, 0], [4, 5], [1, 1], [0, 0]])
+    joined = set()
+    for step in range(30):
+        batch = sampler.batch(step)
+        assert batch.candidates is not None
+        rows = {int(query): row for row, query in enumerate(batch.queries)}
+        held = {query: set(batch.chunks[batch.candidates[row]].tolist()) for query, row in rows.items()}
+        assert held[1] == {2, 4, 5}, "it has both of its mined chunks"
+        assert batch.bm25[rows[1]][batch.candidates[rows[1]]].tolist() == [8, 4, 2]
+        (extra,) = held[0] - {3, 5}
+        joined.add(extra)
+        assert batch.bm25[rows[0], batch.chunks.tolist().index(extra)] == {0: 7, 2: 0}[extra]
+    assert joined == {0, 2}
 
 
 def test_used_chunks_cover_every_batch() -> None:
@@ -92,6 +164,8 @@ def test_used_chunks_cover_every_batch() -> None:
     used = set(used_chunks(data, config).tolist())
     assert used == {0, 1, 2, 3, 4, 5}
     assert set(used_chunks(data, make_config(negatives_per_query=0)).tolist()) == {0, 1, 2, 3}
+    listed = make_data(lists=SampledLists(np.array([1]), np.array([[5, -1]]), np.array([[2.0, 0.0]])))
+    assert set(used_chunks(listed, make_config(objective="listmle")).tolist()) == {0, 1, 2, 3, 5}
     for step in range(20):
         assert set(BatchSampler(data, config).batch(step).chunks.tolist()) <= used
 

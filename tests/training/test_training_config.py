@@ -32,6 +32,42 @@ def test_the_paper_preset_is_the_papers() -> None:
     assert {key: paper[key] for key in wanted} == wanted
 
 
+def test_the_cl_preset_is_the_papers_baseline() -> None:
+    paper, baseline = asdict(PRESETS["paper"]), asdict(PRESETS["cl"])
+    differing = {key: value for key, value in baseline.items() if paper[key] != value}
+    assert differing == {"objective": "infonce", "queries_per_step": 16}
+    assert (baseline["negatives_per_query"], baseline["student_temperature"]) == (0, 0.05)
+
+
+@pytest.mark.parametrize("objective", ["triplet", "plackett_luce"])
+def test_losses_on_own_negatives_want_some(objective: str) -> None:
+    with pytest.raises(SettingsError, match="negatives_per_query"):
+        PRESETS["paper"].with_overrides({"objective": objective})
+    assert PRESETS["standard"].with_overrides({"objective": objective}).uses_own_negatives
+
+
+def test_a_cross_encoder_has_to_be_named() -> None:
+    with pytest.raises(SettingsError, match="cross-encoder needs a model"):
+        TrainingConfig(teacher="cross-encoder")
+    assert TrainingConfig(teacher="cross-encoder", cross_encoder="x").used_teacher == "cross-encoder"
+
+
+def test_every_value_of_the_settings_is_one_of_the_recipe() -> None:
+    from typing import get_args
+
+    from engine.sections import TrainingSettings
+    from engine.training import config
+
+    fields = TrainingSettings.model_fields
+    for key, kind in (
+        ("objective", config.Objective), ("teacher", config.Teacher), ("target", config.Target),
+        ("false_negatives", config.FalseNegatives),
+    ):  # fmt: skip
+        offered = next(part for part in get_args(fields[key].annotation) if part is not type(None))
+        assert get_args(offered) == get_args(kind), key
+    assert get_args(fields["preset"].annotation) == tuple(PRESETS)
+
+
 def test_the_default_is_the_standard_preset() -> None:
     assert TrainingConfig() == PRESETS["standard"]
 
@@ -43,6 +79,10 @@ def test_the_default_is_the_standard_preset() -> None:
         ("learning_rate", float("nan")),
         ("infonce_weight", 1.5),
         ("negative_ranks", (5, 5)),
+        ("label_smoothing", 0.51),
+        ("triplet_margin", -0.1),
+        ("refresh_every", -1),
+        ("mined_per_query", 0),
         ("lora_dropout", 1),
     ],
 )

@@ -8,6 +8,13 @@ import torch
 from engine.training import losses
 
 
+class Precomputed(torch.nn.Module):
+    """Stands in for a model of sentence-transformers: each column of a batch comes with its vectors."""
+
+    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"sentence_embedding": features["vectors"]}
+
+
 def test_listnet_by_hand() -> None:
     # Teacher logits ln 3 and 0 give p^r = (3/4, 1/4); scores 0.05·(ln 2, 0) at τ = 0.05 give p^s = (2/3, 1/3).
     scores = torch.tensor([[0.05 * math.log(2), 0.0]])
@@ -33,20 +40,19 @@ def test_listnet_sees_only_candidates() -> None:
     assert scores.grad[0, 1].item() == 0.0
 
 
-def test_listnet_gradient_equals_sentence_transformers() -> None:
+@pytest.mark.parametrize("seed", range(4))
+def test_listnet_gradient_equals_sentence_transformers(seed: int) -> None:
     from sentence_transformers.sentence_transformer.losses import DistillKLDivLoss
 
-    generator = torch.Generator().manual_seed(3)
-    queries = torch.nn.functional.normalize(torch.randn(5, 16, generator=generator), dim=1)
-    chunks = torch.nn.functional.normalize(torch.randn(5, 7, 16, generator=generator), dim=2)
+    generator = torch.Generator().manual_seed(seed)
+    given = torch.nn.functional.normalize(torch.randn(8, 5, 16, generator=generator), dim=2)  # query, then 7 chunks
     bm25, alpha, tau = 30 * torch.rand(5, 7, generator=generator), 2.0, 0.05
-    ours, theirs = queries.clone().requires_grad_(), queries.clone().requires_grad_()
-    scores = (ours.unsqueeze(1) * chunks).sum(2)
+    ours, theirs = given.clone().requires_grad_(), given.clone().requires_grad_()
+    scores = (ours[:1] * ours[1:]).sum(2).T  # (5, 7)
     losses.listnet(scores, bm25 / alpha, temperature=tau).backward()
-    oracle = DistillKLDivLoss(torch.nn.Identity(), student_temperature=tau, teacher_temperature=alpha)
+    oracle = DistillKLDivLoss(Precomputed(), student_temperature=tau, teacher_temperature=alpha)
     oracle.similarity_fct = lambda a, b: (a * b).sum(1)
-    value = oracle.compute_loss_from_embeddings([theirs, *chunks.unbind(1)], bm25)
-    value.backward()
+    oracle([{"vectors": column} for column in theirs], bm25).backward()
     assert ours.grad is not None
     assert theirs.grad is not None
     # They multiply the loss by τ² to keep the gradient's size when τ changes.
@@ -97,18 +103,21 @@ def test_unreachable_entropy_stays_finite() -> None:
     assert torch.allclose(losses.entropy(target), torch.full((2,), math.log(3)), atol=1e-3)
 
 
-def test_teacher_logits_by_hand() -> None:
-    bm25, base = torch.tensor([[8.0, 0.0]]), torch.tensor([[0.5, 0.1]])
-    # ¼·8/2 + ¾·20·0.5 = 8.5 and ¾·20·0.1 = 1.5
-    mixed = losses.teacher_logits(bm25, base, bm25_weight=0.25, alpha=2.0)
-    assert torch.allclose(mixed, torch.tensor([[8.5, 1.5]]))
-    assert torch.allclose(losses.teacher_logits(bm25, None, bm25_weight=0.25, alpha=2.0), torch.tensor([[4.0, 0.0]]))
-
-
 def test_infonce_by_hand() -> None:
     # exp(score/τ): 2, 1, 1 → the positive (second column) has 1/4.
     scores = 0.05 * torch.log(torch.tensor([[2.0, 1.0, 1.0]]))
     assert losses.infonce(scores, torch.tensor([1])).item() == pytest.approx(math.log(4), abs=1e-5)
+
+
+def test_infonce_counts_relabelled_chunks_as_positives() -> None:
+    # exp(score/τ): 2, 1, 1; the first two are positives: −(ln(2/4) + ln(1/4))/2.
+    scores = 0.05 * torch.log(torch.tensor([[2.0, 1.0, 1.0]]))
+    relabelled = torch.tensor([[True, False, False]])
+    value = losses.infonce(scores, torch.tensor([1]), relabelled=relabelled)
+    assert value.item() == pytest.approx(-(math.log(2 / 4) + math.log(1 / 4)) / 2, abs=1e-5)
+    nobody = torch.zeros_like(relabelled)
+    alone = losses.infonce(scores, torch.tensor([1]))
+    assert losses.infonce(scores, torch.tensor([1]), relabelled=nobody).item() == pytest.approx(alone.item(), abs=1e-6)
 
 
 def test_infonce_leaves_out_false_negatives_but_never_the_positive() -> None:
@@ -121,6 +130,8 @@ def test_false_negatives_by_hand() -> None:
     teacher = torch.tensor([[1.0, 2.0, 3.0], [5.0, 5.0, 4.0]])
     found = losses.false_negatives(teacher, torch.tensor([1, 0]))
     assert found.tolist() == [[False, False, True], [False, False, False]]
+    candidates = torch.tensor([[True, True, False], [True, True, True]])
+    assert not losses.false_negatives(teacher, torch.tensor([1, 0]), candidates).any()
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])

@@ -1,0 +1,51 @@
+"""The end token that a decoder's vector is read from, put where the model's own configuration wants it.
+
+Since release 5, transformers leaves out `add_eos_token` and `add_bos_token` of tokenizer_config.json wherever there is a
+tokenizer.json. Models of the kinds of gte-Qwen2 and e5-mistral were trained with an end token that their tokenizer.json
+does not know of: without it, last-token pooling reads the vector of whatever word stands last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.encoders.model_folder import ModelFolder, read_object
+
+_FLAGS = (("add_bos_token", "bos_token"), ("add_eos_token", "eos_token"))
+
+
+def asked_for(model: ModelFolder) -> list[str]:
+    """Which of `bos_token` and `eos_token` the model's tokenizer_config.json wants around every text."""
+    path = model.transformer_path / "tokenizer_config.json"
+    config = read_object(path) if path.is_file() else {}
+    return [token for flag, token in _FLAGS if config.get(flag) is True]
+
+
+def add_missing(tokenizer: Any, model: ModelFolder) -> None:
+    """Make the fast `tokenizer` put in the wished tokens, within any length limit, where tokenizer.json leaves them out."""
+    wished = asked_for(model)
+    if not wished:
+        return
+    first, last = _around(tokenizer)
+    start, end = tokenizer.bos_token, tokenizer.eos_token
+    before = [start] if "bos_token" in wished and start is not None and start not in first else []
+    after = [end] if "eos_token" in wished and end is not None and end not in last else []
+    if not (before or after):
+        return
+    from tokenizers.processors import TemplateProcessing
+
+    first, last = [*before, *first], [*last, *after]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=[*first, "$A", *last],
+        pair=[*first, "$A", *last, *first, "$B", *last],
+        special_tokens=[(token, tokenizer.convert_tokens_to_ids(token)) for token in {*first, *last}],
+    )
+
+
+def _around(tokenizer: Any) -> tuple[list[str], list[str]]:
+    """The special tokens that the tokenizer puts before and after a text."""
+    bare = tokenizer("a", add_special_tokens=False, verbose=False)["input_ids"]
+    whole = tokenizer("a", verbose=False)["input_ids"]
+    place = next(start for start in range(len(whole) - len(bare) + 1) if whole[start : start + len(bare)] == bare)
+    tokens = tokenizer.convert_ids_to_tokens
+    return tokens(whole[:place]), tokens(whole[place + len(bare) :])

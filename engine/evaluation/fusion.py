@@ -1,0 +1,92 @@
+"""How hybrid search joins BM25 and the served encoder: RRF, unless a weighted sum is shown to be better.
+
+The rule. Every weight of the grid is measured on held-out queries, paired with RRF. Where the best one's 95 % interval
+of its nDCG@10 minus RRF's lies above 0, the weighted sum is taken, at the weight nearest to one half within one standard
+error of the best: held-out queries differ from those to come in how much of the documents' wording they repeat, and an
+even mixture is hurt least by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.metrics import Difference, bootstrap_means
+from engine.metrics.bootstrap import SAMPLES, difference
+
+WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
+EVEN = 0.5
+LEAST_QUERIES = 50
+"""With fewer queries a weight is not tuned."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionChoice:
+    """`weight`: the semantic score's share in the weighted sum, also where RRF is taken (for comparison)."""
+
+    method: Literal["rrf", "weighted"]
+    weight: float
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the artifact and the report."""
+        return {"method": self.method, "weight": self.weight, "reason": self.reason}
+
+
+def not_tuned(why: str) -> FusionChoice:
+    """RRF, because there is nothing to tune a weight on."""
+    return FusionChoice("rrf", EVEN, f"Hybrid search joins both rankings by reciprocal rank fusion: {why}.")
+
+
+def choose_fusion(
+    rrf: ArrayLike, weighted: Mapping[float, ArrayLike], samples: int = SAMPLES, seed: int = 0
+) -> FusionChoice:
+    """Choose by per-query nDCG@10 (q,) in [0, 1] on held-out queries: of RRF, and of each weight's sum.
+
+    Fewer than `LEAST_QUERIES` queries: RRF. ValueError when the arrays differ in length.
+    """
+    weights = sorted(weighted)
+    values = np.stack([np.asarray(rrf, dtype=np.float64), *(np.asarray(weighted[w], np.float64) for w in weights)], 1)
+    if len(values) < LEAST_QUERIES:
+        return not_tuned(f"{len(values)} held-out queries are too few to tune a weight on, {LEAST_QUERIES} are needed")
+    means = bootstrap_means(values, samples, seed)  # (samples, 1 + weights)
+    best = int(values[:, 1:].mean(0).argmax()) + 1
+    gain = _gap(values, means, best, 0)
+    if gain.low <= 0:
+        return FusionChoice("rrf", EVEN, _no_gain(weights[best - 1], gain, len(values)))
+    near = [
+        column
+        for column in range(1, values.shape[1])
+        if values[:, best].mean() - values[:, column].mean() <= float(np.std(means[:, best] - means[:, column]))
+    ]
+    taken = min(near, key=lambda column: (abs(weights[column - 1] - EVEN), column))
+    return FusionChoice(
+        "weighted", weights[taken - 1], _gained(weights, taken, best, _gap(values, means, taken, 0), len(values))
+    )
+
+
+def _gap(values: NDArray[np.float64], means: NDArray[np.float64], one: int, other: int) -> Difference:
+    return difference(values[:, one] - values[:, other], means[:, one] - means[:, other]).percent()
+
+
+def _no_gain(weight: float, gap: Difference, queries: int) -> str:
+    return (
+        f"Hybrid search joins both rankings by reciprocal rank fusion, because no weighted sum is shown to be better on {queries} "
+        f"held-out queries: the best, {weight:g} semantic, differs by {gap.value:+.1f} points of nDCG@10 (95 % interval "
+        f"{gap.low:+.1f} to {gap.high:+.1f})."
+    )
+
+
+def _gained(weights: list[float], taken: int, best: int, gap: Difference, queries: int) -> str:
+    text = (
+        f"Hybrid search adds both scores, {weights[taken - 1]:g} semantic and {1 - weights[taken - 1]:g} BM25: on {queries} "
+        f"held-out queries that is {gap.value:+.1f} points of nDCG@10 against reciprocal rank fusion (95 % interval "
+        f"{gap.low:+.1f} to {gap.high:+.1f})."
+    )
+    if taken != best:
+        text += f" {weights[best - 1]:g} is best there, within one standard error; the more even mixture is preferred."
+    return text

@@ -1,0 +1,70 @@
+"""The queries that systems are compared on: the user's judged ones, and held-out generated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from engine.queries.heldout import cap_queries
+from engine.queries.tokens import fold
+from engine.records import Chunk, JudgedQuery, Query
+from engine.stage import StageContext
+
+if TYPE_CHECKING:
+    from engine.evaluation.judgments import Judgment
+
+
+@dataclass
+class QuerySet:
+    """Queries with known answers, and every system's rankings of them (q, depth), −1 where padded.
+
+    `built`: per query, whether it was built from a sentence of its chunk (empty where none was), which BM25 finds easily.
+    """
+
+    name: str
+    kind: str
+    judgments: list[Judgment]
+    built: list[bool] = field(default_factory=list)
+    rankings: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> list[str]:
+        """The queries' texts, in order of the judgments."""
+        return [judgment.text for judgment in self.judgments]
+
+
+def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
+    """The judged queries, if there are any, then the held-out ones whose chunks still exist."""
+    from engine.evaluation.judgments import from_queries, relevant_chunks
+
+    sets = []
+    if judged := context.store.judged():
+        documents = context.store.documents(with_text=True)
+        fair = _not_trained_on(context, judged)
+        sets.append(QuerySet("judged queries", "judged", relevant_chunks(fair, chunks, documents)))
+    if kept := _heldout(context, chunks):
+        built = context.settings.queries.backend in ("extractive", "both")
+        sets.append(
+            QuerySet(
+                "held-out queries", "synthetic", from_queries(kept), [built and q.kind != "imported" for q in kept]
+            )
+        )
+    return sets
+
+
+def _heldout(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
+    present = {chunk.id for chunk in chunks}
+    heldout = [query for query in context.store.queries() if query.split == "heldout" and query.chunk_id in present]
+    settings = context.settings
+    rows = cap_queries([query.text for query in heldout], settings.evaluation.max_heldout, settings.training.seed)
+    return [heldout[row] for row in rows]
+
+
+def _not_trained_on(context: StageContext, judged: Sequence[JudgedQuery]) -> list[JudgedQuery]:
+    trained = {fold(query.text) for query in context.store.queries() if query.split != "heldout"}
+    fair = [query for query in judged if fold(query.text) not in trained]
+    if len(fair) < len(judged):
+        context.warn(f"{len(judged) - len(fair)} judged queries were trained on and are left out of the figures.")
+    return fair

@@ -1,0 +1,36 @@
+"""Whether `accelerate launch` or torchrun started this process as one of several. Loads nothing heavy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """This process is number `rank` (from 0) of `count`, and number `local_rank` on its machine."""
+
+    rank: int
+    count: int
+    local_rank: int
+
+
+def find_launch(environ: Mapping[str, str] | None = None) -> Launch | None:
+    """What the launcher's environment variables say; None for a process that stands alone."""
+    given = os.environ if environ is None else environ
+    if not all(given.get(name) for name in _VARIABLES):
+        return None
+    try:
+        found = Launch(int(given["RANK"]), int(given["WORLD_SIZE"]), int(given["LOCAL_RANK"]))
+    except ValueError:
+        return None
+    return found if 0 <= found.rank < found.count and found.count > 1 else None
+
+
+def follows() -> bool:
+    """Whether another process of the same launch leads: this one has to help it train, and do nothing else."""
+    found = find_launch()
+    return found is not None and found.rank > 0

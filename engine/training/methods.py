@@ -1,0 +1,100 @@
+"""The adaptation methods of METHODS.md §3: fine-tuning (FT), masked-language pre-training (PT), one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.stage import StageContext
+
+if TYPE_CHECKING:
+    from engine.encoders.hardware import Hardware
+    from engine.encoders.model_folder import ModelFolder
+    from engine.training.config import TrainingConfig
+    from engine.training.data import TrainingData
+    from engine.training.trainer import TrainResult
+
+PRETRAINING = "pretraining"  # the folder of its checkpoints, inside that of the training's
+
+
+def learn(
+    context: StageContext,
+    model: ModelFolder,
+    data: TrainingData,
+    config: TrainingConfig,
+    hardware: Hardware,
+    folder: Path,
+) -> tuple[TrainResult | None, str]:
+    """Train by the recipe's method, with checkpoints under `folder`: the result, or None and why there is no adapter.
+
+    Where pre-training does not apply, PT-FT is FT, and the user is told why. Asked to finish while it pre-trains, PT-FT
+    makes one step of fine-tuning and its held-out checks. Of several processes the leading one pre-trains alone. Raises
+    what `train` raises.
+    """
+    from engine.training.distributed import train_together
+
+    start: Path | None = None
+    if config.method != "FT":
+        result, reason = _pretrained(context, model, data, config, hardware, folder / PRETRAINING)
+        if config.method == "PT":
+            return result, reason
+        if result is None:
+            context.warn(f"Pre-training was skipped: {reason}. Fine-tuning goes on without it.")
+        else:
+            start = result.adapter
+            why = f"pre-training gave it in {result.steps} steps on the corpus (training.method is PT-FT)"
+            context.choose("first adapter", "pre-trained", why)
+    result = train_together(
+        model,
+        data,
+        config,
+        hardware,
+        folder,
+        emit=context.emit,
+        should_stop=context.should_stop,
+        should_finish=context.should_finish,
+        start=start,
+    )
+    return result, ""
+
+
+def _pretrained(
+    context: StageContext,
+    model: ModelFolder,
+    data: TrainingData,
+    config: TrainingConfig,
+    hardware: Hardware,
+    folder: Path,
+) -> tuple[TrainResult | None, str]:
+    from engine.training.mlm_head import unsuitable
+    from engine.training.pretraining import pretrain
+
+    reason = unsuitable(model, data.chunks)
+    if reason:
+        return None, reason
+    context.choose("pre-training", f"{config.pretrain_steps} steps", f"training.method is {config.method}")
+    result = pretrain(
+        model,
+        data,
+        config,
+        hardware,
+        folder,
+        emit=context.emit,
+        should_stop=context.should_stop,
+        should_finish=context.should_finish,
+    )
+    if hardware.device != "cpu":
+        _give_back_memory()
+    if config.method == "PT" and result.best_step == 0:
+        return None, f"no step of pre-training, of {result.steps}, found the held-out queries' chunks better than base"
+    return result, ""
+
+
+def _give_back_memory() -> None:
+    """What pre-training held on the GPU is free before fine-tuning looks how much there is."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    torch.cuda.empty_cache()

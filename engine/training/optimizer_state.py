@@ -1,0 +1,40 @@
+"""What a checkpoint holds of a training: its parameters, its best adapter, and AdamW's memory of both moments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+def packed(
+    masters: Mapping[str, Tensor], best: Mapping[str, Tensor], optimizer: torch.optim.Optimizer
+) -> dict[str, Tensor]:
+    """All of it under names that `restore` knows."""
+    tensors = {f"adapter/{name}": tensor for name, tensor in masters.items()}
+    tensors |= {f"best/{name}": tensor for name, tensor in best.items()}
+    for name, master in masters.items():
+        for part, value in optimizer.state.get(master, {}).items():
+            tensors[f"optimizer/{part}/{name}"] = value
+    return tensors
+
+
+def restore(
+    tensors: Mapping[str, Tensor], masters: Mapping[str, Tensor], optimizer: torch.optim.Optimizer
+) -> dict[str, Tensor]:
+    """Set `masters` and the optimizer's state to what was packed; returns the best adapter."""
+    with torch.no_grad():
+        for name, master in masters.items():
+            master.copy_(tensors[f"adapter/{name}"])
+    for part in _MOMENTS:
+        for name, value in _part(tensors, f"optimizer/{part}/").items():
+            place = "cpu" if part == "step" else masters[name].device
+            optimizer.state[masters[name]][part] = value.to(place)
+    return _part(tensors, "best/")
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,99 @@
+"""Peak memory of a step with GradCache: 64 lists of 9 chunks of 256 tokens each, on the bundled model.
+
+    python tests/benchmarks/grad_cache_memory.py [--lists N] [--chunks N] [--tokens N] [--model FOLDER]
+
+Every chunk is exactly that long, so that nothing is saved by short ones. The step is the engine's own: plan, workers,
+micro-batches, ListNet on lists, gradients. The figure is the highest resident memory of the whole process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from engine.encoders import DEFAULT_MODEL, choose_hardware, resolve_model
+from engine.environment import prepare
+from engine.training import PRESETS
+
+BAR_GB = 3.0
+WORDS = re.findall(r"\w+", "pressure contract boundary notice wing court report market speed heat agreement layer")
+
+
+def main() -> None:
+    options = _options()
+    prepare()
+    import torch
+
+    from engine.stage_process import peak_memory_mb
+    from engine.training import losses
+    from engine.training.grad_cache import gradients
+    from engine.training.micro_batches import MicroBatch, micro_batches
+    from engine.training.plan import look, make_plan
+    from engine.training.student import Student
+    from engine.training.workers import Workers, choose_workers
+
+    hardware = choose_hardware(options.device, purpose="train")
+    recipe = replace(PRESETS["standard"], max_tokens=options.tokens)
+    student = Student(resolve_model(options.model), recipe, hardware)
+    plan = make_plan(student, recipe, hardware, look(hardware))
+    for choice in (*hardware.choices, *plan.choices):
+        print(f"{choice.setting:24} {choice.value:10} {choice.reason}")
+    student.rework_blocks(checkpointing=plan.checkpointing, compiled=plan.compiled)
+    before = peak_memory_mb()
+
+    texts = [" ".join([WORDS[(i + j) % len(WORDS)] for j in range(2 * options.tokens)])
+             for i in range(options.lists * options.chunks)]  # fmt: skip
+    queries = student.query_rows([f"which {word} is meant here" for word in WORDS * options.lists][: options.lists])
+    rows = queries + student.chunk_rows(texts)
+    lengths = [len(row) for row in rows]
+    batches = micro_batches(lengths[: options.lists], plan.micro_batch_tokens)
+    batches += micro_batches(lengths[options.lists :], plan.micro_batch_tokens, offset=options.lists)
+    own = torch.eye(options.lists, dtype=torch.bool).repeat_interleave(options.chunks, 1).to(hardware.device)  # (q, c)
+    teacher = torch.linspace(10, 1, options.chunks).repeat(options.lists, options.lists).to(hardware.device)  # (q, c)
+
+    def loss(vectors: torch.Tensor) -> torch.Tensor:
+        scores = vectors[: options.lists] @ vectors[options.lists :].T
+        return losses.listnet(scores, teacher, candidates=own)
+
+    def forward(micro: MicroBatch) -> torch.Tensor:
+        return student.forward([rows[i] for i in micro.places])
+
+    keep = student.graph_bytes(rows, batches) <= plan.graph_bytes
+    count, threads = choose_workers(student, recipe, hardware)
+    student.training_mode()
+    started = time.perf_counter()
+    with Workers(count, threads) as workers:
+        value, slopes = gradients(forward, student.working, batches, loss, workers, keep_graphs=keep, dropout=False)
+    seconds = time.perf_counter() - started
+    norm = float(torch.stack([slope.norm() for slope in slopes]).norm())
+    peak = peak_memory_mb()
+    print(f"{options.lists} lists × {options.chunks} chunks × {max(lengths)} tokens in {len(batches)} micro-batches, "
+          f"{count} at a time; texts run {'once' if keep else 'twice'}")  # fmt: skip
+    print(f"loss {value:.4f}, gradient {norm:.4f}, {seconds:.1f} s, {sum(lengths) / seconds:,.0f} tokens/s")
+    print(
+        f"peak memory of the process {peak / 1000:.2f} GB (before the step {before / 1000:.2f} GB; bar {BAR_GB:g} GB)"
+    )
+    if hardware.device != "cpu":
+        print(f"peak memory on the GPU {torch.cuda.max_memory_allocated() / 1e9:.2f} GB")
+    if peak > BAR_GB * 1000:
+        sys.exit(1)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lists", type=int, default=64)
+    parser.add_argument("--chunks", type=int, default=9)
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--device", default="cpu")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""`torchrun … -m engine train PROJECT` and `accelerate launch … -m engine train PROJECT`, with two processes on the CPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import copy_documents, engine, environment
+from safetensors.torch import load_file
+
+from engine.events import Choice, Event, RunStarted, StageFinished, StageSkipped, read
+
+TORCHRUN = ["torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port"]
+ACCELERATE = [
+    "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no",
+    "--dynamo_backend", "no", "--main_process_ip", "127.0.0.1", "--main_process_port",
+]  # fmt: skip
+LAUNCHERS = {"torchrun": TORCHRUN, "accelerate": ACCELERATE}
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[..., Path]) -> Path:
+    """A project that is ready to train, for a few steps. Tests copy it."""
+    quick: dict[str, Any] = {"steps": 4, "eval_every": 2, "checkpoint_every": 2, "learning_rate": 1e-3}
+    path = make_project(tmp_path_factory.mktemp("ranked") / "project", training=quick)
+    copy_documents(path / "documents", ("incidents", "policies"), 12)
+    engine("run", str(path), "--only", "ingest,index,generate,rank")
+    return path
+
+
+def launched(launcher: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", *LAUNCHERS[launcher], str(port), "-m", "engine", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=240, check=False)
+
+
+def weights(project: Path) -> dict[str, Any]:
+    (folder,) = (project / "adapters").iterdir()
+    return load_file(folder / "adapter_model.safetensors")
+
+
+def told(project: Path, kind: type[Event]) -> list[Any]:
+    newest = max((project / "runs").iterdir())
+    return [event for event, _ in read(newest / "events.jsonl", 0) if isinstance(event, kind)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
+def test_two_launched_processes_train_the_projects_adapter(ranked: Path, tmp_path: Path, launcher: str) -> None:
+    if launcher == "accelerate" and importlib.util.find_spec("accelerate") is None:
+        pytest.skip("accelerate is not installed")
+    alone, both = (Path(shutil.copytree(ranked, tmp_path / name)) for name in ("alone", "both"))
+    engine("train", str(alone))
+    done = launched(launcher, "train", str(both))
+    assert done.returncode == 0, done.stderr
+    ours, theirs = weights(both), weights(alone)
+    assert max((ours[name] - theirs[name]).abs().max().item() for name in theirs) < 1e-5
+    assert max(value.abs().max().item() for value in ours.values()) > 1e-3
+    assert len(told(both, RunStarted)) == 1
+    assert len(told(both, StageFinished)) == 1
+    assert [event.value for event in told(both, Choice) if event.setting == "processes"] == ["2"]
+    # What is up to date is not trained again, and the second process does not wait for it.
+    again = launched(launcher, "train", str(both))
+    assert again.returncode == 0, again.stderr
+    assert told(both, StageSkipped)
+
+
+@pytest.mark.slow
+def test_an_error_of_the_leader_ends_the_launch(tmp_path: Path) -> None:
+    done = launched("torchrun", "train", str(tmp_path / "nowhere"))
+    assert done.returncode != 0
+    assert "nowhere" in done.stderr

@@ -1,0 +1,58 @@
+"""RRF unless a weighted sum is shown to be better on held-out queries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.evaluation.fusion import EVEN, LEAST_QUERIES, choose_fusion, not_tuned
+
+
+def around(mean: float, count: int = 200) -> np.ndarray:
+    """Values that differ, with this mean."""
+    return mean + 0.1 * np.where(np.arange(count) % 2, 1.0, -1.0)
+
+
+def test_a_weight_that_is_shown_to_be_better_is_taken():
+    choice = choose_fusion(around(0.5), {0.3: around(0.52), 0.5: around(0.55), 0.8: around(0.6)})
+    assert (choice.method, choice.weight) == ("weighted", 0.8)
+    assert "0.8 semantic and 0.2 BM25" in choice.reason
+    assert "+10.0 points" in choice.reason
+
+
+def test_of_weights_that_cannot_be_told_apart_the_most_even_is_taken():
+    noise = np.random.default_rng(0).normal(0, 0.1, 200)
+    best = around(0.6)
+    choice = choose_fusion(around(0.5), {0.4: best - 0.001 + noise - noise.mean(), 0.5: around(0.4), 0.9: best})
+    assert (choice.method, choice.weight) == ("weighted", 0.4)
+    assert "0.9 is best there" in choice.reason
+
+
+def test_rrf_where_no_weight_is_shown_to_be_better():
+    noise = np.random.default_rng(1).normal(0, 0.3, 200)
+    choice = choose_fusion(around(0.5), {0.5: around(0.5) + noise - noise.mean() + 0.002, 0.7: around(0.4)})
+    assert (choice.method, choice.weight) == ("rrf", EVEN)
+    assert "no weighted sum is shown to be better on 200" in choice.reason
+
+
+def test_too_few_queries_tune_nothing():
+    few = around(0.5, LEAST_QUERIES - 1)
+    choice = choose_fusion(few, {0.5: few + 0.4})
+    assert choice.method == "rrf"
+    assert f"{LEAST_QUERIES - 1} held-out queries are too few" in choice.reason
+
+
+def test_the_same_input_gives_the_same_choice_and_lengths_must_fit():
+    noise = np.random.default_rng(2).normal(0, 0.2, 100)
+    table = {0.4: around(0.55, 100) + noise, 0.6: around(0.56, 100)}
+    assert choose_fusion(around(0.5, 100), table) == choose_fusion(around(0.5, 100), table)
+    with pytest.raises(ValueError, match="same shape"):
+        choose_fusion(around(0.5, 100), {0.5: around(0.5, 99)})
+
+
+def test_what_is_kept_of_a_choice():
+    assert not_tuned("there is nothing").as_dict() == {
+        "method": "rrf",
+        "weight": 0.5,
+        "reason": "Hybrid search joins both rankings by reciprocal rank fusion: there is nothing.",
+    }

@@ -1,0 +1,114 @@
+"""Stage `train` by each method of METHODS.md §3, in a small real project."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import copy_documents, stage_here
+
+from engine.encoders.model_folder import ModelFolder
+from engine.errors import CancelledError
+from engine.progress import resume_point
+from engine.project import ProjectFolder
+from engine.stage import View
+from engine.store import Artifact
+
+
+@pytest.fixture(scope="module")
+def ranked(tiny: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ranked") / "project"
+    chosen: dict[str, dict[str, Any]] = {
+        "corpus": {"paths": ["documents"], "chunk_tokens": 96, "drift": 0.0},
+        "encoder": {"model": str(tiny.path), "max_tokens": 96},
+        "queries": {"max_queries": 80, "consistency_top": 0},
+        "ranking": {"k": 20},
+        "training": {
+            "preset": "quick", "steps": 4, "queries_per_step": 4, "pretrain_steps": 6, "pretrain_chunks_per_step": 4,
+            "checkpoint_every": 2, "eval_every": 2, "pretrain_learning_rate": 0.01,
+        },
+    }  # fmt: skip
+    ProjectFolder.create(path, chosen)
+    copy_documents(path / "documents", ("incidents", "minutes"), 6)
+    for stage in ("ingest", "index", "generate", "rank"):
+        stage_here(path, stage)
+    return path
+
+
+@pytest.fixture
+def project(ranked: Path, tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(Path(shutil.copytree(ranked, tmp_path / "project")))
+
+
+def adapter_of(project: ProjectFolder) -> Artifact:
+    store = project.store()
+    try:
+        found = store.artifact("adapter")
+    finally:
+        store.close()
+    assert found is not None
+    return found
+
+
+def test_pt_ft_makes_an_adapter(project: ProjectFolder) -> None:
+    project.change_settings({"training.method": "PT-FT"})
+    summary, warnings = stage_here(project.path, "train")
+    assert warnings == []
+    assert summary["steps"] == 4
+    assert (project.path / summary["adapter"] / "adapter_model.safetensors").is_file()
+    assert list((project.path / "checkpoints").glob("*")) == []
+
+
+def test_pt_without_a_gain_makes_none_and_says_why(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.training import pretraining
+
+    figures = iter([(90.0, 80.0), *[(80.0, 70.0)] * 9])
+    monkeypatch.setattr(pretraining, "measure", lambda *_: next(figures))
+    project.change_settings({"training.method": "PT"})
+    summary, warnings = stage_here(project.path, "train")
+    assert summary["adapter"] is None
+    assert summary["reason"].startswith("no step of pre-training, of 6,")
+    assert warnings == [f"No adapter was trained: {summary['reason']}. Search uses the base encoder."]
+    assert adapter_of(project).info["reason"] == summary["reason"]
+    assert list((project.path / "checkpoints").glob("*")) == []
+
+
+def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.training import pretraining
+
+    figures = iter([(80.0, 70.0), (90.0, 80.0), (85.0, 75.0), *[(80.0, 70.0)] * 9])
+    monkeypatch.setattr(pretraining, "measure", lambda *_: next(figures))
+    project.change_settings({"training.method": "PT"})
+    summary, warnings = stage_here(project.path, "train")
+    assert warnings == []
+    assert (summary["steps"], summary["best_step"]) == (6, 2)
+    assert adapter_of(project).info["history"]["held_out"] == [[0, 70.0], [2, 80.0], [4, 75.0], [6, 70.0]]
+
+
+def test_too_little_text_is_told(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.training import mlm_head
+
+    monkeypatch.setattr(mlm_head, "LEAST_TOKENS", 10**9)
+    project.change_settings({"training.method": "PT"})
+    summary, _ = stage_here(project.path, "train")
+    assert summary["adapter"] is None
+    assert "too little text" in summary["reason"]
+
+
+def test_a_broken_off_pre_training_says_where_it_goes_on(project: ProjectFolder) -> None:
+    project.change_settings({"training.method": "PT-FT"})
+
+    def stop() -> bool:
+        return bool(list((project.path / "checkpoints").glob("*/pretraining/step-*")))
+
+    with pytest.raises(CancelledError, match="Pre-training was stopped after step 2 of 6"):
+        stage_here(project.path, "train", stop)
+    store = project.store()
+    try:
+        assert resume_point(View(project, project.settings(), store)) == (2, 6)
+    finally:
+        store.close()
+    summary, _ = stage_here(project.path, "train")
+    assert summary["steps"] == 4

@@ -1,0 +1,244 @@
+"""Pre-training, fine-tuning, or both: where each applies, and what it makes of the other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from engine.encoders.encoder import Encoder
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import ModelFolder
+from engine.errors import CancelledError, ModelError
+from engine.events import Choice, Event, TrainStep, Warned
+from engine.stage import StageContext
+from engine.training.config import TrainingConfig
+from engine.training.data import TrainingData
+from engine.training.masked_batches import MaskedBatches
+from engine.training.methods import PRETRAINING, learn
+from engine.training.mlm_head import LEAST_TOKENS, unsuitable
+from engine.training.pretraining import pretrain
+from engine.training.student import Student
+from engine.training.trainer import TrainResult, train
+
+CPU = Hardware("cpu", "float32", 2, ())
+Pretrain = Callable[..., TrainResult]
+
+
+@pytest.fixture(autouse=True)
+def every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.training import meter
+
+    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
+
+
+def adapter(result: TrainResult) -> dict[str, np.ndarray]:
+    return load_file(result.adapter / "adapter_model.safetensors")
+
+
+def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def context(told: list[Event]) -> StageContext:
+    nothing = cast(Any, None)
+    return StageContext(nothing, nothing, nothing, "train", "f", "r", told.append, lambda: False)
+
+
+# Where it does not apply
+
+
+def changed(tiny: ModelFolder, folder: Path, change: Callable[[Path], None]) -> ModelFolder:
+    shutil.copytree(tiny.path, folder)
+    change(folder)
+    return replace(tiny, path=folder)
+
+
+def make_decoder(folder: Path) -> None:
+    from transformers import Qwen2Config
+
+    Qwen2Config(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=2).save_pretrained(folder)
+
+
+def drop_mask_token(folder: Path) -> None:
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        if (folder / name).is_file():
+            content = json.loads((folder / name).read_text())
+            content.pop("mask_token", None)
+            (folder / name).write_text(json.dumps(content))
+
+
+def test_it_does_not_apply_to_decoders(tiny: ModelFolder, tmp_path: Path, data: TrainingData) -> None:
+    reason = unsuitable(changed(tiny, tmp_path / "decoder", make_decoder), data.chunks)
+    assert reason == "a model of the type qwen2 does not learn from masked words"
+
+
+def test_it_does_not_apply_without_a_mask_token(tiny: ModelFolder, tmp_path: Path, data: TrainingData) -> None:
+    reason = unsuitable(changed(tiny, tmp_path / "no-mask", drop_mask_token), data.chunks)
+    assert reason == "the model's tokenizer has no token for a masked word"
+
+
+def test_it_does_not_apply_to_too_little_text(tiny: ModelFolder) -> None:
+    assert unsuitable(tiny, ["heat law"] * (LEAST_TOKENS // 2)) == ""
+    reason = unsuitable(tiny, ["heat law"] * (LEAST_TOKENS // 2 - 1))
+    assert reason.startswith(f"the documents have {LEAST_TOKENS - 2} known tokens")
+    assert unsuitable(tiny, ["☃ ☂"] * LEAST_TOKENS).startswith("the documents have 0 known tokens")
+
+
+# Methods
+
+
+def test_pt_ft_begins_with_the_pre_trained_adapter(
+    tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
+) -> None:
+    told: list[Event] = []
+    config = replace(masked, method="PT-FT", steps=1, learning_rate=1e-9, weight_decay=0.0)
+    result, reason = learn(context(told), tiny, data, config, CPU, tmp_path)
+    assert result is not None
+    assert reason == ""
+    before = load_file(tmp_path / PRETRAINING / "adapter" / "adapter_model.safetensors")
+    assert any(value.any() for name, value in before.items() if "lora_B" in name)
+    for name, value in adapter(result).items():
+        np.testing.assert_allclose(value, before[name], atol=1e-8)
+    steps = [(event.step, event.steps) for event in told if isinstance(event, TrainStep)]
+    assert steps == [*((step, 10) for step in range(1, 11)), (1, 1)]
+    chosen = {event.setting: event.value for event in told if isinstance(event, Choice)}
+    assert chosen["pre-training"] == "10 steps"
+    assert chosen["first adapter"] == "pre-trained"
+
+
+def test_step_0_of_pt_ft_is_the_pre_trained_model_and_its_teacher_the_base(
+    tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
+) -> None:
+    """Held-out figures at step 0 are the pre-trained model's; the teacher looks at the untouched encoder's vectors."""
+    config = replace(masked, method="PT-FT")
+    start = pretrain(tiny, data, config, CPU, tmp_path / "pt", lambda event: None, lambda: False).adapter
+    handed = []
+    for given in (data, with_base(tiny, data)):
+        result = train(
+            tiny, given, config, CPU, tmp_path / f"ft{len(handed)}", lambda event: None, lambda: False, start=start
+        )
+        handed.append(result)
+    plain = train(tiny, data, config, CPU, tmp_path / "ft", lambda event: None, lambda: False)
+    assert handed[0].history[0]["ndcg_at_10"] != plain.history[0]["ndcg_at_10"]
+    for name, value in adapter(handed[0]).items():
+        np.testing.assert_allclose(value, adapter(handed[1])[name], atol=2e-3)
+
+
+def with_base(tiny: ModelFolder, data: TrainingData) -> TrainingData:
+    encoder = Encoder.load(tiny, hardware=Hardware("cpu", "float32", 1, ()))
+    return replace(
+        data, base_queries=encoder.encode_queries(data.queries), base_chunks=encoder.encode_chunks(data.chunks)
+    )
+
+
+@pytest.mark.parametrize("phase", [PRETRAINING, ""])
+def test_pt_ft_broken_off_ends_as_an_unbroken_one(
+    tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path, phase: str
+) -> None:
+    config = replace(masked, method="PT-FT")
+
+    def stopping() -> bool:  # at the first safe point after two steps of that phase
+        return len(list((tmp_path / "broken" / phase).glob("step-*"))) > 0
+
+    whole, _ = learn(context([]), tiny, data, config, CPU, tmp_path / "whole")
+    broken = replace(context([]), should_stop=stopping)
+    with pytest.raises(CancelledError):
+        learn(broken, tiny, data, config, CPU, tmp_path / "broken")
+    told: list[Event] = []
+    resumed, _ = learn(context(told), tiny, data, config, CPU, tmp_path / "broken")
+    assert whole is not None
+    assert resumed is not None
+    assert same(adapter(whole), adapter(resumed))
+    assert whole.history == resumed.history
+    steps = [event.step for event in told if isinstance(event, TrainStep)]
+    assert len(steps) == (12 + 10 - 3 if phase else 12 - 3)
+
+
+def test_where_it_does_not_apply_pt_ft_is_ft(
+    tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
+) -> None:
+    model = changed(tiny, tmp_path / "no-mask", drop_mask_token)
+    told: list[Event] = []
+    result, reason = learn(context(told), model, data, replace(masked, method="PT-FT"), CPU, tmp_path / "run")
+    plain, _ = learn(context([]), model, data, replace(masked, method="FT"), CPU, tmp_path / "plain")
+    assert result is not None
+    assert plain is not None
+    assert reason == ""
+    assert same(adapter(result), adapter(plain))
+    (warning,) = (event.text for event in told if isinstance(event, Warned))
+    assert warning == (
+        "Pre-training was skipped: the model's tokenizer has no token for a masked word. "
+        "Fine-tuning goes on without it."
+    )
+
+
+def test_where_it_does_not_apply_pt_makes_no_adapter(
+    tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
+) -> None:
+    model = changed(tiny, tmp_path / "decoder", make_decoder)
+    told: list[Event] = []
+    assert learn(context(told), model, data, masked, CPU, tmp_path / "run") == (
+        None, "a model of the type qwen2 does not learn from masked words",
+    )  # fmt: skip
+    assert not (tmp_path / "run").exists()
+
+
+def test_pt_that_finds_nothing_better_makes_no_adapter(
+    tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
+) -> None:
+    copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
+    config = replace(masked, pretrain_learning_rate=0.1, heldout_pool=200)
+    result, reason = learn(context([]), tiny, copies, config, CPU, tmp_path)
+    assert result is None
+    assert "no step of pre-training, of 10" in reason
+
+
+def test_an_adapter_of_another_shape_is_no_start(
+    tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path, go: Pretrain
+) -> None:
+    start = go(masked, method="PT-FT").adapter
+    with pytest.raises(ModelError, match="cannot be trained on"):
+        train(
+            tiny, data, replace(masked, lora_rank=8), CPU, tmp_path / "ft", lambda event: None, lambda: False,
+            start=start,
+        )  # fmt: skip
+
+
+def test_a_pre_trained_adapter_is_served_and_merged_as_any_other(
+    go: Pretrain, masked: TrainingConfig, bare: TrainingData, tiny: ModelFolder
+) -> None:
+    result = go(masked, given=bare, pretrain_steps=30)
+    one = Hardware("cpu", "float32", 1, ())
+    texts = bare.chunks[:20]
+
+    def vectors(scale: float) -> np.ndarray:
+        encoder = Encoder.load(tiny, adapter=result.adapter, adapter_scale=scale, hardware=one)
+        return encoder.encode_chunks(texts)
+
+    base = Encoder.load(tiny, hardware=one).encode_chunks(texts)
+    np.testing.assert_allclose(vectors(0.0), base, atol=1e-6)
+    half, whole = vectors(0.5), vectors(1.0)
+    assert np.abs(whole - base).max() > 1e-2
+    assert (base * half).sum(1).mean() > (base * whole).sum(1).mean()
+    student = Student(tiny, masked, one)
+    student.load({name: torch.from_numpy(value) for name, value in adapter(result).items()})
+    with torch.no_grad():
+        np.testing.assert_allclose(student.forward(student.chunk_rows(texts)).numpy(), whole, atol=1e-5)
+
+
+def test_counting_the_corpus_can_be_stopped(tiny: ModelFolder, masked: TrainingConfig, go: Pretrain) -> None:
+    with pytest.raises(CancelledError, match="after step 0"):
+        go(masked, should_stop=lambda: True)
+    student = Student(tiny, masked, CPU)
+    calls: list[int] = []
+    MaskedBatches(student, ["heat"] * 1200, masked, lambda: calls.append(1))
+    assert len(calls) == 3

@@ -1,0 +1,100 @@
+"""What the stage `train` depends on, and what it makes of the settings of a teacher."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.encoders.model_folder import ModelFolder
+from engine.errors import ModelError, SettingsError
+from engine.settings import Settings, validate
+from engine.training import stage
+from engine.training.config import TrainingConfig
+
+
+def view(project: Path, model: ModelFolder, **training: Any) -> Any:
+    settings: Settings = validate({"encoder": {"model": str(model.path)}, "training": training})
+
+    def need(kind: str, stage: str) -> Any:
+        return SimpleNamespace(fingerprint="of the rankings", info={"queries": "q", "content": "q"})
+
+    return SimpleNamespace(settings=settings, project=SimpleNamespace(path=project), need=need)
+
+
+@pytest.fixture
+def project(tmp_path: Path, tiny: ModelFolder) -> Path:
+    """A folder with a cross-encoder's files beside nothing else."""
+    folder = tmp_path / "reranker"
+    shutil.copytree(tiny.path, folder)
+    config = json.loads((folder / "config.json").read_text()) | {"architectures": ["BertForSequenceClassification"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: ModelFolder) -> None:
+    given = view(project, tiny, teacher="cross-encoder", cross_encoder="reranker")
+    found = stage._cross_encoder(given, stage.resolve_config(given))
+    assert found is not None
+    assert found.path == project / "reranker"
+    assert found.cache is not None
+    assert found.cache.parent == project / "cache"
+
+
+def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
+    def inputs(**training: Any) -> dict[str, Any]:
+        return stage.inputs(view(project, tiny, **training))
+
+    taught = inputs(teacher="cross-encoder", cross_encoder="reranker")
+    shutil.copytree(project / "reranker", project / "copy")
+    assert inputs(teacher="cross-encoder", cross_encoder="copy") == taught, "the content counts, not the place"
+    (project / "copy" / "tokenizer_config.json").write_text("{}")
+    assert inputs(teacher="cross-encoder", cross_encoder="copy") != taught
+    assert inputs(cross_encoder="nowhere") == inputs(), "it does not teach"
+    assert inputs() != inputs(teacher="rrf")
+    assert inputs() != inputs(false_negatives="drop")
+    assert inputs() != inputs(refresh_every=100)
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "~nobody-of-this-name/x", "a\0b", "x" * 300])
+def test_a_cross_encoder_that_is_not_there(project: Path, tiny: ModelFolder, folder: str) -> None:
+    given = view(project, tiny, teacher="cross-encoder", cross_encoder=folder)
+    with pytest.raises(ModelError, match="cannot be used") as caught:
+        stage.inputs(given)
+    assert caught.value.to_do
+
+
+def test_a_teacher_without_its_model_is_told_at_once(project: Path, tiny: ModelFolder) -> None:
+    with pytest.raises(SettingsError, match="cross-encoder needs a model"):
+        stage.config_of(validate({"training": {"teacher": "cross-encoder"}}))
+
+
+CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "told"),
+    [
+        ({}, ("mixture", "goes with the loss 'mixed'")),
+        ({"objective": "listmle"}, ("bm25", "goes with the loss 'listmle'")),
+        ({"teacher": "rrf"}, ("rrf", "chosen in project.toml")),
+        ({"teacher": "cross-encoder"}, ("cross-encoder", CHOSEN.format("8,192"))),  # 64 queries × 64 · 2 chunks
+        ({"teacher": "cross-encoder", "objective": "listnet"}, ("cross-encoder", CHOSEN.format("576"))),
+        (
+            {"teacher": "cross-encoder", "objective": "plackett_luce", "false_negatives": "drop"},
+            ("cross-encoder", CHOSEN.format("128")),
+        ),
+        (
+            {"objective": "triplet", "teacher": "rrf"},
+            ("none", "the loss 'triplet' learns from the evidence chunk alone"),
+        ),
+        ({"objective": "infonce", "false_negatives": "drop"}, ("bm25", "goes with the loss 'infonce'")),
+    ],
+)
+def test_the_teacher_is_told_with_a_reason(recipe: dict[str, Any], told: tuple[str, str]) -> None:
+    config = TrainingConfig().with_overrides({"cross_encoder": "x", **recipe})
+    assert stage._told_teacher(config, 9) == told
