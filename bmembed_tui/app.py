@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
@@ -78,6 +79,13 @@ class BmembedApp(App[None]):
         self.call_after_refresh(self._load_keymap)
         if not self.is_headless:
             leave_on_signals(self.exit)
+
+    def on_key(self, event: events.Key) -> None:
+        """Keys arrive here that no widget took, in the order in which they were pressed, before they are looked up."""
+        take = getattr(self.screen, "take_late_key", None)
+        if take is not None and take(event):
+            event.stop()
+            event.prevent_default()
 
     def _load_keymap(self) -> None:
         from bmembed_tui.keymap import keymap_file, load_keymap

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,10 @@ from engine.errors import EngineError, StageError
 LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
 END_SECONDS = 2.0
 SUPERSEDED = -32001
+
+
+class GoneError(StageError):
+    """The process that was to answer has ended."""
 
 
 class SupersededError(EngineError):
@@ -132,6 +136,8 @@ class Desk:
         self._ids = itertools.count(1)
         self._starting = asyncio.Lock()
         self._closed = False
+        self.on_end: Callable[[], object] = lambda: None
+        """Called when the process has ended by itself."""
 
     async def ask(self, method: str, **params: Any) -> Any:
         """The answer to one request; params that are None are left out. Raises the EngineError that it was answered with."""
@@ -187,6 +193,8 @@ class Desk:
             for asked, future in self._waiting.values():
                 if asked is process and not future.done():
                     future.set_exception(_gone())
+            if not self._closed:
+                self.on_end()
 
     def _answer(self, line: bytes) -> None:
         try:
@@ -224,7 +232,7 @@ def _error(data: Mapping[str, Any]) -> EngineError:
 
 
 def _gone() -> EngineError:
-    return StageError(
+    return GoneError(
         "The engine's search process has ended.", "It may have run out of memory.", "Try again: it is started anew."
     )
 

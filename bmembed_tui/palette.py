@@ -69,15 +69,18 @@ def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
     for number, step in enumerate(STEPS, 1):
         if pane is None or pane.step != step.key:
             yield Offer(f"Go to {step.title}", f"step {number}", partial(screen.action_go, step.key))
-    if screen.status.running:
-        paused = screen.run_state.paused
-        what, text = ("resume", "the run goes on") if paused else ("pause", "the run waits at its next safe point")
-        yield Offer(f"Run: {what}", text, partial(screen.control, what))
-        yield Offer(
-            "Run: stop", "at the next safe point; the next run goes on from there", partial(screen.control, "cancel")
-        )
-    else:
-        yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
+    yield from _run_offers(screen)
     yield Offer("Settings", "every setting of this project", screen.action_settings)
     yield Offer("Read the status anew", "when files were changed by hand", screen.load)
     yield Offer("Projects", "back to the first screen; a run goes on", screen.action_leave)
+
+
+def _run_offers(screen: ProjectScreen) -> Iterator[Offer]:
+    if not screen.going:
+        yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
+    elif not screen.is_starting:
+        waits = screen.run_state.paused or screen.asked.startswith("paus")
+        what, text = ("resume", "the run goes on") if waits else ("pause", "the run waits at its next safe point")
+        yield Offer(f"Run: {what}", text, partial(screen.control, what))
+        text = "at the next safe point; the next run goes on from there"
+        yield Offer("Run: stop", text, partial(screen.control, "cancel"))

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from bmembed_tui.engine_client import SupersededError
+from bmembed_tui.engine_client import GoneError, SupersededError
+from bmembed_tui.in_app import with_ways
 from bmembed_tui.search_model import ALL, MODES, Answer, Explained, Question
 from engine.errors import EngineError
 
@@ -20,8 +21,8 @@ LOADING = "the encoder is loading"
 class Searching:
     """What was asked, and the newest answer of each mode. `changed(mode)` is called when one has come.
 
-    `encoder`: `""` before `warm_up`, `loading`, or `ready`. Every search is of a series of its mode, so that the engine
-    leaves out those that a newer one has overtaken.
+    `encoder`: `""` while nobody has asked for it, `loading`, or `ready`. Every search is of a series of its mode, so that the
+    engine leaves out those that a newer one has overtaken.
     """
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[str], None]) -> None:
@@ -41,11 +42,17 @@ class Searching:
     async def _warm_up(self) -> None:
         try:
             await self._ask("warm_up")
+        except GoneError:
+            self.lose()
         except EngineError:
-            pass  # a search tells the same, where it can be read
-        finally:
+            self.encoder = "ready"  # a search tells the same, where it can be read
+        else:
             self.encoder = "ready"
         self._changed("")
+
+    def lose(self) -> None:
+        """The engine's process has ended, and what it had loaded is gone. The next question has it loaded again."""
+        self.encoder = ""
 
     def look(self, question: Question, mode: str, *, again: bool = False) -> None:
         """Look for something in a mode, or in all. What was answered already is not asked again unless `again`."""
@@ -56,6 +63,7 @@ class Searching:
             self._bridged = self.encoder != "ready"
         if question.empty:
             return
+        self.warm_up()
         wanted = set(MODES if mode == ALL else (mode,))
         if self._bridged:
             wanted.add("bm25")
@@ -88,7 +96,7 @@ class Searching:
         except SupersededError:
             return
         except EngineError as error:
-            told = " ".join(part for part in (error.what, error.why, error.to_do) if part)
+            told = " ".join(part for part in (error.what, error.why, with_ways(error.to_do)) if part)
             answer = Answer(question, mode, (), error=told)
         if question == self.question:
             self.pending.discard(mode)
@@ -106,12 +114,13 @@ class Facts:
         self.explain_error = ""
         self.judged: dict[int, bool] = {}
         self.judged_queries: int | None = None
+        self._judged_known = False
 
     def of(self, query: str) -> None:
         """Another query: nothing is known about its hits."""
         if query != self.query:
             self.query, self.explained, self.explain_error = query, None, ""
-            self.judged = {}
+            self.judged, self._judged_known = {}, False
 
     def forget(self) -> None:
         """The indexes may be others now."""
@@ -136,7 +145,7 @@ class Facts:
 
     def _take(self, answer: Any) -> None:
         if "chunks" in answer:
-            self.judged = {int(key): bool(value) for key, value in answer["chunks"].items()}
+            self.judged, self._judged_known = {int(key): bool(value) for key, value in answer["chunks"].items()}, True
         self.judged_queries = answer["judged_queries"]
         self._changed()
 
@@ -153,6 +162,13 @@ class Facts:
             before = self.explained.chunks if self.explained else {}
             self.explained = Explained(found.served, {**before, **found.chunks}, found.note)
         self._changed()
+
+    async def mark_of(self, query: str, chunk_id: int) -> bool | None:
+        """How a hit of a query was judged; None where it was not. Raises EngineError."""
+        if query == self.query and self._judged_known:
+            return self.judged.get(chunk_id)
+        chunks = (await self._ask("judgments", query=query))["chunks"]
+        return bool(chunks[str(chunk_id)]) if str(chunk_id) in chunks else None
 
     async def judge(self, query: str, chunk_id: int, relevant: bool | None) -> None:
         """Keep a judgment; None takes it back. Raises EngineError, ProjectBusyError during a run among them."""

@@ -154,6 +154,13 @@ class TrainingSettings(Section):
     steps: int | None = Field(default=None, ge=1, le=MOST, description="training steps, at most")
     queries_per_step: int | None = Field(default=None, ge=1, le=4096, description="queries per step")
     negatives_per_query: int | None = Field(default=None, ge=0, le=64, description="BM25 negatives added per query")
+    shared_chunks: int | None = Field(
+        default=None, ge=0, le=1_000_000, description="random chunks that join each step's; cheap where side is query"
+    )
+    side: Literal["both", "query"] | None = Field(
+        default=None,
+        description="what the adapter acts on: queries and chunks (both), or queries alone, which keeps the vector index",
+    )
     learning_rate: float | None = Field(default=None, gt=0, le=0.1, description="peak learning rate of AdamW")
     teacher_temperature: float | None = Field(
         default=None, gt=0, description="alpha: smaller makes the distribution of BM25, rrf or a cross-encoder sharper"

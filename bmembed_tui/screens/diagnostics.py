@@ -77,7 +77,7 @@ class DiagnosticsScreen(ModalScreen[None]):
     def _app(self) -> list[str]:
         size = self.app.size
         return [
-            f"bmembed {__version__}, textual {importlib.metadata.version('textual')}, Python {platform.python_version()}",
+            f"bmembed {__version__}, textual {_textual_version()}, Python {platform.python_version()}",
             f"{platform.platform()}; terminal {size.width}x{size.height}; theme {self.app.theme}",
             *(
                 f"{name}={os.environ[name] if name != 'SSH_CONNECTION' else 'set'}"
@@ -119,6 +119,10 @@ def project_facts(project: ProjectScreen | None) -> list[str]:
 
 def _told(error: Any) -> str:
     return " | ".join(str(error.get(part, "")) for part in ("type", "what", "why", "to_do"))
+
+
+def _textual_version() -> str:
+    return importlib.metadata.version("textual")
 
 
 def _memory_mb() -> float:

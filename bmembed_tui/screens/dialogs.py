@@ -12,6 +12,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button
 
+from bmembed_tui.in_app import with_ways
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.errors import EngineError
 
@@ -36,7 +37,7 @@ class ErrorDialog(ModalScreen[str]):
                 if self._error.why:
                     yield SafeStatic(self._error.why, classes="error-why")
                 if self._error.to_do:
-                    yield SafeStatic(f"→ {self._error.to_do}", classes="error-to-do")
+                    yield SafeStatic(f"→ {with_ways(self._error.to_do)}", classes="error-to-do")
             with Horizontal(classes="dialog-buttons"):
                 for key, label in self._actions:
                     yield SafeButton(label, id=f"action-{key}", variant="primary")

@@ -13,9 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList
+from textual.widgets import OptionList
 
 from bmembed_tui.plain import plain
+from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ A run in progress stands first: closing the app does not end it."""
             yield SafeStatic(PITCH, id="home-pitch")
             yield SafeOptions(id="home-choices")
             yield SafeStatic("", id="home-note")
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Paint first, then look for projects."""

@@ -14,12 +14,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Button, Footer, Input, OptionList
+from textual.widgets import Button, Input, OptionList
 
 from bmembed_tui.plain import plain
 from bmembed_tui.screens.folder_picker import roots
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
+from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions, SafeStatic
 from engine.errors import EngineError, InputError, UsageError
 from engine.project import ProjectFolder, locate, projects_root
@@ -28,6 +29,7 @@ PRESETS = {
     "standard": "the best search; minutes to hours, by the documents' size",
     "quick": "a first look in minutes; gains less",
     "paper": "BMEmbed as published, to compare with; seldom the best",
+    "cl": "contrastive learning, the baseline of that paper; to compare with",
 }
 CHECK_SECONDS = 0.15  # of quiet typing before what was typed is checked
 
@@ -133,7 +135,7 @@ Enter goes from field to field; on the last one it makes the project."""
             with Horizontal(classes="dialog-buttons"):
                 yield SafeButton("Create", id="create", variant="primary")
                 yield SafeButton("Cancel", id="cancel")
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Begin with the documents."""

@@ -11,7 +11,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from bmembed_tui.plain import plain
 from bmembed_tui.search_model import MOST_MATCHES, Hit, Span, find_terms
@@ -19,6 +18,7 @@ from bmembed_tui.text_rows import fitted
 from bmembed_tui.viewing import open_file
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.document_view import DocumentView
+from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.errors import EngineError
 
@@ -58,7 +58,7 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         yield SafeStatic("", id="preview-place")
         yield DocumentView(id="preview-text")
         yield SafeStatic("", id="preview-note")
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Ask for the text."""

@@ -1,27 +1,23 @@
-"""A project's screen: sidebar and steps; starts runs and follows them."""
+"""A project's screen: the steps, a sidebar with the state of each, and where the project stands."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.css.query import NoMatches
-from textual.screen import Screen
-from textual.widgets import ContentSwitcher, Footer
+from textual.widgets import ContentSwitcher
 
-from bmembed_tui.engine_client import Desk, order, revive
+from bmembed_tui.engine_client import Desk, revive
 from bmembed_tui.project_status import STAGES, STEPS, ProjectStatus, step_of
-from bmembed_tui.run_history import History, read_history
-from bmembed_tui.run_state import RunState
-from bmembed_tui.run_watch import RunWatch, error_of, is_held, newest_run
-from bmembed_tui.widgets.run_line import STOPPED, RunLine
+from bmembed_tui.screens.runs import RunScreen
+from bmembed_tui.widgets.key_line import KeyLine
+from bmembed_tui.widgets.run_line import RunLine
 from bmembed_tui.widgets.sidebar import Sidebar
 from engine.errors import EngineError
 from engine.project import ProjectFolder
@@ -30,12 +26,9 @@ if TYPE_CHECKING:
     from bmembed_tui.steps.base import StepPane
 
 STYLES = Path(__file__).parent.parent / "styles"
-LOOK_SECONDS = 1.0  # between two looks at whether a run goes on
-ASKED = {"pause": "pausing …", "resume": "going on …", "finish": "ending the training …", "cancel": "stopping …"}
-RECORD_SECONDS = 2.0  # that a failed run may take to write its record after its last event
 
 
-class ProjectScreen(Screen[None]):
+class ProjectScreen(RunScreen):
     """The wizard. Panes reach the engine through it: `desk` for questions, `start_run` and `control` for runs."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [
@@ -54,20 +47,13 @@ class ProjectScreen(Screen[None]):
     ]
 
     def __init__(self, project: ProjectFolder, step: str | None = None) -> None:
-        super().__init__()
-        self.project = project
+        super().__init__(project)
         self.desk = Desk(project.path)
-        self.status = ProjectStatus(project=str(project.path), name=project.name)
-        self.run_state = RunState()
-        self.history = History()
-        self.asked = ""
-        self._first_step, self._following = step, False
-        self._starting, self._live, self._looking, self._known = False, False, False, False
+        self.desk.on_end = self._engine_ended
+        self._first_step = step
         self._seen: set[str] = set()
         self._problem: object = None
         self._stale, self._loading = False, False
-        self._signature: tuple[object, ...] = ()
-        self._watch: RunWatch | None = None
 
     def compose(self) -> ComposeResult:
         """Head line, sidebar, steps, keys."""
@@ -78,25 +64,21 @@ class ProjectScreen(Screen[None]):
             yield Sidebar(id="sidebar")
             with ContentSwitcher(id="steps", initial=None):
                 yield from panes()
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Ask where the project stands."""
         self.load()
-        self.set_interval(LOOK_SECONDS, self._look)
 
     async def on_unmount(self) -> None:
         """Leave the run going; end the search process."""
-        if self._watch is not None:
-            self._watch.stop()
+        self.unfollow()
         await self.desk.close()
 
     @property
     def alive(self) -> bool:
         """Whether the screen's widgets are there: an answer may come after the screen has been left."""
-        return (
-            self.is_attached and bool(self.query(Sidebar)) and bool(self.query(RunLine)) and bool(self.query("#steps"))
-        )
+        return self.is_attached and all(self.query(part) for part in ("#sidebar", "#run-line", "#steps"))
 
     # Steps
 
@@ -119,7 +101,7 @@ class ProjectScreen(Screen[None]):
             self._seen.add(before.step)
         self.set_focus(None)  # what is hidden must not keep the keys
         switcher.current = step
-        self._draw_sidebar()
+        self.draw_standing()
         pane = self.pane
         if pane is not None:
             pane.show_run(self.run_state)
@@ -131,6 +113,11 @@ class ProjectScreen(Screen[None]):
         if self.pane is not None and self.pane.step == step:
             self.pane.entered()
         self.go(step)
+
+    def take_late_key(self, event: events.Key) -> bool:
+        """A key that nothing took: one that was typed while the step was still being shown is for the step's field."""
+        pane = self.pane
+        return pane is not None and event.is_printable and bool(event.character) and pane.typed(event.character or "")
 
     def action_steps(self) -> None:
         """To the sidebar."""
@@ -195,10 +182,16 @@ class ProjectScreen(Screen[None]):
         self._follow_newest()
         self._known = True
         self._enter_first()
-        self._draw_sidebar()
+        self.draw_standing()
         for pane in self._panes():
             with suppress(NoMatches):  # a screen that is left is taken apart from its leaves
                 pane.show_status(self.status)
+
+    def _engine_ended(self) -> None:
+        """The search process has died; it is started again when something is asked."""
+        if self.alive:
+            for pane in self._panes():
+                pane.engine_ended()
 
     def _panes(self) -> list[StepPane]:
         from bmembed_tui.steps.base import StepPane
@@ -221,197 +214,16 @@ class ProjectScreen(Screen[None]):
         first = next((stage for stage in STAGES if status.state(stage) != "done"), "ingest")
         return "queries" if first in ("index", "generate") else step_of(first)
 
-    def _draw_sidebar(self) -> None:
+    # Drawing
+
+    def draw_standing(self) -> None:
+        """Sidebar and head line."""
         current = self.pane.step if self.pane else STEPS[0].key
         self.query_one(Sidebar).draw(self.status, self.run_state, current, frozenset(self._seen))
-        self.query_one(RunLine).draw(self.status, self.run_state, self._doing)
+        self.query_one(RunLine).draw(self.status, self.run_state, self.doing)
 
-    # Runs
-
-    @property
-    def going(self) -> bool:
-        """Whether a run goes on now, or is being started."""
-        return self._starting or self.run_state.running or (self.status.running and not self.run_state.over)
-
-    def _follow_newest(self) -> None:
-        """Follow the newest run, going on or not: its history is part of what steps show."""
-        record = self.status.run
-        folder = Path(str(record["folder"])) if record else None
-        if folder is not None and self._is_newer(folder):
-            self.follow_run(folder, live=self.status.running)
-
-    def _is_newer(self, folder: Path) -> bool:
-        return self._watch is None or folder.name > self._watch.folder.name
-
-    def follow_run(self, folder: Path, *, live: bool = True) -> None:
-        """Follow the run whose records are in `folder`. `live`: it began, or goes on, while the app looks on; only of such
-        a run is a failure told in a dialog."""
-        if self._watch is not None:
-            self._watch.stop()
-        watch = RunWatch(folder, lambda state: self.call_later(self._run_changed, state))
-        self._watch, self._signature, self._live, self.asked = watch, (), live, ""
-        self.run_state = watch.state
-        watch.start()
-        self._read_history(folder)
-
-    @work(exclusive=True, group="history")
-    async def _read_history(self, folder: Path) -> None:
-        history = await asyncio.to_thread(read_history, folder.parent, folder.name)
-        if self.alive and self._watch is not None and self._watch.folder == folder:
-            self.history = history
-            self._show_run()
-
-    def _run_changed(self, state: RunState) -> None:
-        """The run has told something: a few times a second at most."""
-        if not self.alive or state is not self.run_state:
-            return
-        signature = (state.current, state.state, state.paused, sum(s.state == "done" for s in state.stages.values()))
-        if signature != self._signature:
-            self._signature = signature
-            self._turned(state)
-        self._show_run()
-
-    def _show_run(self) -> None:
-        self.query_one(RunLine).draw(self.status, self.run_state, self._doing)
+    def draw_run(self) -> None:
+        """Head line and the visible step."""
+        self.query_one(RunLine).draw(self.status, self.run_state, self.doing)
         if self.pane is not None:
             self.pane.show_run(self.run_state)
-
-    @property
-    def _doing(self) -> str:
-        """What was asked for and has not come about yet."""
-        return "starting …" if self._starting else self.asked
-
-    def _turned(self, state: RunState) -> None:
-        """A stage or the run has begun or ended, waits or goes on."""
-        self.asked = ""
-        if state.running:
-            self._draw_sidebar()
-        if not self._live:
-            return
-        self.load()
-        if self._following and state.current:
-            self.go(step_of(state.current))
-        if not state.over:
-            return
-        following, self._following, self._live = self._following, False, False
-        if state.state == "done" and following and "evaluate" in state.stages:
-            self.go("result")
-        if state.state == "failed" and self._watch is not None:
-            self._offer_after_failure(self._watch.folder, state, following)
-
-    @work(group="failure")
-    async def _offer_after_failure(self, folder: Path, state: RunState, following: bool) -> None:
-        """Show the error that ended a run, once, with what can be done."""
-        from bmembed_tui.screens.dialogs import ErrorDialog
-
-        end = asyncio.get_running_loop().time() + RECORD_SECONDS
-        error = state.error
-        while error is None and asyncio.get_running_loop().time() < end:  # it failed between two stages
-            error = await asyncio.to_thread(error_of, folder)
-            await asyncio.sleep(0.1)
-        if not self.alive:
-            return
-        state.error = error or {"type": "StageError", "what": "The run failed.", "why": "", "to_do": "Run again."}
-        self._show_run()
-        choices = [("retry", "Run again"), ("settings", "Settings")]
-        answer = await self.app.push_screen_wait(ErrorDialog(revive(state.error), choices))
-        if answer == "retry":
-            self.start_run(tuple(state.stages) or STAGES, follow=following)
-        elif answer == "settings":
-            self.action_settings()
-
-    def _look(self) -> None:
-        """Notice a run that was started elsewhere, and one that has ended without a word."""
-        if not self._looking:
-            self._looking = True
-            self._look_once()
-
-    @work(group="look")
-    async def _look_once(self) -> None:
-        try:
-            await self._look_at_runs()
-        finally:
-            self._looking = False
-
-    async def _look_at_runs(self) -> None:
-        newest = await asyncio.to_thread(newest_run, self.project.path)
-        if not self.alive or self._starting or not self._known:
-            return  # before the first answer nobody can tell what is new
-        if newest is not None and self._is_newer(newest):
-            self.follow_run(newest)
-            self.load()
-        elif self.run_state.running:
-            await self._check_alive()
-        elif self.status.running:
-            self.load()
-
-    async def _check_alive(self) -> None:
-        watch, state = self._watch, self.run_state
-        if watch is None or await asyncio.to_thread(is_held, self.project):
-            return
-        await watch.catch_up()  # what it wrote before it let the project go
-        if self.alive and state is self.run_state and state.running:
-            state.lose()
-            self._following = False
-            if self._live:
-                self.notify(f"The run {STOPPED}.", markup=False, severity="warning")
-            self._run_changed(state)
-
-    def action_run_all(self) -> None:
-        """Bring every stage up to date."""
-        self.start_run(follow=True)
-
-    def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
-        """Start a run of `stages` in a process of its own, and follow it. `follow`: show the step of each stage.
-
-        Asked for once more while a run is being started: nothing.
-        """
-        if not self._starting:
-            self._starting = True
-            self._show_run()
-            self._start(stages, follow, force)
-
-    @work(group="run")
-    async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
-        arguments = ["run", str(self.project.path), "--only", ",".join(stages), "--detach", "--json"]
-        try:
-            started = await order(*arguments, *(["--force"] if force else []))
-            if self.alive:
-                self._following = follow
-                self.follow_run(Path(str(started["folder"])))
-                await self.refresh_status()
-        except EngineError as error:
-            self.tell(error)
-        finally:
-            self._starting = False
-            if self.alive:
-                self._show_run()
-
-    @work(group="control")
-    async def control(self, what: str) -> None:
-        """`pause`, `resume`, `finish` or `cancel` the run. What was asked for is shown until it has come about."""
-        state, self.asked = self.run_state, ASKED.get(what, "")
-        if self.alive:
-            self._show_run()
-        try:
-            await order(what, str(self.project.path))
-        except EngineError as error:
-            self.tell(error)
-            if state is self.run_state:
-                self.asked = ""
-        if self.alive:
-            self._show_run()
-
-    # Telling
-
-    def tell(self, error: EngineError) -> None:
-        """Show an error of the engine."""
-        from bmembed_tui.screens.dialogs import ErrorDialog
-
-        if not self.alive:
-            return
-        if isinstance(self.app.screen, ErrorDialog):
-            self.notify(error.what, markup=False, severity="error")
-            return
-        with suppress(LookupError):
-            self.app.push_screen(ErrorDialog(error))

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Button, Footer, Input, OptionList
+from textual.widgets import Button, Input, OptionList
 
 from bmembed_tui.engine_client import Desk, revive
 from bmembed_tui.plain import plain, visible
@@ -19,6 +19,7 @@ from bmembed_tui.screens.dialogs import ErrorDialog, QuestionDialog
 from bmembed_tui.setting_values import Setting, from_text, to_text
 from bmembed_tui.widgets.change_line import effect, error_text
 from bmembed_tui.widgets.fields import Field
+from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.errors import EngineError
 from engine.project import ProjectFolder
@@ -66,7 +67,7 @@ What is searchable now stays searchable until then."""
                 yield SafeButton("Apply", id="apply", variant="primary", disabled=True)
                 yield SafeButton("Discard", id="discard", disabled=True)
                 yield SafeButton("Close", id="close")
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Ask the engine for schema and values."""

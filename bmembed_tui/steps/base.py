@@ -70,6 +70,13 @@ class StepPane(Vertical):
     def left(self) -> None:
         """Another step is shown."""
 
+    def engine_ended(self) -> None:
+        """The process that answers requests has died: what it had loaded is gone."""
+
+    def typed(self, character: str) -> bool:
+        """A character that came before the step's field had the focus; returns whether the step takes it."""
+        return False
+
     def focus_primary(self) -> None:
         """Put the focus on what Enter should do; where that cannot be done now, on the first thing that takes keys."""
         wanted = [*self.query("#primary").results(Widget), *self.query("*").results(Widget)]

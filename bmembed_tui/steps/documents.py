@@ -4,49 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual import events, on, work
-from textual.app import ComposeResult
+from textual import on, work
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Button, Input
 
-from bmembed_tui.plain import plain, rich_text
 from bmembed_tui.project_status import ProjectStatus
 from bmembed_tui.run_state import RunState
-from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.documents_told import Standing, files_text, formats_rows, skipped_rows, told
+from bmembed_tui.steps.documents_view import HERE, WIDE, DocumentsView, Wish
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
-from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic, SafeTable
 from engine.errors import EngineError
 from engine.settings import CorpusSettings
 
 if TYPE_CHECKING:
     from engine.settings import Settings
 
-HERE = ("ingest", "index")
 QUIET_SECONDS = 0.3  # of quiet typing before the files are counted anew
-WIDE = 90  # columns from which the folders stand beside the counts
-HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What is to be counted. `turn` grows when the same is to be counted anew."""
-
-    paths: tuple[str, ...]
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    turn: int
-
-
-class DocumentsPane(StepPane):
-    """Step Documents."""
+class DocumentsPane(DocumentsView):
+    """Counts the files while the user types, keeps what was changed, and has the documents read."""
 
     step = "documents"
     title = "Documents"
@@ -65,78 +46,6 @@ After reading, BM25 search works at once."""
         Binding("a", "add", "add a folder", id="documents.add"),
         Binding("x", "remove", "remove a folder", id="documents.remove", show=False),
     ]
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._corpus: CorpusSettings | None = None
-        self._settings_error: EngineError | None = None
-        self._unread: Sequence[Mapping[str, Any]] = ()
-        self._scan: Mapping[str, Any] | None = None
-        self._scan_error: EngineError | None = None
-        self._wish: Wish | None = None
-        self._scanned: Wish | None = None
-        self._files_now: int | None = None
-        self._turn = 0
-        self._scanning = self._starting = False
-        self._was_reading = self._settling = False
-
-    def compose_body(self) -> ComposeResult:
-        """What can be read and what was left out; the folders."""
-        with VerticalScroll(id="documents-body", can_focus=False):
-            yield SafeStatic("looking …", id="documents-told")
-            with Container(id="documents-parts"):
-                with Vertical(id="documents-files"):
-                    yield SafeTable(id="formats", cursor_type="none", show_cursor=False)
-                    for name in ("include", "exclude"):
-                        with Horizontal(classes="pattern-row"):
-                            yield SafeLabel(name.capitalize())
-                            yield PatternField(placeholder="nothing" if name == "exclude" else "everything", id=name)
-                    yield SafeStatic(plain(HINT, "$text-muted"), id="patterns-note")
-                    with Vertical(id="skipped-part"):
-                        with Horizontal(id="skipped-head"):
-                            yield SafeStatic("", id="skipped-title")
-                            yield SafeButton("Try again", id="retry")
-                        yield SafeTable(id="skipped", cursor_type="row")
-                with Vertical(id="documents-folders"):
-                    yield SafeStatic("Folders", classes="part-title")
-                    yield FolderTree(id="sources")
-
-    def compose_buttons(self) -> ComposeResult:
-        """Read or go on; read again or stop; folders."""
-        yield SafeButton("Read the documents", id="primary", variant="primary")
-        yield SafeButton("Read again", id="again")
-        yield SafeButton("Stop", id="stop")
-        yield SafeButton("Add folder", id="add")
-        yield SafeButton("Remove", id="remove")
-
-    def on_mount(self) -> None:
-        """Columns of the tables."""
-        formats = self.query_one("#formats", SafeTable)
-        for name in ("Format", "Files", "Size"):
-            formats.add_column(name)
-        for name in ("Why it is left out", "File"):
-            self.query_one("#skipped", SafeTable).add_column(name)
-        self.query_one("#skipped-part").display = False
-        self._draw()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """The folders stand beside the counts where there is room."""
-        self.set_class(event.size.width >= WIDE, "wide")
-
-    @property
-    def alive(self) -> bool:
-        """Whether the widgets are there: an answer may come after the project has been left."""
-        parts = (
-            "#documents-told",
-            "#formats",
-            "#include",
-            "#exclude",
-            "#skipped-part",
-            "#sources",
-            "#primary",
-            "#stop",
-        )
-        return self.is_attached and all(self.query(part) for part in parts)
 
     # What the project says
 
@@ -237,16 +146,10 @@ After reading, BM25 search works at once."""
             return
         if not self._is_changed():
             self._files_now = self._scan["files"] if self._scan else None
-        table = self.query_one("#formats", SafeTable)
-        table.clear()
-        for row in formats_rows(self._scan):
-            table.add_row(*row)
+        self._draw_formats()
         self._draw_skipped()
         self._draw_note()
         self._draw()
-
-    def _is_changed(self) -> bool:
-        return any(field.is_changed for field in self.query(PatternField))
 
     # Changing
 
@@ -337,17 +240,6 @@ After reading, BM25 search works at once."""
             case "retry":
                 self.action_retry()
 
-    def is_reading(self) -> bool:
-        """Whether a run is at one of this step's stages."""
-        return self._starting or self._settling or self._is_at_work()
-
-    def _is_at_work(self) -> bool:
-        return self.host.going and self.host.run_state.current in ("", *HERE)
-
-    def is_read(self) -> bool:
-        """Whether the documents are read and nothing is to be kept first."""
-        return self.host.status.done("ingest") and not self._is_changed()
-
     def action_retry(self) -> None:
         """Read the files again that could not be read."""
         if not self.is_reading():
@@ -370,49 +262,6 @@ After reading, BM25 search works at once."""
             self._starting = False
             if self.alive:
                 self._draw()
-
-    # Drawing
-
-    def _draw(self) -> None:
-        """The line that says how far it is, and the buttons."""
-        if not self.alive:
-            return
-        reading, read = self.is_reading(), self.is_read()
-        error = self._settings_error or (None if self._is_changed() else self._scan_error)
-        standing = Standing(self.host.status, self.host.run_state, reading, self._scan, error)
-        self.query_one("#documents-told", SafeStatic).update(told(standing))
-        label = "Reading …" if reading else "Continue" if read else "Read the documents"
-        primary = self.query_one("#primary", SafeButton)
-        if str(primary.label) != label:
-            primary.label = label
-        self.query_one("#again").display = read and not reading
-        self.query_one("#stop").display = reading
-
-    def _draw_note(self) -> None:
-        note = self.query_one("#patterns-note", SafeStatic)
-        if not self._is_changed():
-            note.update(plain(HINT, "$text-muted"))
-        elif self._scanned != self._wish:
-            note.update(plain("counting …", "$text-muted"))
-        elif self._scan is None:
-            error = self._scan_error
-            note.update(plain(f"✗ {error.what} {error.why} {error.to_do}" if error else "", "$text-error"))
-        else:
-            now = f" (now {self._files_now:,})" if self._files_now is not None else ""
-            text = f"{files_text(self._scan)} would be read{now}. Enter keeps it, Esc takes it back."
-            note.update(plain(text, "$text-accent"))
-
-    def _draw_skipped(self) -> None:
-        rows, total = skipped_rows(self._unread, self._scan)
-        table = self.query_one("#skipped", SafeTable)
-        table.clear()
-        for path, reason in rows:
-            table.add_row(rich_text(reason), rich_text(path))
-        self.query_one("#skipped-part").display = bool(rows)
-        rest = f"'engine status {self.host.project.argument} --json' lists all"
-        shown = f", the first {len(rows):,} here; {rest}" if total > len(rows) else ""
-        self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{shown}", "bold"))
-        self.query_one("#retry").display = any(one["known"] for one in self._unread)
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
         """What can be done with the documents now."""

@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.content import Content
 
 from bmembed_tui.engine_client import revive
+from bmembed_tui.in_app import with_ways
 from bmembed_tui.plain import plain, rich_text
 from bmembed_tui.project_status import ProjectStatus
 from bmembed_tui.run_state import RunState
@@ -69,7 +70,7 @@ def _many(number: int, noun: str) -> str:
 
 
 def _error(error: EngineError, now: str = "") -> Content:
-    lines = [f"✗ {error.what}", error.why, f"→ {error.to_do}" if error.to_do else "", now]
+    lines = [f"✗ {error.what}", error.why, f"→ {with_ways(error.to_do)}" if error.to_do else "", now]
     return plain("\n".join(line for line in lines if line), "$text-error", lines=True)
 
 

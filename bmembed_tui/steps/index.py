@@ -12,6 +12,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Button, Input
 
 from bmembed_tui.engine_client import SupersededError
+from bmembed_tui.in_app import with_ways
 from bmembed_tui.plain import plain
 from bmembed_tui.project_status import ProjectStatus
 from bmembed_tui.run_state import RunState
@@ -136,7 +137,7 @@ A change of the documents needs only what changed to be indexed again."""
         except SupersededError:
             return
         except EngineError as error:
-            content = plain(f"{error.what} {error.to_do}".strip(), "$text-error")
+            content = plain(f"{error.what} {with_ways(error.to_do)}".strip(), "$text-error")
         if self.is_attached:
             shown.update(content)
 

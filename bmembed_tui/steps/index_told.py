@@ -106,10 +106,13 @@ def _rankings(status: ProjectStatus, record: StageRecord | None, facts: Facts) -
     if choice is not None:
         yield _line("  depth", f"{choice.value}: {choice.reason}")
     m = settings.get("m")
-    if m is not None and facts.objective == "listnet":
+    if m is not None and facts.objective in ("listnet", "listmle"):
         yield _line("  intervals", f"m = {m}, {settings.get('strategy')}: training draws one chunk from each")
     elif m is not None and facts.objective:
-        yield _line("  intervals", f"not used: the loss '{facts.objective}' compares all chunks of a batch")
+        compared = (
+            "a query's own negatives" if facts.objective in ("triplet", "plackett_luce") else "all chunks of a batch"
+        )
+        yield _line("  intervals", f"not used: the loss '{facts.objective}' compares {compared}")
     yield from _warnings(record)
 
 

@@ -10,6 +10,8 @@ from bmembed_tui.run_state import RunState
 
 HERE = ("ingest", "index", "generate")
 DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
+CHECKED = "chunks encoded"  # what the stage counts once the queries are made and are checked by the base encoder
+CHECKING = "checking the queries by the base encoder"
 BAR = 20
 NONE_MADE = (
     "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
@@ -68,9 +70,11 @@ def progress_text(run: RunState) -> Content:
     if not (run.running and run.current):
         return plain("▶ starting …", "$text-accent")
     sign, paused = ("‖", "paused: ") if run.paused else ("▶", "")
-    head = plain(f"{sign} {paused}{DOING.get(run.current, run.current)}", "bold $text-accent")
     stage = run.stages.get(run.current)
     progress = stage.progress if stage else None
+    checking = progress is not None and progress.unit == CHECKED
+    doing = CHECKING if checking else DOING.get(run.current, run.current)
+    head = plain(f"{sign} {paused}{doing}", "bold $text-accent")
     if progress is None or not progress.total:
         return Content.assemble(head, " …")
     full = min(BAR, BAR * progress.done // progress.total)

@@ -49,7 +49,7 @@ be better. Below the figures: the queries that changed most. Enter on one search
         Binding("m", "metric", "metric", id="result.metric"),
         Binding("j", "queries", "judged/held-out", id="result.queries"),
         Binding("b", "changes", "better/worse", id="result.changes"),
-        Binding("o", "open_report", "open report", id="result.open"),
+        Binding("o", "open_report", "report", id="result.open"),
         Binding("y", "copy_path", "copy report's path", show=False, id="result.copy"),
     ]
 
@@ -58,6 +58,7 @@ be better. Below the figures: the queries that changed most. Enter on one search
         self._result: Result | None = None
         self._metric, self._set, self._worse = METRICS[0], 0, False
         self._shown: tuple[Change, ...] = ()
+        self._problem: object = None
 
     def compose_body(self) -> ComposeResult:
         """Verdict and figures, then the changed queries."""
@@ -101,11 +102,13 @@ be better. Below the figures: the queries that changed most. Enter on one search
         except NotBuiltError:
             self._result = None
         except EngineError as error:
-            if self.is_attached:
+            if self.is_attached and error.as_dict() != self._problem:  # it is asked for with every status
+                self._problem = error.as_dict()
                 self.host.tell(error)
             return
         except (KeyError, TypeError, ValueError):
             self._result = None  # written by another version; the next evaluation writes it anew
+        self._problem = None
         if self.is_attached:
             self._draw()
 

@@ -56,6 +56,22 @@ class SearchPane(HitActions):
         """Load the encoder while the user begins to type."""
         self._open(focus=True)
 
+    def left(self) -> None:
+        """What was typed too early is forgotten."""
+        self._early = ""
+
+    def typed(self, character: str) -> bool:
+        """What was typed before the field had the focus stands in it. Before the project's standing is known it is kept."""
+        field, status = self.query_one(QueryInput), self.host.status
+        if self.screen.focused not in (None, field):
+            return False
+        if not status.stages:
+            self._early += "" if character.isdigit() else character  # digits go to the steps
+            return not character.isdigit()
+        if status.built("index"):
+            field.insert_text_at_cursor(character)
+        return status.built("index")
+
     def _open(self, *, focus: bool) -> None:
         if not self.mode:
             self.mode = self._usual_mode()
@@ -65,6 +81,8 @@ class SearchPane(HitActions):
             self._offer()
             if focus:
                 self.query_one(QueryInput).focus()
+            self.query_one(QueryInput).insert_text_at_cursor(self._early)
+            self._early = ""
             self.call_after_refresh(self._draw_modes)
         elif focus:
             self.focus_primary()
@@ -95,6 +113,12 @@ class SearchPane(HitActions):
     def show_run(self, state: RunState) -> None:
         """The button says what goes on."""
         self._draw_button()
+
+    def engine_ended(self) -> None:
+        """The encoder is loaded again with the next question."""
+        self.searching.lose()
+        self._draw_status()
+        self._draw_why()
 
     # Asking
 

@@ -55,13 +55,15 @@ class HitActions(SearchView):
     @work(group="judge")
     async def _judge(self, query: str, hit: Hit, relevant: bool | None) -> None:
         try:
-            await self.facts.judge(query, hit.chunk_id, relevant)
+            before = await self.facts.mark_of(query, hit.chunk_id) if relevant is None else None
+            if relevant is not None or before is not None:
+                await self.facts.judge(query, hit.chunk_id, relevant)
         except EngineError as error:
             if self.is_attached:
                 self._say(told.problem(error))
             return
         if self.is_attached:
-            self._say(told.judged(hit.rank, relevant, self.facts.judged_queries or 0))
+            self._say(told.judged(hit.rank, relevant, before, self.facts.judged_queries or 0))
 
     def action_open_file(self) -> None:
         """Open the file with the system's viewer."""

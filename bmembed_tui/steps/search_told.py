@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from textual.content import Content
 
+from bmembed_tui.in_app import with_ways
 from bmembed_tui.plain import plain
 from bmembed_tui.search_model import ALL, MODES, NAMES, Answer
 from bmembed_tui.searching import LOADING, Searching
@@ -79,7 +80,7 @@ def no_hits(answer: Answer) -> str:
     if answer.hits:
         return ""
     if answer.notes:
-        return " ".join(answer.notes)
+        return with_ways(" ".join(answer.notes))
     if answer.question.filters.count:
         return "No hits. The filters may leave too little: F9 shows them."
     if answer.by == "bm25":
@@ -87,15 +88,20 @@ def no_hits(answer: Answer) -> str:
     return "No hits. Try other words."
 
 
-def judged(rank: int, relevant: bool | None, queries: int) -> str:
-    """What a judgment has brought."""
-    what = {True: "✓ relevant", False: "✗ not relevant", None: "not marked any more"}[relevant]
+MARKS = {True: "✓ relevant", False: "✗ not relevant"}
+
+
+def judged(rank: int, relevant: bool | None, before: bool | None, queries: int) -> str:
+    """What a judgment has brought. `before`: the mark that was taken back."""
+    if relevant is None and before is None:
+        return f"Hit {rank} has no mark: there is nothing to take back."
+    what = f"taken back: {MARKS[bool(before)]}" if relevant is None else MARKS[relevant]
     return f"{what} (hit {rank}) · {queries:,} judged quer{'y' if queries == 1 else 'ies'} for evaluation"
 
 
 def problem(error: EngineError) -> str:
     """An error in one line."""
-    return f"✗ {error.what} {error.to_do}".rstrip()
+    return f"✗ {error.what} {with_ways(error.to_do)}".rstrip()
 
 
 def commands(hit: bool) -> Mapping[str, tuple[str, str]]:

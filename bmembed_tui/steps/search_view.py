@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.timer import Timer
 
+from bmembed_tui.in_app import with_ways
 from bmembed_tui.plain import plain
 from bmembed_tui.screens.help import key_name
 from bmembed_tui.search_model import ALL, MODES, NAMES, Answer, Hit, Question
@@ -60,7 +61,7 @@ class SearchView(StepPane):
         self.facts = Facts(self.ask, self._start, self._facts_changed)
         self.mode, self.side = "", 0
         self._drawn: dict[int, Answer] = {}
-        self._flash = ""
+        self._flash, self._early = "", ""
         self._written: dict[str, str] = {}
         self._delays: dict[str, Timer] = {}
         self._standing: tuple[object, ...] = ()
@@ -210,7 +211,7 @@ class SearchView(StepPane):
                 head.update(text, layout=False)
         self._write("#search-status", self._flash or told.status(mode, searching), keep=True)
         answer = searching.answer(mode)
-        notes = " ".join(answer.notes) if answer and answer.hits else ""
+        notes = with_ways(" ".join(answer.notes)) if answer and answer.hits else ""
         self._write("#search-notes", f"! {notes}" if notes else "")
 
     def _write(self, where: str, text: str, *, keep: bool = False) -> None:

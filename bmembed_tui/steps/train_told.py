@@ -8,6 +8,7 @@ from typing import Any
 
 from textual.content import Content
 
+from bmembed_tui.in_app import with_ways
 from bmembed_tui.plain import plain
 from bmembed_tui.project_status import ProjectStatus
 from bmembed_tui.run_history import Curve, History, StageRecord
@@ -118,7 +119,7 @@ def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: Stage
     if ending:
         yield plain(ending, "bold $text-error" if state.state == "failed" else "bold $text-warning")
         if state.state == "failed" and state.error:
-            yield plain(f"{state.error.get('what', '')} {state.error.get('to_do', '')}".strip())
+            yield plain(f"{state.error.get('what', '')} {with_ways(str(state.error.get('to_do', '')))}".strip())
     if record is not None and (not ending or status.done("train")):
         yield from _result(status, record)
     yield from _held_out(curve)
@@ -163,7 +164,7 @@ def _count(value: Any) -> str:
 
 def details(choices: Mapping[str, Choice], warnings: list[str]) -> Content:
     """Warnings, then every automatic choice with its reason."""
-    lines = [plain(f"! {text}", "$text-warning") for text in warnings]
+    lines = [plain(f"! {with_ways(text)}", "$text-warning") for text in warnings]
     lines += [
         Content.assemble(plain(f"{choice.setting}: {choice.value}", "bold"), plain(f"  {choice.reason}"))
         for choice in choices.values()

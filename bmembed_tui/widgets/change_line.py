@@ -14,6 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from bmembed_tui.engine_client import revive
+from bmembed_tui.in_app import with_ways
 from bmembed_tui.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.errors import EngineError
@@ -161,5 +162,5 @@ def effect(stages: list[Mapping[str, Any]]) -> Content:
 
 def error_text(error: EngineError) -> Content:
     """An engine's error in place: what, why, what to do."""
-    rest = " ".join(part for part in (error.why, f"→ {error.to_do}" if error.to_do else "") if part)
+    rest = " ".join(part for part in (error.why, f"→ {with_ways(error.to_do)}" if error.to_do else "") if part)
     return Content.assemble(plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True))

@@ -111,9 +111,9 @@ class DocumentView(ScrollView, can_focus=True):
         self.post_message(self.Ready())
 
     def go_to(self, offset: int, above: int = ABOVE) -> None:
-        """Scroll to a character."""
+        """Scroll to a character. Forced: whether there is a scrollbar is known only after the next layout."""
         if self._rows:
-            self.scroll_to(y=max(0, self._rows.row_of(offset) - above), animate=False, immediate=True)
+            self.scroll_to(y=max(0, self._rows.row_of(offset) - above), animate=False, immediate=True, force=True)
 
     def show_match(self, number: int) -> None:
         """Make one of the marks the current one, and scroll to it if it is not in sight."""

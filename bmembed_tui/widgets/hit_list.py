@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar
 
-from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -20,23 +17,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from bmembed_tui.search_model import Hit
-from bmembed_tui.text_rows import fitted, line_cuts, segments
-
-MARGIN = 4  # columns before a hit's text
-ROOMY = 16  # lines of the list from which hits are set apart and show more of their text
-SIGNS = {True: ("✓", "relevant"), False: ("✗", "not relevant")}
-WORDY = 44  # columns from which a judgment is told by its word, too
-JUDGED = {True: "hit-list--relevant", False: "hit-list--not-relevant"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a hit: (text, component class, marks within the text), from left to right; `right` stands at the end."""
-
-    text: str
-    style: str
-    marks: tuple[tuple[int, int], ...] = ()
-    right: tuple[tuple[str, str], ...] = ()
+from bmembed_tui.text_rows import segments
+from bmembed_tui.widgets.hit_rows import Row, hit_rows, message_rows
 
 
 class HitList(ScrollView, can_focus=True):
@@ -140,47 +122,19 @@ class HitList(ScrollView, can_focus=True):
 
     def _arrange(self) -> None:
         """Break every hit into rows."""
-        width = self._width
+        width, height, scale = self._width, self.size.height, self._scale
         self._strips.clear()
-        roomy = self.size.height >= ROOMY
-        lines = 3 if roomy or width < WORDY else 2
-        self._rows = [self._hit_rows(hit, width, lines, roomy) for hit in self.hits] if width else []
-        if not self.hits and width:
-            cuts = [0, *line_cuts(self._message, width - 2)]
-            texts = [self._message[start:end] for start, end in pairwise(cuts)]
-            self._rows = [[Row(f" {text}", "hit-list--quiet") for text in texts]]
+        if not width:
+            self._rows = []
+        elif self.hits:
+            self._rows = [hit_rows(hit, scale, self._judged.get(hit.chunk_id), width, height) for hit in self.hits]
+        else:
+            self._rows = [message_rows(self._message, width)]
         self._tops = [0]
         for rows in self._rows:
             self._tops.append(self._tops[-1] + len(rows))
         self.virtual_size = Size(width, self._tops[-1])
         self.refresh()
-
-    def _hit_rows(self, hit: Hit, width: int, lines: int, roomy: bool) -> list[Row]:
-        room = max(8, width - MARGIN - 1)
-        place = self._place(hit, room)
-        both = f"{place} · {hit.heading}"
-        if hit.heading and cell_len(both) > room:
-            under = [Row(place, "hit-list--quiet"), Row(fitted(hit.heading, room), "hit-list--quiet")]
-        else:
-            under = [Row(both if hit.heading else place, "hit-list--quiet")]
-        rows = [self._head(hit, width), *under, *snippet_rows(hit, room, lines)]
-        return [*rows, Row("", "hit-list--text")] if roomy else rows
-
-    def _head(self, hit: Hit, width: int) -> Row:
-        right: list[tuple[str, str]] = []
-        verdict = self._judged.get(hit.chunk_id)
-        if verdict is not None:
-            sign, word = SIGNS[verdict]
-            right.append((f"{sign} {word}" if width >= WORDY else sign, JUDGED[verdict]))
-        right.append((hit.score_text(self._scale), "hit-list--score"))
-        taken = sum(cell_len(text) + 2 for text, _ in right)
-        title = hit.title or hit.path
-        return Row(fitted(title, max(4, width - MARGIN - taken)), "hit-list--title", (), tuple(right))
-
-    @staticmethod
-    def _place(hit: Hit, room: int) -> str:
-        place = f" · {hit.place}"
-        return f"{fitted(hit.path, room - len(place), keep_end=True)}{place}"
 
     # Drawing
 
@@ -247,9 +201,9 @@ class HitList(ScrollView, can_focus=True):
         top, bottom, height = self._tops[self.cursor], self._tops[self.cursor + 1], self.size.height
         seen = int(self.scroll_offset.y)
         if top < seen or bottom - top >= height:
-            self.scroll_to(y=top, animate=False, immediate=True)
+            self.scroll_to(y=top, animate=False, immediate=True, force=True)
         elif bottom > seen + height:
-            self.scroll_to(y=bottom - height, animate=False, immediate=True)
+            self.scroll_to(y=bottom - height, animate=False, immediate=True, force=True)
 
     def action_step(self, by: int) -> None:
         """To another hit; up from the first one to the search field."""
@@ -287,21 +241,3 @@ class HitList(ScrollView, can_focus=True):
         self._move_to(number)
         if event.chain == 2:
             self.action_open()
-
-
-def snippet_rows(hit: Hit, room: int, lines: int) -> list[Row]:
-    """At most `lines` rows of a hit's snippet: from the row on that shows the most marks."""
-    ends = line_cuts(hit.snippet, room - 2)  # the rest is for the sign that something is left out
-    spans = list(pairwise([0, *ends]))
-    marked = [[(first, last) for first, last in hit.marks if first < end and last > start] for start, end in spans]
-    best = max(range(max(1, len(spans) - lines + 1)), key=lambda row: (sum(map(len, marked[row : row + lines])), -row))
-    rows = []
-    for number in range(best, min(best + lines, len(spans))):
-        start, end = spans[number]
-        text, marks = hit.snippet[start:end].rstrip(), [(first - start, last - start) for first, last in marked[number]]
-        if number == best > 0:
-            text, marks = f"… {text}", [(first + 2, last + 2) for first, last in marks]
-        if number == best + lines - 1 and number < len(spans) - 1 and not text.endswith("…"):
-            text = f"{set_cell_size(text, room - 2).rstrip() if cell_len(text) > room - 2 else text} …"
-        rows.append(Row(text, "hit-list--text", tuple(marks)))
-    return rows

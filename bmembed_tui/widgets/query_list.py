@@ -61,6 +61,7 @@ class QueryList(Vertical):
         super().__init__(**options)
         self._ask = ask
         self._fetching = False
+        self._answer: Mapping[str, Any] = {}
 
     def compose(self) -> ComposeResult:
         """Counts, filters, table, detail."""
@@ -165,14 +166,23 @@ class QueryList(Vertical):
             self._fetching = False
 
     def _tell(self, answer: Mapping[str, Any]) -> None:
+        self._answer = answer
         self.query_one("#list-told", SafeStatic).update(counts(answer))
         self.query_one("#list-found", SafeLabel).update(f"{answer['total']:,} of {answer['kept']:,}")
+        self._show_filters()
+        self._show_detail()
+
+    def _show_filters(self) -> None:
         numbered = self.size.width >= WIDE
         for name in ("kind", "split"):
-            row, found = self.query_one(f"#list-{name}", ChoiceRow), answer[f"{name}s"]
+            row, found = self.query_one(f"#list-{name}", ChoiceRow), self._answer.get(f"{name}s", {})
             names = [(key, f"{key} {number:,}" if numbered else key) for key, number in found.items()]
             row.show(row.value, [(ALL, ALL), *names])
-        self._show_detail()
+
+    def on_resize(self) -> None:
+        """The numbers stand beside the filters where there is room; an answer may come before the width is known."""
+        if self._answer:
+            self._show_filters()
 
     @on(QueryTable.Wanted)
     def _wanted(self, event: QueryTable.Wanted) -> None:

@@ -172,8 +172,15 @@ def told(answer: Mapping[str, Any]) -> Content:
     share = f"{kept} of {len(queries)} queries kept ({answer['kept_share']:.0%})"
     return Content.assemble(
         plain(f"Sample of {len(items)} chunks{model}: {share}. ", "bold"),
-        plain(f"All {estimate['chunks']:,} chunks: about {duration(estimate['seconds'])}."),
+        plain(f"All {estimate['chunks']:,} chunks: about {duration(estimate['seconds'])} to make them{_check(estimate)}."),
     )  # fmt: skip
+
+
+def _check(estimate: Mapping[str, Any]) -> str:
+    """What comes after the making, which no sample can time: the check by the base encoder."""
+    return (
+        "; then the base encoder reads every chunk to check them, which may take longer" if estimate["checked"] else ""
+    )
 
 
 def duration(seconds: float) -> str:

@@ -158,9 +158,9 @@ class QueryTable(ScrollView, can_focus=True):
         self.cursor = max(0, min(self.total - 1, number))
         room, top = max(1, self.size.height - 1), int(self.scroll_offset.y)
         if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, immediate=True)
+            self.scroll_to(y=self.cursor, animate=False, immediate=True, force=True)
         elif self.cursor >= top + room:
-            self.scroll_to(y=self.cursor - room + 1, animate=False, immediate=True)
+            self.scroll_to(y=self.cursor - room + 1, animate=False, immediate=True, force=True)
         self._look()
         self.refresh()
         self.post_message(self.Moved())

@@ -14,6 +14,7 @@ from engine.errors import DamagedError
 from engine.evaluation.changes import Changes
 from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
 from engine.evaluation.selection import Selection
+from engine.events import Choice, read
 
 SCHEMA = 1
 CHARTED = ("ndcg@10", "hit@1", "hit@10")
@@ -69,6 +70,13 @@ class ReportData:
     sizes: Mapping[str, int] = field(default_factory=dict)
     diagnostics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+
+
+def choices_made(log: Path) -> list[ChoiceMade]:
+    """Every automatic choice that a run's event log tells, the last of each."""
+    found = [event for event, _ in read(log)] if log.exists() else []
+    made = {(event.stage, event.setting): event for event in found if isinstance(event, Choice)}
+    return [ChoiceMade(event.stage, event.setting, event.value, event.reason) for event in made.values()]
 
 
 def write_report(folder: Path, data: ReportData, template: Path | None = None) -> Path:

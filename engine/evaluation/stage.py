@@ -12,7 +12,6 @@ import numpy as np
 from engine.embedding import model_fingerprint
 from engine.errors import DamagedError, NotBuiltError
 from engine.evaluation.query_sets import QuerySet, query_sets
-from engine.events import Choice, read
 from engine.stage import StageContext, View
 from engine.store import Artifact
 from engine.version import __version__
@@ -120,16 +119,23 @@ class Evaluation:
 
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
-        from engine.embedding import chunk_vectors
         from engine.evaluation.rankings import rank_by_cosine
 
         encoder = self._encoder(strength)
-        vectors = chunk_vectors(self._context, encoder, self._chunks, f"chunks ({name})")
+        vectors = self._vectors(encoder, self._chunks, name)
         for one in self.sets:
             depth = self._context.settings.evaluation.depth
             one.rankings[name], one.scores[name] = rank_by_cosine(
                 encoder.encode_queries(one.texts), vectors, self._ids, depth
             )
+
+    def _vectors(self, encoder: Encoder, chunks: Sequence[Chunk], name: str) -> NDArray[np.float32]:
+        """The chunks' unit vectors: of the untouched encoder where the adapter acts on queries alone."""
+        from engine.embedding import chunk_vectors
+
+        if self._artifact.info.get("side") == "query":
+            encoder, name = self._encoder(0.0), "base"
+        return chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
 
     def alias(self, name: str, system: str) -> None:
         """Let `name` stand for a system that has been ranked already."""
@@ -158,7 +164,6 @@ class Evaluation:
 
     def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
         """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks."""
-        from engine.embedding import chunk_vectors
         from engine.evaluation.rankings import pool_of, rank_by_cosine
         from engine.evaluation.selection import candidate_name
 
@@ -171,7 +176,7 @@ class Evaluation:
         for strength in (0.0, *sorted(self._context.settings.evaluation.lambdas), 1.0):
             name = candidate_name(strength)
             encoder = self._encoder(strength)
-            vectors = chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
+            vectors = self._vectors(encoder, chunks, name)
             ranking, _ = rank_by_cosine(encoder.encode_queries(heldout.texts), vectors, keys, 10)
             values[name] = self._measure(ranking, heldout.judgments)
             self._context.check_stop()
@@ -245,6 +250,7 @@ class Evaluation:
             "name": selection.served,
             "scale": selection.strength,
             "adapter": adapter if selection.strength else None,
+            "side": self._artifact.info.get("side", "both"),
         }
         tables = {one.kind: comparison.as_dict() for one, comparison in comparisons}
         info = {
@@ -272,7 +278,7 @@ class Evaluation:
         self, selection: Selection, fusion: FusionChoice, comparisons: Sequence[tuple[QuerySet, Comparison]]
     ) -> Any:
         from engine.evaluation.changes import query_changes
-        from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve
+        from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve, choices_made
 
         history = self._artifact.info.get("history") or {}
         sets = [
@@ -288,15 +294,7 @@ class Evaluation:
             project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
             selection=selection, fusion=fusion.as_dict(), query_sets=sets,
             training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
-            settings=context.settings.model_dump(), choices=_choices(context), sizes=context.store.counts(),
+            settings=context.settings.model_dump(),
+            choices=choices_made(context.project.path / "runs" / context.run / "events.jsonl"),
+            sizes=context.store.counts(),
         )  # fmt: skip
-
-
-def _choices(context: StageContext) -> list[Any]:
-    """Every automatic choice of this run so far, from its event log."""
-    from engine.evaluation.report import ChoiceMade
-
-    log = context.project.path / "runs" / context.run / "events.jsonl"
-    found = [event for event, _ in read(log)] if log.exists() else []
-    made = {(e.stage, e.setting): e for e in found if isinstance(e, Choice)}
-    return [ChoiceMade(e.stage, e.setting, e.value, e.reason) for e in made.values()]

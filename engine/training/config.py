@@ -14,6 +14,7 @@ Target = Literal["fixed", "entropy"]
 Wish = Literal["auto", "on", "off"]
 FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
+Side = Literal["both", "query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,15 @@ class TrainingConfig:
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain. A step whose graphs fit in
     `graph_memory_mb` runs each text once, others twice (GradCache). On a GPU both memory settings count 32-fold.
 
+    `side`: with `query` the adapter acts on queries alone; chunks keep the untouched encoder's vectors, so a step encodes
+    no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries.
+
     `method` is METHODS.md §3: fine-tuning with the objective (FT), masked-language modelling on the chunks (PT), or the
     latter before the former (PT-FT). `mask_share` is the share of tokens that pre-training hides.
     """
 
     method: Method = "FT"
+    side: Side = "both"
     objective: Objective = "mixed"
     teacher: Teacher = "auto"
     cross_encoder: str = ""
@@ -58,6 +63,7 @@ class TrainingConfig:
     queries_per_step: int = 64
     negatives_per_query: int = 1
     negative_ranks: tuple[int, int] = (3, 40)
+    shared_chunks: int = 0
     learning_rate: float = 1e-3
     warmup: float = 0.1
     weight_decay: float = 0.01
@@ -94,6 +100,12 @@ class TrainingConfig:
             raise _outside("negative_ranks", list(self.negative_ranks), "two ranks, the first below the second")
         if self.uses_own_negatives and self.negatives_per_query == 0:
             raise _outside("negatives_per_query", 0, f"1 or more, because the loss '{self.objective}' lives on them")
+        if self.side == "query" and (self.refresh_every or self.method != "FT"):
+            raise SettingsError(
+                "An adapter for queries alone cannot be trained like this.",
+                "Pre-training and mined negatives change the chunks' vectors, which training.side = 'query' keeps.",
+                "Set training.side to both, or training.method to FT and training.refresh_every to 0.",
+            )
         if self.teacher == "cross-encoder" and not self.cross_encoder:
             raise SettingsError(
                 "The teacher cross-encoder needs a model.",
@@ -127,6 +139,11 @@ class TrainingConfig:
         return "mixture" if self.objective in ("mixed", "shared_listnet") else "bm25"
 
     @property
+    def needs_vectors(self) -> bool:
+        """Whether training wants the untouched encoder's vectors: its teacher, or because the chunks keep them."""
+        return self.needs_base or self.side == "query"
+
+    @property
     def needs_base(self) -> bool:
         """Whether the teacher looks at the untouched encoder's cosine."""
         return self.used_teacher == "rrf" or (self.used_teacher == "mixture" and self.teacher_bm25_weight < 1)
@@ -150,6 +167,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("steps", 1, 10_000_000),
     ("queries_per_step", 1, 4096),
     ("negatives_per_query", 0, 64),
+    ("shared_chunks", 0, 1_000_000),
     ("learning_rate", _TINY, 1),
     ("warmup", 0, 1),
     ("weight_decay", 0, 1),

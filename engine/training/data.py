@@ -138,11 +138,19 @@ class BatchSampler:
     def _query_batch(self, queries: IntArray, step: int) -> Batch:
         positives = self._data.positives[queries]
         negatives = self._negatives(queries, positives, np.random.default_rng([self._config.seed, 2, step]))
-        chunks = np.unique(np.concatenate([positives, negatives[negatives >= 0]]))
+        chunks = np.unique(np.concatenate([positives, negatives[negatives >= 0], self._shared(step)]))
         candidates = None
         if self._config.uses_own_negatives:
             candidates = _places(chunks, np.column_stack([positives, negatives]))
         return Batch(queries, chunks, np.searchsorted(chunks, positives), self._bm25(queries, chunks), candidates)
+
+    def _shared(self, step: int) -> IntArray:
+        """Random chunks for all queries of a step, all of them in a small corpus."""
+        total, wanted = len(self._data.chunks), self._config.shared_chunks
+        if wanted >= total:
+            return np.arange(total, dtype=np.int64)
+        rng = np.random.default_rng([self._config.seed, 5, step])
+        return rng.choice(total, wanted, replace=False).astype(np.int64)
 
     def _negatives(self, queries: IntArray, positives: IntArray, rng: np.random.Generator) -> IntArray:
         """Per query up to `negatives_per_query` distinct chunks, of the wanted ranks or mined. (q, j), padded with −1."""
@@ -231,6 +239,8 @@ def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArr
 
 def used_chunks(data: TrainingData, config: TrainingConfig) -> IntArray:
     """Every chunk that a batch of this recipe can hold, ascending."""
+    if config.shared_chunks or config.side == "query":
+        return np.arange(len(data.chunks), dtype=np.int64)
     first, last = config.negative_ranks
     if data.lists is not None and config.uses_lists:
         pool: IntArray = data.lists.chunks

@@ -115,7 +115,7 @@ def run(context: StageContext) -> dict[str, Any]:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
     info = {
         "adapter": building.name, "reason": "", "steps": result.steps, "best_step": result.best_step,
-        "ended": result.ended,
+        "ended": result.ended, "side": config.side,
         "digest": adapter_digest(context.project.path / building.name), "model": model.fingerprint,
         "history": {
             "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],
@@ -232,7 +232,7 @@ def _base_vectors(
     context: StageContext, config: TrainingConfig, texts: list[str], chunks: Sequence[Chunk]
 ) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
     """The untouched encoder's vectors, where the teacher looks at them."""
-    if not config.needs_base:
+    if not config.needs_vectors:
         return None, None
     from engine.embedding import chunk_vectors, load_encoder, told_hardware
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import Hardware
@@ -21,12 +21,11 @@ from engine.events import Choice, Emit, HeldOut, Progress
 from engine.training import checkpoint, faults, optimizer_state
 from engine.training.adapter_folder import start_of, write_adapter
 from engine.training.config import TrainingConfig
-from engine.training.data import Batch, BatchSampler, TrainingData
+from engine.training.data import BatchSampler, FloatArray, TrainingData
 from engine.training.encoding import StudentEncoder
-from engine.training.grad_cache import gradients
-from engine.training.heldout import build_pool, measure
+from engine.training.gradients import BatchGradients
+from engine.training.heldout import HeldOutPool, build_pool, measure
 from engine.training.meter import Meter
-from engine.training.micro_batches import MicroBatch, micro_batches
 from engine.training.objective import Objective
 from engine.training.pair_scores import pair_scores
 from engine.training.peers import ALONE, Peers
@@ -136,8 +135,10 @@ class _Training:
 
     def run(self, should_finish: Callable[[], bool]) -> TrainResult:
         """From the last checkpoint, or the base model, to the adapter."""
-        base = self.encoder.base_vectors(self.data, self.config, self._tell) if self.config.needs_base else None
+        base = self.encoder.base_vectors(self.data, self.config, self._tell) if self.config.needs_vectors else None
+        self.fixed = base[1] if base and self.config.side == "query" else None
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
+        self.gradients = BatchGradients(self.student, self.data, self.workers, self.plan, self.peers, self.fixed)
         if self.start is not None:  # not before: the teacher's vectors are those of the untouched encoder
             self.student.load(start_of(self.start, self.student))
             self.best = self.student.snapshot()
@@ -177,7 +178,7 @@ class _Training:
         torch.manual_seed(config.seed * 1_000_003 + state.step + self.peers.rank * 2**50)
         batch = self.sampler.batch(state.step)
         loss, entropy = self.objective.of(batch)
-        value, slopes, tokens = self._gradients(batch, loss)
+        value, slopes, tokens = self.gradients.of(batch, loss)
         for master, slope in zip(self.masters, slopes, strict=True):
             master.grad = slope
         norm = torch.nn.utils.clip_grad_norm_(self.masters, config.clip_norm).item()
@@ -192,33 +193,6 @@ class _Training:
         state.add(value, entropy)
         self.meter.step(state.step, value, rate, tokens, time.monotonic() - started)
 
-    def _gradients(self, batch: Batch, loss: Callable[[Tensor], Tensor]) -> tuple[float, list[Tensor], int]:
-        """Loss, gradients, and the number of tokens that were trained on."""
-        student, budget = self.student, self.plan.micro_batch_tokens
-        queries = student.query_rows([self.data.queries[i] for i in batch.queries])
-        chunks = student.chunk_rows([self.data.chunks[i] for i in batch.chunks])
-        rows = queries + chunks
-        batches = micro_batches(list(map(len, queries)), budget, prompt_length=student.query_prompt_length)
-        batches += micro_batches(
-            list(map(len, chunks)), budget, prompt_length=student.chunk_prompt_length, offset=len(queries)
-        )
-        student.training_mode()
-
-        def forward(micro: MicroBatch) -> Tensor:
-            return student.forward([rows[i] for i in micro.places], micro.prompt_length)
-
-        value, slopes = gradients(
-            forward,
-            student.working,
-            batches,
-            loss,
-            self.workers,
-            keep_graphs=student.graph_bytes(rows, self.peers.mine(batches)) <= self.plan.graph_bytes,
-            dropout=student.has_dropout,
-            peers=self.peers,
-        )
-        return value, slopes, sum(map(len, rows))
-
     def _check_is_due(self) -> bool:
         """At the start, every `eval_every` steps and at the end, once each, also where a check was broken off."""
         state, config = self.state, self.config
@@ -230,12 +204,7 @@ class _Training:
         """Measure on the held-out pool; keep the best adapter so far; stop when the patience is used up, unless `last`."""
         assert self.pool is not None
         state, student = self.state, self.student
-        if self.pool_rows is None:
-            self.pool_rows = (
-                student.query_rows([self.data.heldout_queries[i] for i in self.pool.queries]),
-                student.chunk_rows([self.data.chunks[i] for i in self.pool.chunks]),
-            )
-        vectors = self.encoder.queries(self.pool_rows[0]), self.encoder.chunks(self.pool_rows[1])
+        vectors = self._pool_vectors(self.pool)
         hit, ndcg = measure(*vectors, self.pool.positives)
         better = state.best_step is None or ndcg > state.best_metric
         if better:
@@ -246,6 +215,17 @@ class _Training:
         if state.stopped:
             why = f"no gain in {state.stale} held-out checks; the adapter of step {state.best_step} is kept"
             self.emit(Choice(stage=STAGE, setting="steps", value=str(state.step), reason=why))
+
+    def _pool_vectors(self, pool: HeldOutPool) -> tuple[FloatArray, FloatArray]:
+        """Of the held-out queries and of the chunks they are ranked in."""
+        data, student = self.data, self.student
+        if self.pool_rows is None:
+            chunks = student.chunk_rows([data.chunks[i] for i in pool.chunks]) if self.fixed is None else []
+            self.pool_rows = student.query_rows([data.heldout_queries[i] for i in pool.queries]), chunks
+        queries = self.encoder.queries(self.pool_rows[0])
+        if self.fixed is not None:
+            return queries, self.fixed[pool.chunks].astype(np.float32)
+        return queries, self.encoder.chunks(self.pool_rows[1])
 
     def _pair_scores(self) -> PairScores | None:
         if self.config.used_teacher != "cross-encoder":

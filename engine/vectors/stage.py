@@ -30,16 +30,17 @@ ARTIFACT = "vectors"
 def inputs(view: View) -> dict[str, Any]:
     """The chunks, the served encoder, and how vectors are stored."""
     view.need("corpus", "ingest")
-    adapter, scale = _served(view)
+    adapter, scale, side = _served(view)
     return {
         "chunks": view.store.corpus_fingerprint(),
         "encoder": served_fingerprint(view, adapter, scale),
+        **({"side": side} if side != "both" else {}),  # left out where it is as ever: former indexes stay valid
         "vectors": view.settings.vectors.model_dump(),
     }
 
 
-def _served(view: View) -> tuple[Path | None, float]:
-    """Adapter folder and strength λ that evaluation chose; the base encoder before the first evaluation."""
+def _served(view: View) -> tuple[Path | None, float, str]:
+    """Adapter folder, strength λ and side that evaluation chose; the base encoder before the first evaluation."""
     evaluation = view.store.artifact("evaluation")
     served: dict[str, Any] = evaluation.info["served"] if evaluation else {}
     if evaluation and served.get("adapter") and evaluation.info.get("model") != model_fingerprint(view):
@@ -48,7 +49,9 @@ def _served(view: View) -> tuple[Path | None, float]:
             "encoder.model, or the files in its folder, have changed since the evaluation.",
             f"Run 'engine run {view.project.argument}'.",
         )
-    return (view.project.path / served["adapter"], float(served["scale"])) if served.get("adapter") else (None, 1.0)
+    if not served.get("adapter"):
+        return None, 1.0, "both"
+    return view.project.path / served["adapter"], float(served["scale"]), served.get("side", "both")
 
 
 def verify(view: View) -> None:
@@ -57,7 +60,7 @@ def verify(view: View) -> None:
 
     artifact = view.need(ARTIFACT, "embed")
     VectorIndex.open(view.project.folder_of(artifact))
-    adapter, _ = _served(view)
+    adapter, _, _ = _served(view)
     if artifact.info["adapter"] != (adapter.relative_to(view.project.path).as_posix() if adapter else None):
         raise DamagedError("The adapter was trained anew.", "", "Run 'engine embed'.")
 
@@ -66,22 +69,25 @@ def run(context: StageContext) -> dict[str, Any]:
     """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
     import numpy as np
 
-    adapter, scale = _served(context)
-    encoder = load_encoder(context, told_hardware(context, "encode"), adapter, scale)
+    adapter, scale, side = _served(context)
+    hardware = told_hardware(context, "encode")
+    encoder = load_encoder(context, hardware, adapter, scale)
+    of_chunks = load_encoder(context, hardware) if side == "query" else encoder
     chunks = context.store.chunks()
     if not chunks:
         raise TooLittleTextError(
             "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
         )
-    vectors = chunk_vectors(context, encoder, chunks)
+    vectors = chunk_vectors(context, of_chunks, chunks)
     ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
     with context.project.building("vectors", context.fingerprint) as building:
-        added = _write(context, building.folder, ids, vectors, encoder.fingerprint)
+        added = _write(context, building.folder, ids, vectors, of_chunks.fingerprint)
     settings = context.settings.encoder
     info = {
         "model": settings.model, "max_tokens": settings.max_tokens,
         "adapter": adapter.relative_to(context.project.path).as_posix() if adapter else None, "scale": scale,
-        "encoder": encoder.fingerprint, "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks),
+        "encoder": encoder.fingerprint, "chunk_encoder": of_chunks.fingerprint,
+        "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks),
     }  # fmt: skip
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     _tidy(context, encoder.fingerprint)
@@ -107,7 +113,8 @@ def _write(
     forced = (
         former is not None and former.fingerprint == context.fingerprint
     )  # asked for, or damaged: not to be built upon
-    if former and not forced and (former.info["encoder"], former.info.get("version")) == (encoder, VERSION):
+    made_by = former.info.get("chunk_encoder", former.info["encoder"]) if former else ""
+    if former and not forced and (made_by, former.info.get("version")) == (encoder, VERSION):
         try:
             source = context.project.folder_of(former)
             old = VectorIndex.open(source)

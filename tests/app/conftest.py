@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from fixtures.long_training import end_run, lengthen
 from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine
 from fixtures.tiny_model import build_tiny_model
 
@@ -48,3 +51,21 @@ def new_project(new_built: Path, tmp_path: Path) -> Path:
 def finished_project(finished_built: Path, tmp_path: Path) -> Path:
     """A copy of the project after a run."""
     return Path(shutil.copytree(finished_built, tmp_path / "handbook"))
+
+
+@pytest.fixture
+def long_project(finished_project: Path) -> Iterator[Path]:
+    """A finished project whose next training goes on until it is ended."""
+    yield lengthen(finished_project)
+    end_run(finished_project)
+
+
+@pytest.fixture(autouse=True)
+def no_process_stays() -> Iterator[None]:
+    """Tests of single screens start servers that no app closes: they must not pile up, nor be taken for a later test's."""
+    before = {child.pid for child in psutil.Process().children()}
+    yield
+    for child in psutil.Process().children():
+        if child.pid not in before and child.status() != psutil.STATUS_ZOMBIE:
+            child.kill()
+            child.wait(10)

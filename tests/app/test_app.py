@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, until, until_text
+from rich.style import Style
 from textual.pilot import Pilot
 
 from bmembed_tui import faults, keymap
 from bmembed_tui.app import BmembedApp
+from bmembed_tui.in_app import in_app, with_ways
+from bmembed_tui.palette import Commands
+from bmembed_tui.run_state import RunState
 from bmembed_tui.screens.dialogs import ErrorDialog
 from bmembed_tui.screens.help import key_name
 from bmembed_tui.screens.home import HomeScreen
 from bmembed_tui.screens.jump import labels
 from bmembed_tui.screens.project import ProjectScreen
 from engine.errors import SettingsError
+from engine.events import Paused, RunFinished, RunStarted, StageStarted
 from engine.project import ProjectFolder
 
 
@@ -29,13 +35,6 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = keymap.keymap_file()
     path.parent.mkdir(parents=True)
     return path
-
-
-async def opened(pilot: Pilot[Any]) -> ProjectScreen:
-    app = pilot.app
-    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.pane is not None, "the project")
-    assert isinstance(app.screen, ProjectScreen)
-    return app.screen
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
@@ -58,8 +57,6 @@ def test_help_names_the_keys_that_work_here(size: tuple[int, int]) -> None:
 
 def test_the_palette_offers_only_what_is_valid_now(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> tuple[list[str], list[str]]:
-        from bmembed_tui.palette import Commands
-
         app = pilot.app
         home = [offer.name for offer in Commands(app.screen)._offers()]
         await pilot.press("ctrl+p")
@@ -75,6 +72,76 @@ def test_the_palette_offers_only_what_is_valid_now(finished_project: Path) -> No
     assert "Go to Train" in project
     assert "Run everything" in project
     assert not any(name.startswith("Run: ") for name in project)
+
+
+def test_the_palette_offers_to_pause_only_a_run_that_goes_on(new_project: Path) -> None:
+    def offered(screen: ProjectScreen) -> list[str]:
+        return [offer.name for offer in Commands(screen)._offers() if offer.name.startswith("Run")]
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        assert offered(screen) == ["Run everything"]
+        screen._starting = True
+        assert offered(screen) == []
+        screen._starting = False
+        screen.run_state = RunState()
+        screen.run_state.apply_all(
+            [RunStarted(run="r", stages=["ingest"]), StageStarted(stage="ingest", fingerprint="f", reason="r")]
+        )
+        assert offered(screen) == ["Run: pause", "Run: stop"]
+        screen.run_state.apply(Paused(stage="ingest"))
+        assert offered(screen) == ["Run: resume", "Run: stop"]
+        screen.run_state.apply(RunFinished(run="r", state="done", seconds=1.0))
+        screen.status = replace(screen.status, running=True)  # read before the run ended
+        assert offered(screen) == ["Run everything"]
+
+    drive(story, new_project)
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 200])
+def test_the_last_line_leaves_keys_out_instead_of_cutting_one(new_project: Path, width: int) -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        await opened(pilot, "documents")
+        await until_text(pilot, "add a folder")
+        await pilot.pause(0.2)
+        return screen_text(pilot.app).splitlines()[-1]  # type: ignore[arg-type]
+
+    line = drive(story, new_project, (width, 24))
+    keys = ["a add a folder", "? help", "^r run all", "esc steps", "^q quit", "^s settings", "^w projects"]
+    shown = [key for key in keys if key in line]
+    assert shown == keys[: len(shown)]  # the most wanted first
+    assert len(shown) == {30: 1, 60: 3, 80: 5, 200: 7}[width]
+    assert line.endswith("^p palette")
+    assert line.split("▏")[0].strip() == "  ".join(shown)
+
+
+def test_without_colours_the_chosen_line_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def look(pilot: Pilot[Any], text: str) -> tuple[Style, int]:
+        strips = pilot.app.screen._compositor.render_strips()
+        style = next(one.style for strip in strips for one in strip if text in one.text)
+        assert style is not None
+        assert style.bgcolor is not None
+        return style, style.bgcolor.get_truecolor().red  # of a grey
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "Try the sample")
+        (chosen, light), (other, dark) = look(pilot, "Try the sample"), look(pilot, "New project")
+        assert light - dark > 128
+        assert chosen.underline
+        assert not other.underline
+
+    drive(story)
+
+
+def test_what_the_shell_would_do_is_said_for_the_app() -> None:
+    run = "Run 'engine run handbook' to build it again."
+    assert with_ways(run) == f"{run} In the app: Ctrl+R runs everything."
+    told = in_app("Wait ('engine status x'), or stop it ('engine cancel x').")
+    assert told == "In the app: the head line and the steps show it; x in step 5, Train, stops a run."
+    assert in_app("Run 'engine evaluate x --force' to make them. Free some disk space.") == ""
+    assert with_ways("") == ""
 
 
 def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:

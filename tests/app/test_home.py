@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from bmembed_tui.sample import import_questions, sample_project
 from bmembed_tui.screens.home import HomeScreen
 from bmembed_tui.screens.new_project import NewProjectScreen, suggested_name
 from bmembed_tui.screens.project import ProjectScreen
-from bmembed_tui.standing import look_at, run_doing
+from bmembed_tui.standing import Known, look_at, run_doing
 from bmembed_tui.widgets.fields import completion
 from engine.events import Paused, Progress, StageStarted, TrainStep, encode
 from engine.project import ProjectFolder, projects_root, sample_documents
@@ -52,6 +53,31 @@ def test_the_first_start_offers_the_sample_a_new_project_and_another_folder(size
 
     shown = drive(story, size=size)
     assert shown.index("Try the sample") < shown.index("New project") < shown.index("Open another folder")
+
+
+def test_what_is_found_later_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    looking = threading.Event()
+
+    def known() -> list[Known]:
+        looking.wait(30)
+        return [Known(Path(f"/home/ada/{number}")) for number in range(9)]
+
+    monkeypatch.setattr("bmembed_tui.standing.known", known)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "Open another folder")
+        before = screen_text(pilot.app).splitlines()
+        looking.set()
+        await until_text(pilot, "/home/ada")
+        after = screen_text(pilot.app).splitlines()
+        place = next(number for number, line in enumerate(before) if "Open another folder" in line)
+        assert before[: place + 1] == after[: place + 1]
+        assert [line.strip()[:1] for line in before] == [line.strip()[:1] for line in after]  # the frame, too
+        assert "Open  8" in "\n".join(after)
+
+    for size in ((80, 24), (120, 40)):
+        looking.clear()
+        drive(story, size=size)
 
 
 def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents() -> None:

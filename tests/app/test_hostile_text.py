@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, until, until_text
 from fixtures.pipeline import SETTINGS, copy_documents, engine
 from textual.pilot import Pilot
 
 from bmembed_tui.project_status import STEPS
 from bmembed_tui.screens.dialogs import ErrorDialog, QuestionDialog
-from bmembed_tui.screens.project import ProjectScreen
 from engine.errors import EngineError
 from engine.project import ProjectFolder
 
@@ -80,18 +79,11 @@ def clean(pilot: Pilot[Any]) -> str:
     return shown
 
 
-async def opened(pilot: Pilot[Any]) -> ProjectScreen:
-    await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen) and pilot.app.screen.status.stages)
-    screen = pilot.app.screen
-    assert isinstance(screen, ProjectScreen)
-    await until(pilot, lambda: screen.run_state.over)
-    return screen
-
-
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over)
         for step in STEPS:
             screen.go(step.key)
             await pilot.pause(0.5)
@@ -149,7 +141,8 @@ def test_dialogs(text: str) -> None:
 
 def test_settings_and_diagnostics(hostile_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        await opened(pilot)
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over)
         await pilot.press("ctrl+s")
         await until_text(pilot, "encoder.model")
         assert "[@click=app.quit]" in clean(pilot)

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, until, until_text
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from bmembed_tui.project_status import ProjectStatus, StageStatus
 from bmembed_tui.run_history import History, StageRecord
 from bmembed_tui.run_state import RunState
-from bmembed_tui.screens.project import ProjectScreen
 from bmembed_tui.steps.index_told import Facts, hits, index_size, told
 from engine.events import Choice, Progress, RunStarted, StageStarted
 
@@ -89,20 +88,10 @@ def test_the_size_of_an_index(tmp_path: Path) -> None:
     assert index_size(tmp_path) == 7
 
 
-async def opened(pilot: Pilot[Any]) -> ProjectScreen:
-    app = pilot.app
-    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.pane is not None, "the project")
-    screen = app.screen
-    assert isinstance(screen, ProjectScreen)
-    screen.action_go("index")
-    await until(pilot, lambda: screen.status.stages, "the status")
-    return screen
-
-
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 def test_bm25_is_tried_with_the_real_index(finished_project: Path, size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> str:
-        screen = await opened(pilot)
+        screen = await opened(pilot, "index")
         await until_text(pilot, "en: ")
         await pilot.press("t", *"freezer")
         await until_text(pilot, "freezer-door.txt")
@@ -125,7 +114,7 @@ def test_bm25_is_tried_with_the_real_index(finished_project: Path, size: tuple[i
 
 def test_index_and_rankings_are_built_from_the_step(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        screen = await opened(pilot)
+        screen = await opened(pilot, "index")
         await until_text(pilot, "exact words")
         await pilot.press("enter")
         await until_text(pilot, "Running …")

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from fixtures.app import drive, until, until_text
+from fixtures.app import drive, opened, until, until_text
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.long_training import end_run, lengthen, newest, state_of
 from fixtures.pipeline import engine
@@ -24,22 +24,15 @@ from engine.errors import EngineError, StageError
 from engine.project import ProjectFolder
 
 
-async def opened(pilot: Pilot[Any]) -> ProjectScreen:
-    app = pilot.app
-    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.status.stages, "the project")
-    assert isinstance(app.screen, ProjectScreen)
-    return app.screen
-
-
-def own_processes(word: str) -> list[list[str]]:
-    """Command lines of this process's children that hold `word`."""
+def own_processes(word: str, project: Path) -> list[list[str]]:
+    """Command lines of this process's children that hold `word` and are about the project."""
     found = []
     for child in psutil.Process().children(recursive=True):
         try:
             line = child.cmdline()
         except psutil.Error:
             continue
-        if word in line:
+        if word in line and str(project) in line:
             found.append(line)
     return found
 
@@ -102,16 +95,16 @@ def test_a_sample_ends_with_the_app(new_project: Path) -> None:
             await until_text(pilot, "gets the documents'")
             await pilot.press("s")
             await until(pilot, lambda: endpoint.requests, "a request")
-            assert own_processes("sample")
+            assert own_processes("sample", new_project)
 
         drive(story, new_project)
         gone = threading.Event()
-        for _ in range(100):
-            if not (own_processes("sample") or own_processes("serve")):
+        for _ in range(300):
+            if not (own_processes("sample", new_project) or own_processes("serve", new_project)):
                 break
             gone.wait(0.1)
-        assert not own_processes("sample")
-        assert not own_processes("serve")
+        assert not own_processes("sample", new_project)
+        assert not own_processes("serve", new_project)
 
 
 def test_a_project_that_vanishes_is_told_once(finished_project: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 import tomllib
@@ -213,6 +214,22 @@ def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -
     drive(story, finished_project)
 
 
+def test_the_filters_say_how_many_there_are_where_there_is_room(finished_project: Path) -> None:
+    def numbered(pilot: Pilot[Any]) -> bool:
+        return re.search(r"○ train \d", screen_text(pilot.app)) is not None  # type: ignore[arg-type]
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await queries_step(pilot)
+        await until(pilot, lambda: numbered(pilot), "the counts")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: not numbered(pilot))
+        await until_text(pilot, "○ train")
+        await pilot.resize_terminal(140, 40)
+        await until(pilot, lambda: numbered(pilot), "the counts again")
+
+    drive(story, finished_project)
+
+
 def test_a_query_is_edited_beside_its_chunk(finished_project: Path) -> None:
     first, second, *_ = stored(finished_project)
 
@@ -350,6 +367,9 @@ def test_where_the_queries_stand() -> None:
                    Progress(stage="generate", done=30, total=120, unit="chunks")])  # fmt: skip
     assert standing(done, run, True) == "running"
     assert progress_text(run).plain == f"▶ making the queries {'█' * 5}{'░' * 15} 30 of 120 chunks"
+    run.apply(Progress(stage="generate", done=60, total=120, unit="chunks encoded"))
+    bar = f"{'█' * 10}{'░' * 10}"
+    assert progress_text(run).plain == f"▶ checking the queries by the base encoder {bar} 60 of 120 chunks encoded"
     run.apply(StageStarted(stage="train", fingerprint="", reason=""))
     assert standing(done, run, True) == "busy"
 

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, until, until_text
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from bmembed_tui.result_model import Figure, Result, hybrid_of, result_from, verdict_of
+from bmembed_tui.steps.result import ResultPane
 from bmembed_tui.widgets.interval_chart import interval_chart, interval_line
+from engine.errors import DamagedError
 
 
 def interval(value: float, low: float, high: float) -> dict[str, float]:
@@ -142,3 +144,27 @@ def test_before_an_evaluation_it_says_what_evaluation_does(new_project: Path) ->
         await until_text(pilot, "Measure and embed")
 
     drive(story, new_project, size=(80, 24))
+
+
+def test_an_error_of_the_report_is_told_once(finished_project: Path) -> None:
+    dialogs: list[str] = []
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "result")
+        await until_text(pilot, "nDCG@10 in percent")
+        ask, broken = screen.desk.ask, [True]
+
+        async def answered(method: str, **params: Any) -> Any:
+            if method == "report" and broken[0]:
+                raise DamagedError("The report is damaged.", "", "")
+            return await ask(method, **params)
+
+        screen.desk.ask = answered  # type: ignore[method-assign]
+        screen.tell = lambda error: dialogs.append(error.what)  # type: ignore[method-assign]
+        (pane,) = screen.query(ResultPane)
+        for good in (False, False, True, False):
+            broken[0] = not good
+            await pane.load().wait()
+        assert dialogs == ["The report is damaged."] * 2  # it was whole between them
+
+    drive(story, finished_project)

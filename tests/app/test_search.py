@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, until, until_text
 from fixtures.pipeline import engine
+from textual.events import Key
 from textual.pilot import Pilot
 
 from bmembed_tui.screens.preview import PreviewScreen
@@ -93,6 +94,40 @@ def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path)
     drive(story, finished_project, size=(80, 24))
 
 
+def test_what_is_typed_right_after_the_steps_key_stands_in_the_field(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "documents")
+        await until_text(pilot, "Continue")
+        for key in "7ferry2":  # as fast as the terminal sends it: the step is not drawn yet
+            pilot.app.post_message(Key(key, key))
+        (pane,) = screen.query(SearchPane)
+        await until(pilot, lambda: pane.mode and pane.question.query == "ferry2", "the query")
+        assert screen.pane is pane
+        await pilot.press("x")
+        assert pane.question.query == "ferry2x"
+        await answered(pilot, pane)
+
+    drive(story, finished_project)
+
+
+def test_after_the_death_of_the_search_process_bm25_stands_in_until_the_encoder_is_loaded_again(
+    finished_project: Path,
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await asked(pilot, pane, "ferry")
+        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder")
+        process = pane.host.desk._process
+        assert process is not None
+        process.kill()
+        await until(pilot, lambda: pane.searching.encoder == "", "its death to be noticed")
+        await asked(pilot, pane, "s")
+        assert "bm25" in pane.searching.answers  # asked beside the hybrid one
+        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder again")
+
+    drive(story, finished_project)
+
+
 def test_three_side_by_side_and_by_turns_where_it_is_narrow(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
@@ -175,7 +210,9 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
         await pilot.press("down", "minus")
         await until_text(pilot, "✗ not relevant (hit 2)")
         await pilot.press("up", "backspace")
-        await until_text(pilot, "not marked any more")
+        await until_text(pilot, "taken back: ✓ relevant (hit 1)")
+        await pilot.press("backspace")
+        await until_text(pilot, "Hit 1 has no mark: there is nothing to take back.")
         second = pane.active_list.hits[1]
         assert (await pane.ask("judgments", query="ferry pallet"))["chunks"] == {str(second.chunk_id): False}
         with ProjectFolder.open(finished_project).locked("judging"):

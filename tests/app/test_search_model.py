@@ -14,7 +14,7 @@ from bmembed_tui.plain import visible
 from bmembed_tui.search_model import Explained, Filters, Hit, Standing, find_terms, terms_of
 from bmembed_tui.searching import Facts, Searching
 from bmembed_tui.text_rows import TextRows, fitted, line_cuts, segments, spans_within
-from bmembed_tui.widgets.hit_list import snippet_rows
+from bmembed_tui.widgets.hit_rows import snippet_rows
 from bmembed_tui.widgets.why import adapter_text, ranker_lines, share_bar, why_text
 
 

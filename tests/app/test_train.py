@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, until, until_text
-from fixtures.long_training import STEPS, end_run, lengthen, newest, state_of
+from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.long_training import STEPS, newest, state_of
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
@@ -19,7 +18,7 @@ from bmembed_tui.app import DARK, LIGHT, BmembedApp
 from bmembed_tui.project_status import ProjectStatus, StageStatus
 from bmembed_tui.run_history import Curve, History, StageRecord
 from bmembed_tui.run_state import RunState
-from bmembed_tui.screens.project import STYLES, ProjectScreen
+from bmembed_tui.screens.project import STYLES
 from bmembed_tui.steps.train_told import bar, told
 from bmembed_tui.widgets.loss_chart import WAITING, LossChart
 from engine.events import HeldOut, RunFinished, RunStarted, StageFailed, StageStarted, TrainStep
@@ -231,26 +230,10 @@ def test_bars() -> None:
 # The step in the app
 
 
-@pytest.fixture
-def long_project(finished_project: Path) -> Iterator[Path]:
-    yield lengthen(finished_project)
-    end_run(finished_project)
-
-
-async def opened(pilot: Pilot[Any]) -> ProjectScreen:
-    app = pilot.app
-    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.pane is not None, "the project")
-    screen = app.screen
-    assert isinstance(screen, ProjectScreen)
-    screen.action_go("train")
-    await until(pilot, lambda: screen.status.stages, "the status")
-    return screen
-
-
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 def test_a_finished_training_is_shown_with_its_curve(finished_project: Path, size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> str:
-        screen = await opened(pilot)
+        screen = await opened(pilot, "train")
         await until_text(pilot, "smoothed")
         await until_text(pilot, "Continue")
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
@@ -266,7 +249,7 @@ def test_a_finished_training_is_shown_with_its_curve(finished_project: Path, siz
 
 def test_a_new_project_says_what_training_is(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> str:
-        await opened(pilot)
+        await opened(pilot, "train")
         await until_text(pilot, "small adapter")
         return screen_text(pilot.app)  # type: ignore[arg-type]
 
@@ -277,7 +260,7 @@ def test_a_new_project_says_what_training_is(new_project: Path) -> None:
 
 def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        screen = await opened(pilot)
+        screen = await opened(pilot, "train")
         await until_text(pilot, "out of date")
         await pilot.press("enter")
         await until(pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 2, "steps")
@@ -309,7 +292,7 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
 
 def test_stop_and_detach(long_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        screen = await opened(pilot)
+        screen = await opened(pilot, "train")
         await until_text(pilot, "out of date")
         await pilot.press("enter")
         await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "steps")
@@ -324,7 +307,7 @@ def test_stop_and_detach(long_project: Path) -> None:
             await pilot.pause(0.1)
         assert made.stat().st_size > size
         app.open_project(ProjectFolder(long_project))
-        again = await opened(pilot)
+        again = await opened(pilot, "train")
         await until_text(pilot, "Keep best")
         await pilot.press("x")
         await until_text(pilot, "Stopped at step")

@@ -11,6 +11,7 @@ from fixtures.pipeline import copy_documents, engine
 from fixtures.tiny_model import build_tiny_model
 
 from engine.api import Project
+from engine.encoders import Encoder, choose_hardware, resolve_model
 
 
 def set_key(project: Path, key: str, value: str) -> None:
@@ -99,3 +100,47 @@ def test_an_adapter_of_another_model_is_not_served(project: Path, tmp_path: Path
         assert refused.returncode == 3
         assert "another model" in refused.stderr
     assert json.loads(engine("search", str(project), "door", "--mode", "semantic", "--json").stdout)["hits"]
+
+
+def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> None:
+    set_key(project, "side", '"query"')
+    set_key(project, "shared_chunks", "5000")
+    engine("train", str(project))
+    engine("evaluate", str(project))
+    opened = Project.open(project)
+    store = opened.folder.store()
+    evaluation, trained = store.artifact("evaluation"), store.artifact("adapter")
+    assert evaluation is not None
+    assert trained is not None
+    assert evaluation.info["served"]["side"] == trained.info["side"] == "query"
+    engine("embed", str(project))  # whatever is served: the chunks' vectors are the untouched encoder's from here on
+    served = {"name": "merge-0.5", "scale": 0.5, "adapter": trained.info["adapter"], "side": "query"}
+    store.put_artifact(replace(evaluation, fingerprint="another", info={**evaluation.info, "served": served}))
+    engine("embed", str(project))
+    vectors = store.artifact("vectors")
+    texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
+    store.close()
+    assert vectors is not None
+    assert vectors.info["chunk_encoder"] != vectors.info["encoder"]
+    model = resolve_model(opened.settings().encoder.model)
+    hardware, longest = choose_hardware("cpu", "float32"), opened.settings().encoder.max_tokens
+    base = Encoder.load(model, hardware=hardware, max_tokens=longest)
+    adapted = Encoder.load(
+        model, adapter=project / trained.info["adapter"], adapter_scale=0.5, hardware=hardware, max_tokens=longest
+    )
+    assert vectors.info["chunk_encoder"] == base.fingerprint
+    assert vectors.info["encoder"] == adapted.fingerprint
+    hit = opened.search("customer complaint", mode="semantic", top=1).hits[0]
+    expected = adapted.encode_queries(["customer complaint"])[0] @ base.encode_chunks([texts[hit.chunk_id]])[0]
+    assert abs(hit.score - float(expected)) < 0.01
+    opened.close()
+
+
+def test_nothing_is_embedded_anew_for_another_adapter_for_queries(project: Path) -> None:
+    set_key(project, "side", '"query"')
+    engine("run", str(project))
+    set_key(project, "seed", "7")
+    told = [json.loads(line) for line in engine("run", str(project), "--json").stdout.splitlines()]
+    ended = {event["stage"]: event["summary"] for event in told if "summary" in event}
+    assert "train" in ended
+    assert ended.get("embed", {"added": 0})["added"] == 0

@@ -44,7 +44,9 @@ def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) ->
         found.until("Hits come while you type", "hits ·")
         found.type(QUESTION)
         assert ".txt" in found.until(".txt · line")  # a hit's own path, not only what was typed
-        found.press("Down", "Enter")
+        found.press("Down")
+        found.until("look inside")
+        found.press("Enter")
         found.until("lines in all")
         found.press("Escape")
         found.until(" hits · ")

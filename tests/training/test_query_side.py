@@ -1,0 +1,121 @@
+"""An adapter for queries alone: the chunks keep the untouched encoder's vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from engine.encoders.encoder import Encoder
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import ModelFolder
+from engine.errors import CancelledError, SettingsError
+from engine.events import Event, TrainStep
+from engine.training.config import TrainingConfig
+from engine.training.data import BatchSampler, TrainingData, used_chunks
+from engine.training.heldout import build_pool, measure
+from engine.training.objective import Objective
+from engine.training.student import Student
+from engine.training.trainer import TrainResult
+
+CPU = Hardware("cpu", "float32", 2, ())
+Run = Callable[..., TrainResult]
+QUERY = {"side": "query", "shared_chunks": 1000, "negatives_per_query": 0}
+
+
+def test_shared_chunks_join_every_step(data: TrainingData, recipe: TrainingConfig) -> None:
+    everything = BatchSampler(data, replace(recipe, shared_chunks=200, negatives_per_query=0)).batch(0)
+    assert everything.chunks.tolist() == list(range(200))
+    assert everything.positives.tolist() == data.positives[everything.queries].tolist()
+    some = BatchSampler(data, replace(recipe, shared_chunks=30, negatives_per_query=0))
+    first, again, second = some.batch(0), some.batch(0), some.batch(1)
+    assert 30 <= len(first.chunks) <= 30 + len(first.queries)
+    assert first.chunks.tolist() == again.chunks.tolist() != second.chunks.tolist()
+    assert len(used_chunks(data, replace(recipe, shared_chunks=30))) == 200
+
+
+def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
+    run: Run, tiny: ModelFolder, data: TrainingData, recipe: TrainingConfig
+) -> None:
+    """One step of plain SGD arithmetic by hand: the first AdamW step moves each weight by the sign of its gradient."""
+    config = replace(recipe, steps=1, queries_per_step=8, warmup=0.0, weight_decay=0.0, eval_every=0, **QUERY)
+    moved = load_file(run(config).adapter / "adapter_model.safetensors")
+    student = Student(tiny, config, CPU)
+    base = Encoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
+    chunks = torch.from_numpy(base.encode_chunks(list(data.chunks)))
+    batch = BatchSampler(data, config).batch(0)
+    vectors = base.encode_queries(list(data.queries)), chunks.numpy()
+    loss, _ = Objective(config, vectors, "cpu").of(batch)
+    student.training_mode()
+    own = student.forward(student.query_rows([data.queries[i] for i in batch.queries]))
+    slopes = torch.autograd.grad(loss(torch.cat([own, chunks])), student.working)
+    for (name, before), slope in zip(student.masters.items(), slopes, strict=True):
+        after = next(value for key, value in moved.items() if key.endswith(name.replace(".default", "")))
+        clear = slope.abs() > 1e-4
+        step = torch.from_numpy(after) - before.detach()
+        assert torch.equal(torch.sign(step[clear]), -torch.sign(slope[clear])), name
+
+
+def test_held_out_checks_rank_the_untouched_chunk_vectors(
+    run: Run, tiny: ModelFolder, data: TrainingData, recipe: TrainingConfig
+) -> None:
+    config = replace(recipe, steps=20, eval_every=20, queries_per_step=16, learning_rate=5e-3, **QUERY)
+    seen = replace(data, heldout_queries=data.queries, heldout_positives=data.positives, heldout_hard=None)
+    result = run(config, given=seen)
+    assert result.best_ndcg_at_10 is not None
+    assert result.best_ndcg_at_10 > result.history[0]["ndcg_at_10"] + 5  # it learns
+    pool = build_pool(seen, config)
+    assert pool is not None
+    base = Encoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
+    adapted = Encoder.load(tiny, adapter=result.adapter, hardware=CPU, max_tokens=config.max_tokens)
+    queries = adapted.encode_queries([seen.heldout_queries[i] for i in pool.queries])
+    chunks = base.encode_chunks([data.chunks[i] for i in pool.chunks])
+    assert measure(queries, chunks, pool.positives)[1] == pytest.approx(result.best_ndcg_at_10, abs=0.5)
+
+
+def test_given_vectors_are_used_and_nothing_of_the_chunks_is_encoded(
+    run: Run, tiny: ModelFolder, data: TrainingData, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = Encoder.load(tiny, hardware=CPU, max_tokens=recipe.max_tokens)
+    given = replace(
+        data, base_queries=base.encode_queries(list(data.queries)), base_chunks=base.encode_chunks(list(data.chunks))
+    )
+
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("a chunk was encoded")
+
+    config = replace(recipe, steps=4, eval_every=2, **QUERY)
+    apart = run(config, "apart", given=data)
+    monkeypatch.setattr(Student, "chunk_rows", refuse)
+    together = run(config, "together", given=given)
+    for one, other in zip(_tensors(apart).values(), _tensors(together).values(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+def test_a_broken_off_training_resumes_to_the_bit(run: Run, recipe: TrainingConfig) -> None:
+    config = replace(recipe, steps=6, checkpoint_every=2, eval_every=2, **QUERY)
+    reached = [0]
+
+    def watch(event: Event) -> None:
+        if isinstance(event, TrainStep):
+            reached[0] = event.step
+
+    whole = run(config)
+    with pytest.raises(CancelledError):
+        run(config, "broken", emit=watch, should_stop=lambda: reached[0] >= 3)
+    resumed = run(config, "broken")
+    assert all(np.array_equal(_tensors(whole)[name], value) for name, value in _tensors(resumed).items())
+
+
+@pytest.mark.parametrize("values", [{"refresh_every": 5}, {"method": "PT-FT"}, {"method": "PT"}])
+def test_what_would_change_chunk_vectors_is_refused(values: dict[str, object]) -> None:
+    with pytest.raises(SettingsError, match="queries alone"):
+        TrainingConfig(side="query", **values)  # type: ignore[arg-type]
+
+
+def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
+    return load_file(result.adapter / "adapter_model.safetensors")
