@@ -14,6 +14,9 @@ SYSTEMS = {
     "rrf_base": "hybrid, base",
     "rrf_adapted": "hybrid, adapted",
     "rrf_served": "hybrid, served",
+    "weighted_base": "hybrid, base",
+    "weighted_adapted": "hybrid, adapted",
+    "weighted_served": "hybrid, served",
 }
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 METRIC_NAMES = {
@@ -52,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """One set of queries with known answers. `kind`: judged or synthetic."""
+    """One set of queries with known answers. `kind`: judged or synthetic. `fusion`: how hybrid search joins its rankings."""
 
     name: str
     kind: str
@@ -63,10 +66,13 @@ class QuerySet:
     better: tuple[Change, ...]
     worse: tuple[Change, ...]
     counts: tuple[int, int, int]
+    fusion: str = "rrf"
 
     def figures(self, metric: str) -> list[Figure]:
-        """Every system that was measured, in a fixed order."""
-        return [self._figure(name, metric) for name in SYSTEMS if metric in self.systems.get(name, {})]
+        """Every system that was measured, in a fixed order; hybrid ones as search joins the rankings."""
+        other = "rrf_" if self.fusion == "weighted" else "weighted_"
+        names = [name for name in SYSTEMS if not name.startswith(other)]
+        return [self._figure(name, metric) for name in names if metric in self.systems.get(name, {})]
 
     def _figure(self, name: str, metric: str) -> Figure:
         own, gap = self.systems[name][metric], self.differences.get(name, {}).get(metric)
@@ -100,7 +106,8 @@ class Result:
 def result_from(answer: Mapping[str, Any]) -> Result:
     """From the answer to the request `report`."""
     report = answer["report"]
-    sets = tuple(_query_set(one) for one in report["query_sets"])
+    fusion = str((report.get("fusion") or {}).get("method", "rrf"))
+    sets = tuple(_query_set(one, fusion) for one in report["query_sets"])
     return Result(
         str(report["selection"]["served"]), str(answer["reason"]), sets, str(answer["folder"]), str(report["created"])
     )
@@ -109,18 +116,19 @@ def result_from(answer: Mapping[str, Any]) -> Result:
 def hybrid_of(queries: QuerySet) -> str:
     """One sentence on hybrid search, the usual mode: with the served encoder and with base. Empty where it was not measured."""
     found = {figure.system: figure for figure in queries.figures("ndcg@10")}
-    base, served = found.get("rrf_base"), found.get("rrf_served")
+    family = "weighted" if queries.fusion == "weighted" else "rrf"
+    base, served = found.get(f"{family}_base"), found.get(f"{family}_served")
     if base is None or served is None:
         return ""
     return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base."
 
 
-def _query_set(data: Mapping[str, Any]) -> QuerySet:
+def _query_set(data: Mapping[str, Any], fusion: str) -> QuerySet:
     comparison, changes = data["comparison"], data["changes"]
     return QuerySet(
         str(data["name"]), str(data["kind"]), int(comparison["queries"]), int(comparison.get("left_out", 0)),
         comparison["systems"], comparison["differences"], _changes(changes["better"]), _changes(changes["worse"]),
-        (int(changes["count_better"]), int(changes["count_worse"]), int(changes["count_equal"])),
+        (int(changes["count_better"]), int(changes["count_worse"]), int(changes["count_equal"])), fusion,
     )  # fmt: skip
 
 

@@ -159,7 +159,7 @@ class TrainingSettings(Section):
     )
     side: Literal["both", "query"] | None = Field(
         default=None,
-        description="what the adapter acts on: queries and chunks (both), or queries alone, which keeps the vector index",
+        description="what the adapter acts on; left out: queries alone where they are built from sentences, else both",
     )
     learning_rate: float | None = Field(default=None, gt=0, le=0.1, description="peak learning rate of AdamW")
     teacher_temperature: float | None = Field(

@@ -78,6 +78,19 @@ def test_hybrid_search_is_told_where_it_was_measured() -> None:
     assert "61.2 nDCG@10 with what is served, 61.6 with base" in hybrid_of(result_from(found).sets[0])
 
 
+def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
+    found = answer()
+    systems = found["report"]["query_sets"][0]["comparison"]["systems"]
+    for name, value in {"rrf_base": 61.6, "rrf_served": 61.2, "weighted_base": 62.6, "weighted_served": 63.4}.items():
+        systems[name] = {"ndcg@10": interval(value, value - 5, value + 5)}
+    found["report"]["fusion"] = {"method": "weighted", "weight": 0.6, "reason": ""}
+    (queries,) = result_from(found).sets
+    assert "63.4 nDCG@10 with what is served, 62.6 with base" in hybrid_of(queries)
+    shown = [figure.system for figure in queries.figures("ndcg@10")]
+    assert "weighted_served" in shown
+    assert "rrf_served" not in shown
+
+
 def test_no_queries_no_claim() -> None:
     assert verdict_of(Result("adapted", "", (), "", "")) == ("=", "Search serves adapted.")
 
