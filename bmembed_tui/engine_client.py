@@ -176,7 +176,12 @@ class Desk:
                 raise _gone()
             if self._process is None or self._process.returncode is not None:
                 line = engine_command("serve", str(self.project), "--stdio")
-                self._process = await _spawn(line, asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL)
+                spawning = asyncio.ensure_future(_spawn(line, asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL))
+                try:
+                    self._process = await asyncio.shield(spawning)
+                except asyncio.CancelledError:
+                    self._process = await spawning  # half started it could be ended by nobody: `close` does it now
+                    raise
                 self._reader = asyncio.create_task(self._read(self._process))
             return self._process
 

@@ -279,7 +279,7 @@ class SearchSettings(Section):
         default="auto",
         description=(
             "how hybrid search joins both rankings: by reciprocal rank fusion (rrf), by a weighted sum of scores (weighted), "
-            "or as held-out queries show to be better, rrf where they cannot tell (auto)"
+            "or as held-out queries show to be better, the even sum where they cannot (auto)"
         ),
     )
     rrf_u: int = Field(default=40, ge=1, le=MOST, description="constant of reciprocal rank fusion")

@@ -30,13 +30,13 @@ class Fused:
 
 
 def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
-    """Fused as the settings say (`auto` as RRF) when there are two rankings, `bm25` and `semantic`; as it is when there is one."""
+    """One ranking as it is; two, `bm25` and `semantic`, fused as the settings say (`auto` as a weighted sum)."""
     if len(rankings) == 1:
         return Fused(_pairs(*next(iter(rankings.values()))))
     from engine.ranking import convex, convex_parts, rrf, rrf_parts
 
     semantic, bm25 = rankings["semantic"], rankings["bm25"]
-    if settings.fusion != "weighted":
+    if settings.fusion == "rrf":
         fused = rrf([semantic, bm25], u=settings.rrf_u)
         parts = rrf_parts([semantic, bm25], settings.rrf_u)
     else:

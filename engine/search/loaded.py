@@ -118,14 +118,12 @@ class Loaded:
         return self._encoders[role][1]
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
-        """The settings with `auto` fusion put in concrete terms: what the last evaluation chose, RRF before there is one."""
+        """The settings with `auto` fusion put in concrete terms: what the last evaluation chose, the even sum before one."""
         if settings.fusion != "auto":
             return settings
         artifact = self.store.artifact("evaluation")
-        chosen = artifact.info.get("fusion", {}) if artifact else {}
-        if chosen.get("method") != "weighted":
-            return settings.model_copy(update={"fusion": "rrf"})
-        return settings.model_copy(update={"fusion": "weighted", "weight": float(chosen["weight"])})
+        chosen = (artifact.info.get("fusion") if artifact else None) or {"method": "weighted", "weight": 0.5}
+        return settings.model_copy(update={"fusion": chosen["method"], "weight": float(chosen["weight"])})
 
     def language(self) -> str:
         """The language that the BM25 index analyses in; "none" before there is one."""

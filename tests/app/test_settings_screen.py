@@ -18,8 +18,15 @@ from engine.project import ProjectFolder
 from engine.settings import Settings
 
 
+class AloneScreen(SettingsScreen):
+    """Ends the server that the project's screen owns in the app."""
+
+    async def on_unmount(self) -> None:
+        await self._desk.close()
+
+
 async def opened(pilot: Pilot[Any], project: Path) -> SettingsScreen:
-    screen = SettingsScreen(Desk(project), ProjectFolder(project))
+    screen = AloneScreen(Desk(project), ProjectFolder(project))
     pilot.app.push_screen(screen)
     await until_text(pilot, "corpus.chunk_tokens")
     return screen

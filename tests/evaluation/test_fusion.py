@@ -1,4 +1,4 @@
-"""RRF unless a weighted sum is shown to be better on held-out queries."""
+"""RRF or a weighted sum, as held-out queries show; the even sum where they cannot."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_rrf_where_no_weight_is_shown_to_be_better():
 def test_too_few_queries_tune_nothing():
     few = around(0.5, LEAST_QUERIES - 1)
     choice = choose_fusion(few, {0.5: few + 0.4})
-    assert choice.method == "rrf"
+    assert (choice.method, choice.weight) == ("weighted", EVEN)
     assert f"{LEAST_QUERIES - 1} held-out queries are too few" in choice.reason
 
 
@@ -52,7 +52,7 @@ def test_the_same_input_gives_the_same_choice_and_lengths_must_fit():
 
 def test_what_is_kept_of_a_choice():
     assert not_tuned("there is nothing").as_dict() == {
-        "method": "rrf",
+        "method": "weighted",
         "weight": 0.5,
-        "reason": "Hybrid search joins both rankings by reciprocal rank fusion: there is nothing.",
+        "reason": "Hybrid search adds the scores of BM25 and of the encoder in equal parts: there is nothing.",
     }

@@ -57,6 +57,7 @@ def test_one_ranker_shares_nothing() -> None:
 
 
 def test_hits_carry_the_shares_of_their_fused_score(indexed: Any, project: ProjectFolder) -> None:
+    write_text(project.path / "project.toml", "[search]\nfusion = 'rrf'")
     searcher = Searcher(project)
     for hit in searcher.search("who repairs the roof").hits:
         parts = {name: 1 / (40 + ranked.rank) for name, ranked in hit.rankers.items()}

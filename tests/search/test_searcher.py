@@ -13,6 +13,7 @@ from engine.errors import DamagedError, EngineError, NotBuiltError, SettingsErro
 from engine.lexical import LexicalIndex
 from engine.project import ProjectFolder, write_text
 from engine.search import Found, Searcher, SearchFilter
+from engine.store import Artifact
 from engine.vectors import VectorIndex
 
 DAY = 86_400.0
@@ -62,7 +63,8 @@ def test_semantic_gives_what_the_index_gives(searcher: Searcher, indexed: Any, f
     assert [hit.rankers["semantic"].rank for hit in found.hits] == [1, 2, 3, 4]
 
 
-def test_hybrid_fuses_both_and_tells_each_rank(searcher: Searcher) -> None:
+def test_hybrid_fuses_both_and_tells_each_rank(searcher: Searcher, project: ProjectFolder) -> None:
+    write_text(project.path / "project.toml", "[search]\nfusion = 'rrf'")
     bm25, semantic = (ids(searcher.search(QUERY, mode=mode)) for mode in ("bm25", "semantic"))
     found = searcher.search(QUERY)
     assert found.mode == "hybrid"
@@ -76,6 +78,22 @@ def test_hybrid_fuses_both_and_tells_each_rank(searcher: Searcher) -> None:
         assert hit.score == pytest.approx(sum(1 / (40 + rank) for rank in wanted.values()))
     assert [hit.rank for hit in found.hits] == [1, 2, 3, 4, 5, 6]
     assert found.hits[0].snippet == "The landlord repairs the roof."
+
+
+def test_auto_fusion_is_what_the_last_evaluation_chose(searcher: Searcher, project: ProjectFolder) -> None:
+    def scores(settings: str) -> list[float]:
+        write_text(project.path / "project.toml", f"[search]\n{settings}")
+        return [hit.score for hit in searcher.search(QUERY).hits]
+
+    rrf, even = scores("fusion = 'rrf'"), scores("fusion = 'weighted'\nweight = 0.5")
+    mostly = scores("fusion = 'weighted'\nweight = 0.7")
+    assert scores("fusion = 'auto'") == even != rrf  # nothing was evaluated yet
+    store = project.store()
+    for chosen, wanted in (({"method": "rrf", "weight": 0.5}, rrf), ({"method": "weighted", "weight": 0.7}, mostly)):
+        store.put_artifact(Artifact("evaluation", str(chosen), "", 0.0, {"served": {}, "fusion": chosen}))
+        assert scores("fusion = 'auto'") == wanted
+        assert scores("fusion = 'rrf'") == rrf
+    store.close()
 
 
 def test_weighted_fusion_follows_the_settings(searcher: Searcher, project: ProjectFolder) -> None:
