@@ -152,7 +152,7 @@ def _result(status: ProjectStatus, record: StageRecord) -> Iterator[Content]:
         yield plain(f"No adapter was trained: {summary.get('reason') or 'it gave none'}.", "bold $text-warning")
         return
     best, steps = summary.get("best_step"), summary.get("steps")
-    kept = "no step was better than base" if best == 0 else f"the adapter of step {_count(best)} is kept"
+    kept = "no step was better than what it began with" if best == 0 else f"the adapter of step {_count(best)} is kept"
     why = ENDED.get(str(summary.get("ended")), "")
     head = plain(f"Trained {_count(steps)} steps in {duration(record.seconds)}: {kept}.", "bold")
     yield Content.assemble(head, plain(f" It ended because {why}." if why else ""))

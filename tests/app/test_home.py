@@ -66,6 +66,7 @@ def test_what_is_found_later_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_text(pilot, "Open another folder")
+        await until_text(pilot, "n new project")
         before = screen_text(pilot.app).splitlines()
         looking.set()
         await until_text(pilot, "/home/ada")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, until
+from fixtures.app import drive, until, until_text
 from fixtures.pipeline import ROOT, environment
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -228,6 +228,7 @@ def test_two_thousand_events_a_second_are_counted_and_shown_a_few_times(
         assert isinstance(screen, ProjectScreen)
         screen.go("index")
         await until(pilot, lambda: screen.run_state.over, "the history")
+        await until_text(pilot, "t try BM25")
         await pilot.press("t")
         field = screen.query_one("#index-query", Input)
         await until(pilot, lambda: screen.focused is field)

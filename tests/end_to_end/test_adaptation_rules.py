@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from fixtures.pipeline import copy_documents, engine
 from fixtures.tiny_model import build_tiny_model
 
@@ -136,6 +137,7 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     opened.close()
 
 
+@pytest.mark.slow
 def test_nothing_is_embedded_anew_for_another_adapter_for_queries(project: Path) -> None:
     set_key(project, "side", '"query"')
     engine("run", str(project))

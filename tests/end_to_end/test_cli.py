@@ -49,10 +49,10 @@ def wait_for(project: Path, wanted: type[events.Event], before: set[Path], run: 
     raise AssertionError(f"no {wanted.__name__} came")
 
 
-def long_training(project: Path, steps: int = 80) -> None:
+def long_training(project: Path, steps: int = 600) -> None:
     """Settings under which `engine train` has work for some seconds."""
     settings = project / "project.toml"
-    text = re.sub(r"^steps = .*$", f"steps = {steps}", settings.read_text(), flags=re.M)
+    text = re.sub(r"^steps = .*$", f'steps = {steps}\nside = "both"', settings.read_text(), flags=re.M)
     settings.write_text(re.sub(r"^eval_every = .*$", f"eval_every = {steps}", text, flags=re.M))
 
 
@@ -381,7 +381,7 @@ def test_cancel_lock_and_resume(project: Path) -> None:
         if json.loads(line)["event"] == "train_step"
     ]
     assert steps[0] > 1, "training began again instead of resuming"
-    assert steps[-1] == 80
+    assert steps[-1] == 600
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -34,7 +34,9 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> InBatches:
     made = InBatches()
     monkeypatch.setattr(embedding, "told_hardware", lambda *_: None)
     monkeypatch.setattr(embedding, "load_encoder", lambda *_: made)
-    monkeypatch.setattr(embedding, "chunk_vectors", lambda _c, _e, chunks: np.zeros((len(chunks), 3), np.float32))
+    monkeypatch.setattr(
+        embedding, "chunk_vectors", lambda _c, _e, chunks, _what: np.zeros((len(chunks), 3), np.float32)
+    )
     # nothing is found by BM25, so that the encoder is asked about every query
     monkeypatch.setattr(stage, "_bm25_ranks", lambda _c, queries, _top: np.zeros(len(queries), np.int64))
     return made

@@ -110,6 +110,7 @@ def test_checkpointing_keeps_less(model: ModelFolder, recipe: TrainingConfig, da
     assert thrifty.bytes_per_token(64) == plain.bytes_per_token(64, checkpointing=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_compiled_blocks_equal_the_plain_step(
     model: ModelFolder, recipe: TrainingConfig, data: TrainingData, checkpointing: bool
