@@ -73,23 +73,25 @@ def config_of(settings: Settings) -> TrainingConfig:
     """As `resolve_config`. Raises SettingsError for values that do not go together."""
     config = PRESETS[settings.training.preset].with_overrides(settings.training.overrides())
     fitting = {"max_tokens": min(config.max_tokens, settings.encoder.max_tokens)}
-    return config.with_overrides({**fitting, **_side(settings)[0]})
+    return config.with_overrides({**fitting, **_side(settings, config)[0]})
 
 
-def _side(settings: Settings) -> tuple[dict[str, Any], str]:
-    """What `training.side` = auto sets, with its reason.
+def _side(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], str]:
+    """What is set where project.toml leaves `training.side` or `training.shared_chunks` out, with the reason.
 
     Built queries repeat their chunk's words. Where they move the chunks' vectors too, these come to stand for words that
     BM25 finds as well, and hybrid search loses (docs/LOG.md, "Queries alone").
     """
     chosen = settings.training
+    shared = {"shared_chunks": SHARED_CHUNKS} if chosen.shared_chunks is None else {}
     if chosen.side is not None:
-        return {}, "it is set in project.toml"
-    if chosen.preset in ("paper", "cl") or chosen.method not in (None, "FT") or chosen.refresh_every:
+        return shared if chosen.side == "query" else {}, "it is set in project.toml"
+    if config.objective not in ("mixed", "shared_listnet", "infonce") or chosen.preset in ("paper", "cl"):
         return {}, "the recipe trains queries and chunks"
+    if config.method != "FT" or config.refresh_every:
+        return {}, "pre-training and mined negatives need chunks that are trained, too"
     if settings.queries.backend != "extractive":
         return {}, "the queries are worded as questions, which teach the chunks' vectors, too"
-    shared = {} if chosen.shared_chunks is not None else {"shared_chunks": SHARED_CHUNKS}
     return {"side": "query", **shared}, "built queries repeat their chunk's words and would harm the chunks' vectors"
 
 
@@ -112,7 +114,7 @@ def run(context: StageContext) -> dict[str, Any]:
     config = resolve_config(context)
     if config.method != "PT":
         context.choose("objective", config.objective, f"preset '{context.settings.training.preset}'")
-        context.choose("side", config.side, _side(context.settings)[1])
+        context.choose("side", config.side, _side(context.settings, config)[1])
         context.choose("teacher", *_told_teacher(config, context.settings.ranking.m))
     hardware = told_hardware(context, "train")
     if config.quantisation == "4-bit":

@@ -15,10 +15,12 @@ from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
 from engine.errors import CancelledError, SettingsError
 from engine.events import Event, TrainStep
+from engine.settings import validate
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData, used_chunks
 from engine.training.heldout import build_pool, measure
 from engine.training.objective import Objective
+from engine.training.stage import SHARED_CHUNKS, config_of
 from engine.training.student import Student
 from engine.training.trainer import TrainResult
 
@@ -119,3 +121,28 @@ def test_what_would_change_chunk_vectors_is_refused(values: dict[str, object]) -
 
 def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
     return load_file(result.adapter / "adapter_model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("sections", "side", "shared"),
+    [
+        ({}, "query", SHARED_CHUNKS),  # extractive queries are the default
+        ({"queries": {"backend": "imported"}}, "both", 0),
+        ({"queries": {"backend": "gguf"}}, "both", 0),
+        ({"training": {"preset": "paper"}}, "both", 0),
+        ({"training": {"preset": "cl"}}, "both", 0),
+        ({"training": {"objective": "triplet", "negatives_per_query": 4}}, "both", 0),
+        ({"training": {"objective": "infonce"}}, "query", SHARED_CHUNKS),
+        ({"training": {"method": "PT-FT"}}, "both", 0),
+        ({"training": {"refresh_every": 50}}, "both", 0),
+        ({"training": {"side": "both"}}, "both", 0),
+        ({"training": {"side": "both", "shared_chunks": 5}}, "both", 5),
+        ({"training": {"side": "query"}, "queries": {"backend": "imported"}}, "query", SHARED_CHUNKS),
+        ({"training": {"side": "query", "shared_chunks": 0}}, "query", 0),
+    ],
+)
+def test_where_it_is_left_out_the_side_follows_the_queries(
+    sections: dict[str, dict[str, object]], side: str, shared: int
+) -> None:
+    config = config_of(validate(sections))
+    assert (config.side, config.shared_chunks) == (side, shared)
