@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -176,14 +176,14 @@ class Desk:
                 raise _gone()
             if self._process is None or self._process.returncode is not None:
                 line = engine_command("serve", str(self.project), "--stdio")
-                spawning = asyncio.ensure_future(_spawn(line, asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL))
-                try:
-                    self._process = await asyncio.shield(spawning)
-                except asyncio.CancelledError:
-                    self._process = await spawning  # half started it could be ended by nobody: `close` does it now
-                    raise
-                self._reader = asyncio.create_task(self._read(self._process))
+                self._process = await _whole(
+                    _spawn(line, asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL), self._begun
+                )
             return self._process
+
+    def _begun(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._reader = asyncio.create_task(self._read(process))
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -215,6 +215,27 @@ class Desk:
             future.set_exception(_error(answer["error"]))
         else:
             future.set_result(answer.get("result"))
+
+
+async def _whole(
+    spawning: Coroutine[Any, Any, asyncio.subprocess.Process], begun: Callable[[asyncio.subprocess.Process], None]
+) -> asyncio.subprocess.Process:
+    """Spawn to the end, also when the task is cancelled meanwhile: nobody could end a process that is half started."""
+    task = asyncio.ensure_future(spawning)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except EngineError:
+            break
+    if cancelled is not None and task.exception() is not None:
+        raise cancelled
+    begun(task.result())
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
 
 
 def _noticed(future: asyncio.Future[Any]) -> None:

@@ -40,7 +40,7 @@ LABELS = {
     "weighted_adapted": "weighted adapted", "weighted_served": "weighted served",
 }  # fmt: skip
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
-SHOWN = ("bm25", "base", "adapted", "rrf_base", "rrf_adapted")
+SHOWN = ("bm25", "base", "adapted", "rrf_base", "rrf_adapted", "weighted_base", "weighted_adapted")
 
 
 def narration() -> Console:

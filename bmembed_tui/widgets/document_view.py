@@ -112,7 +112,9 @@ class DocumentView(ScrollView, can_focus=True):
 
     def go_to(self, offset: int, above: int = ABOVE) -> None:
         """Scroll to a character. Forced: whether there is a scrollbar is known only after the next layout."""
-        if self._rows:
+        if self._goal is not None:
+            self._goal = offset, above  # the rows are on their way
+        elif self._rows:
             self.scroll_to(y=max(0, self._rows.row_of(offset) - above), animate=False, immediate=True, force=True)
 
     def show_match(self, number: int) -> None:

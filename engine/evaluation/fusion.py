@@ -21,6 +21,7 @@ from engine.metrics.bootstrap import SAMPLES, difference
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 EVEN = 0.5
+SET_BY_HAND = "Hybrid search joins both rankings as project.toml says (search.fusion)."
 LEAST_QUERIES = 50
 """With fewer queries a weight is not tuned."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.embedding import model_fingerprint
+from engine.embedding import model_fingerprint, served_fingerprint
 from engine.errors import DamagedError, NotBuiltError
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.stage import StageContext, View
@@ -54,8 +54,14 @@ def inputs(view: View) -> dict[str, Any]:
         "adapter": adapter.fingerprint,
         "judged": fingerprint(judged=judged),
         "evaluation": view.settings.evaluation.model_dump(),
-        "search": view.settings.search.model_dump(include={"rrf_u"}),
+        "search": view.settings.search.model_dump(include=_fused(view)),
+        "base": served_fingerprint(view, None, 1.0),
     }
+
+
+def _fused(view: View) -> set[str]:
+    """The settings that decide how the rankings are joined."""
+    return {"rrf_u", "fusion", "weight"} if view.settings.search.fusion == "weighted" else {"rrf_u", "fusion"}
 
 
 def verify(view: View) -> None:
@@ -96,6 +102,7 @@ class Evaluation:
         self.adapter = context.project.path / artifact.info["adapter"] if artifact.info.get("adapter") else None
         self._ids = np.array([chunk.id for chunk in self._chunks], dtype=np.int64)  # ascending
         self._owners = np.array([chunk.document_id for chunk in self._chunks], dtype=np.int64)
+        self._of_base: NDArray[np.float32] | None = None
         self.sets = query_sets(context, self._chunks)
 
     def _set(self, kind: str) -> QuerySet | None:
@@ -133,9 +140,12 @@ class Evaluation:
         """The chunks' unit vectors: of the untouched encoder where the adapter acts on queries alone."""
         from engine.embedding import chunk_vectors
 
-        if self._artifact.info.get("side") == "query":
-            encoder, name = self._encoder(0.0), "base"
-        return chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
+        if self._artifact.info.get("side") == "query" and self._of_base is not None:
+            return self._of_base[np.searchsorted(self._ids, [chunk.id for chunk in chunks])]
+        vectors = chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
+        if name == "base" and len(chunks) == len(self._chunks):
+            self._of_base = vectors
+        return vectors
 
     def alias(self, name: str, system: str) -> None:
         """Let `name` stand for a system that has been ranked already."""
@@ -197,45 +207,17 @@ class Evaluation:
 
     def fuse(self) -> FusionChoice:
         """BM25 joined with base, with the adapted encoder, and with what is served: by RRF, and by a weighted sum."""
-        choice = self._choose_fusion()
-        self._context.choose("fusion", f"{choice.method}", choice.reason)
+        from engine.evaluation.joining import Joining
+
+        joining = Joining(self._context.settings, self._measure)
+        choice = joining.choose(self._set("synthetic"))
+        self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
             for name in ("base", "adapted", "served"):
                 if name in one.rankings:
-                    one.rankings[f"rrf_{name}"] = self._joined(one, name, None)
-                    one.rankings[f"weighted_{name}"] = self._joined(one, name, choice.weight)
+                    one.rankings[f"rrf_{name}"] = joining.joined(one, name, None)
+                    one.rankings[f"weighted_{name}"] = joining.joined(one, name, choice.weight)
         return choice
-
-    def _choose_fusion(self) -> FusionChoice:
-        """RRF or a weight, on held-out queries that are worded as questions would be."""
-        from engine.evaluation.fusion import WEIGHTS, choose_fusion, not_tuned
-
-        settings, one = self._context.settings, self._set("synthetic")
-        if one is None:
-            return not_tuned("there are no held-out queries to tune a weight on")
-        rows = np.flatnonzero(~np.array(one.built, dtype=bool))
-        if not len(rows):
-            return not_tuned(
-                "the held-out queries are built from the documents' own sentences, whose words BM25 finds too easily to "
-                "tune a weight on them"
-            )
-        judgments = [one.judgments[row] for row in rows]
-        values = {
-            weight: self._measure(self._joined(one, "served", weight)[rows], judgments) for weight in (None, *WEIGHTS)
-        }
-        rrf = values.pop(None)
-        weighted = {weight: value for weight, value in values.items() if weight is not None}
-        return choose_fusion(rrf, weighted, settings.evaluation.bootstrap_samples, settings.training.seed)
-
-    def _joined(self, one: QuerySet, name: str, weight: float | None) -> Rankings:
-        """BM25 and an encoder joined by a weighted sum, or by RRF where there is no weight. (q, depth) chunk ids."""
-        from engine.ranking import convex, rrf
-
-        depth = self._context.settings.evaluation.depth
-        semantic, bm25 = ((one.rankings[part], one.scores[part]) for part in (name, "bm25"))
-        if weight is None:
-            return rrf([bm25, semantic], depth, self._context.settings.search.rrf_u)[0]
-        return convex(semantic, bm25, weight, depth)[0]
 
     def conclude(self, selection: Selection, fusion: FusionChoice) -> dict[str, Any]:
         """Write the report, make it current, and sum it up."""

@@ -122,7 +122,9 @@ class Loaded:
         if settings.fusion != "auto":
             return settings
         artifact = self.store.artifact("evaluation")
-        chosen = (artifact.info.get("fusion") if artifact else None) or {"method": "weighted", "weight": 0.5}
+        chosen: dict[str, Any] = {"method": "weighted", "weight": 0.5}
+        if artifact is not None:  # a former evaluation knew RRF alone
+            chosen = artifact.info.get("fusion", {"method": "rrf", "weight": 0.5})
         return settings.model_copy(update={"fusion": chosen["method"], "weight": float(chosen["weight"])})
 
     def language(self) -> str:

@@ -147,6 +147,8 @@ class BatchSampler:
     def _shared(self, step: int) -> IntArray:
         """Random chunks for all queries of a step, all of them in a small corpus."""
         total, wanted = len(self._data.chunks), self._config.shared_chunks
+        if self._config.uses_own_negatives:
+            return np.empty(0, dtype=np.int64)  # no query would look at them
         if wanted >= total:
             return np.arange(total, dtype=np.int64)
         rng = np.random.default_rng([self._config.seed, 5, step])

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.embedding import served_fingerprint
 from engine.encoders import resolve_model
 from engine.errors import DamagedError, ModelError, NotBuiltError
 from engine.records import Chunk, Query
@@ -44,6 +45,7 @@ def inputs(view: View) -> dict[str, Any]:
     return {
         "rankings": rankings.fingerprint,
         "config": asdict(resolve_config(view)) | _teacher_inputs(view),
+        "base": served_fingerprint(view, None, 1.0) if resolve_config(view).needs_vectors else "",
         "lists": view.settings.ranking.model_dump(include={"m", "strategy"}),
         "model": resolve_model(view.settings.encoder.model).fingerprint,
     }
@@ -83,14 +85,15 @@ def _side(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], s
     BM25 finds as well, and hybrid search loses (docs/LOG.md, "Queries alone").
     """
     chosen = settings.training
-    shared = {"shared_chunks": SHARED_CHUNKS} if chosen.shared_chunks is None else {}
+    joins = config.objective in ("mixed", "shared_listnet", "infonce") and config.used_teacher != "cross-encoder"
+    shared = {"shared_chunks": SHARED_CHUNKS} if joins and chosen.shared_chunks is None else {}
     if chosen.side is not None:
         return shared if chosen.side == "query" else {}, "it is set in project.toml"
-    if config.objective not in ("mixed", "shared_listnet", "infonce") or chosen.preset in ("paper", "cl"):
+    if not joins or chosen.preset in ("paper", "cl"):
         return {}, "the recipe trains queries and chunks"
     if config.method != "FT" or config.refresh_every:
         return {}, "pre-training and mined negatives need chunks that are trained, too"
-    if settings.queries.backend != "extractive":
+    if settings.queries.backend not in ("extractive", "both"):
         return {}, "the queries are worded as questions, which teach the chunks' vectors, too"
     return {"side": "query", **shared}, "built queries repeat their chunk's words and would harm the chunks' vectors"
 
@@ -219,7 +222,7 @@ def _told_teacher(config: TrainingConfig, m: int) -> tuple[str, str]:
     if config.used_teacher != "cross-encoder":
         return config.used_teacher, "chosen in project.toml"
     queries, own = config.queries_per_step, 1 + config.negatives_per_query
-    width = m if config.uses_lists else own if config.uses_own_negatives else queries * own
+    width = m if config.uses_lists else own if config.uses_own_negatives else queries * own + config.shared_chunks
     return config.used_teacher, f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step"
 
 

@@ -71,22 +71,21 @@ def run(context: StageContext) -> dict[str, Any]:
 
     adapter, scale, side = _served(context)
     hardware = told_hardware(context, "encode")
-    encoder = load_encoder(context, hardware, adapter, scale)
-    of_chunks = load_encoder(context, hardware) if side == "query" else encoder
+    encoder = load_encoder(context, hardware, *((adapter, scale) if side == "both" else ()))  # of the chunks
     chunks = context.store.chunks()
     if not chunks:
         raise TooLittleTextError(
             "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
         )
-    vectors = chunk_vectors(context, of_chunks, chunks)
+    vectors = chunk_vectors(context, encoder, chunks)
     ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
     with context.project.building("vectors", context.fingerprint) as building:
-        added = _write(context, building.folder, ids, vectors, of_chunks.fingerprint)
+        added = _write(context, building.folder, ids, vectors, encoder.fingerprint)
     settings = context.settings.encoder
     info = {
         "model": settings.model, "max_tokens": settings.max_tokens,
         "adapter": adapter.relative_to(context.project.path).as_posix() if adapter else None, "scale": scale,
-        "encoder": encoder.fingerprint, "chunk_encoder": of_chunks.fingerprint,
+        "encoder": served_fingerprint(context, adapter, scale), "chunk_encoder": encoder.fingerprint,
         "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks),
     }  # fmt: skip
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))

@@ -194,3 +194,24 @@ def test_an_error_that_is_not_known_is_still_an_engine_error() -> None:
     for data in ({}, {"type": "os", "what": "x"}, {"type": "nearest"}, {"type": None}):
         assert type(revive(data)) is StageError
     assert os.getpid()
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_question_given_up_while_the_process_starts_does_not_spoil_the_next(new_project: Path, times: int) -> None:
+    async def story() -> object:
+        desk = Desk(new_project)
+        try:
+            first = asyncio.create_task(desk.ask("ping"))
+            while not desk._starting.locked():
+                await asyncio.sleep(0)
+            for _ in range(times):
+                first.cancel()
+                await asyncio.sleep(0)
+            with suppress(asyncio.CancelledError):
+                await first
+            return await asyncio.wait_for(desk.ask("ping"), 60)
+        finally:
+            await desk.close()
+
+    assert asyncio.run(story()) == "pong"
+    assert not children()

@@ -122,3 +122,19 @@ def test_without_a_display_the_path_is_told(tmp_path: Path, monkeypatch: pytest.
     file.write_text("text")
     if os.name == "posix":
         assert open_file(file) == f"There is no display here to open it on. It lies at {file}"
+
+
+def test_the_last_wish_counts_while_the_rows_are_on_their_way() -> None:
+    text = SENTENCE * 40_000
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, text, hit_at(0, 50), ())
+        view = screen.query_one(DocumentView)
+        await until(pilot, lambda: view.ready, "the text")
+        view.lay_out(len(text) // 2, 0)  # as a resize does
+        view.go_to(10_000, 0)
+        await until(pilot, lambda: view.ready, "the place")
+        row = view._rows.row_of(10_000) if view._rows else -1
+        assert view.scroll_offset.y == row
+
+    drive(story, size=(80, 24))

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
+from engine.evaluation.comparison import measure
 from engine.evaluation.fusion import EVEN, LEAST_QUERIES, choose_fusion, not_tuned
+from engine.evaluation.joining import Joining
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.query_sets import QuerySet
+from engine.settings import validate
 
 
 def around(mean: float, count: int = 200) -> np.ndarray:
@@ -56,3 +63,48 @@ def test_what_is_kept_of_a_choice():
         "weight": 0.5,
         "reason": "Hybrid search adds the scores of BM25 and of the encoder in equal parts: there is nothing.",
     }
+
+
+def queries(built: list[bool], count: int = 60) -> QuerySet:
+    """Each query's one relevant chunk is first in BM25's ranking and third in the encoder's."""
+    judgments = [Judgment(str(row), f"q{row}", "chunk", {1000 + row: 1}) for row in range(count)]
+    own = np.arange(1000, 1000 + count)[:, None]
+    one = QuerySet("held-out queries", "synthetic", judgments, built)
+    one.rankings["bm25"] = np.hstack([own, np.tile([1, 2, 3], (count, 1))])
+    one.rankings["served"] = np.hstack([np.tile([4, 5], (count, 1)), own, np.tile([6], (count, 1))])
+    one.scores["bm25"] = np.tile([9.0, 1.0, 0.5, 0.1], (count, 1))
+    one.scores["served"] = np.tile([0.9, 0.8, 0.2, 0.1], (count, 1))
+    return one
+
+
+def ndcg(rankings: np.ndarray, judgments: Sequence[Judgment]) -> np.ndarray:
+    return measure(rankings, list(judgments), lambda ids: ids)["ndcg@10"]
+
+
+@pytest.mark.parametrize(
+    ("search", "choice"),
+    [({"fusion": "rrf"}, ("rrf", 0.5)), ({"fusion": "weighted", "weight": 0.8}, ("weighted", 0.8))],
+)
+def test_what_project_toml_says_is_not_chosen_anew(search: dict[str, object], choice: tuple[str, float]) -> None:
+    found = Joining(validate({"search": search}), ndcg).choose(queries([False] * 60))
+    assert (found.method, found.weight) == choice
+    assert "project.toml" in found.reason
+
+
+def test_nothing_is_tuned_on_built_queries() -> None:
+    settings = validate({"evaluation": {"bootstrap_samples": 200}})
+    found = Joining(settings, ndcg).choose(queries([True] * 60))
+    assert (found.method, found.weight) == ("weighted", EVEN)
+    assert "built from the documents" in found.reason
+    assert "there are no held-out queries" in Joining(settings, ndcg).choose(None).reason
+    mixed = Joining(settings, ndcg).choose(queries([True] * 40 + [False] * 20))
+    assert "20 held-out queries are too few" in mixed.reason
+
+
+def test_the_weight_is_tuned_on_the_others() -> None:
+    one = queries([False] * 60)
+    joining = Joining(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg)
+    # RRF puts the chunk first, 1/41 + 1/43; so does every sum that gives BM25 enough: none can be better
+    assert joining.joined(one, "served", None)[0, 0] == 1000
+    assert joining.joined(one, "served", 0.9)[0, 0] == 4
+    assert joining.choose(one).method == "rrf"

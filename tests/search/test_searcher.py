@@ -89,6 +89,8 @@ def test_auto_fusion_is_what_the_last_evaluation_chose(searcher: Searcher, proje
     mostly = scores("fusion = 'weighted'\nweight = 0.7")
     assert scores("fusion = 'auto'") == even != rrf  # nothing was evaluated yet
     store = project.store()
+    store.put_artifact(Artifact("evaluation", "former", "", 0.0, {"served": {}}))
+    assert scores("fusion = 'auto'") == rrf  # an evaluation that knew nothing else
     for chosen, wanted in (({"method": "rrf", "weight": 0.5}, rrf), ({"method": "weighted", "weight": 0.7}, mostly)):
         store.put_artifact(Artifact("evaluation", str(chosen), "", 0.0, {"served": {}, "fusion": chosen}))
         assert scores("fusion = 'auto'") == wanted

@@ -38,6 +38,10 @@ def test_shared_chunks_join_every_step(data: TrainingData, recipe: TrainingConfi
     assert 30 <= len(first.chunks) <= 30 + len(first.queries)
     assert first.chunks.tolist() == again.chunks.tolist() != second.chunks.tolist()
     assert len(used_chunks(data, replace(recipe, shared_chunks=30))) == 200
+    own = replace(recipe, objective="triplet", negatives_per_query=2)
+    assert BatchSampler(data, replace(own, shared_chunks=200)).batch(0).chunks.tolist() == (
+        BatchSampler(data, own).batch(0).chunks.tolist()
+    )  # no query would look at them
 
 
 def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
@@ -127,6 +131,7 @@ def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
     ("sections", "side", "shared"),
     [
         ({}, "query", SHARED_CHUNKS),  # extractive queries are the default
+        ({"queries": {"backend": "both"}}, "query", SHARED_CHUNKS),
         ({"queries": {"backend": "imported"}}, "both", 0),
         ({"queries": {"backend": "gguf"}}, "both", 0),
         ({"training": {"preset": "paper"}}, "both", 0),
@@ -139,6 +144,8 @@ def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
         ({"training": {"side": "both", "shared_chunks": 5}}, "both", 5),
         ({"training": {"side": "query"}, "queries": {"backend": "imported"}}, "query", SHARED_CHUNKS),
         ({"training": {"side": "query", "shared_chunks": 0}}, "query", 0),
+        ({"training": {"side": "query", "objective": "triplet"}}, "query", 0),
+        ({"training": {"teacher": "cross-encoder", "cross_encoder": "judge"}}, "both", 0),
     ],
 )
 def test_where_it_is_left_out_the_side_follows_the_queries(
