@@ -70,7 +70,7 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_proje
             pilot, lambda: screen.run_state.run != first.name and screen.run_state.steps, "steps of another run"
         )
         begun = screen.run_state.steps[0].step
-        assert 1 < begun <= made + 1  # from the checkpoint
+        assert begun > max(1, made - 10)  # from the newest checkpoint, one of which is written every five steps
         curve = screen.history.curve(screen.run_state, current=False)
         assert curve.steps[0].step == 1  # the part of the run before is on the chart
         os.kill(pid_of(long_project, "stage"), signal.SIGSEGV)

@@ -79,7 +79,7 @@ def clean(pilot: Pilot[Any]) -> str:
     return shown
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 50), marks=pytest.mark.slow)])
 def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)

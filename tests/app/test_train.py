@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, until, until_text, until_told
 from fixtures.long_training import STEPS, newest, state_of
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
@@ -282,7 +282,7 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
         await until(pilot, lambda: screen.run_state.state == "done", "the rest")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result")
         screen.action_go("train")
-        await until_text(pilot, "you asked it to stop")
+        await until_told(pilot, "you asked it to stop")
         await until_text(pilot, "Continue")
 
     drive(story, long_project)

@@ -23,17 +23,17 @@ MOMENTS = [  # of each stage, those after which the stage alone is done again, a
     ("ingest", "transaction-2", "run"),  # what is new is being read
     ("ingest", "before-row", "stage"),
     ("index", "before-rename", "stage"),
-    ("index", "renamed", "run"),
-    ("generate", "transaction-1", "run"),  # the queries are being replaced
+    pytest.param("index", "renamed", "run", marks=pytest.mark.slow),
+    pytest.param("generate", "transaction-1", "run", marks=pytest.mark.slow),  # the queries are being replaced
     ("generate", "row", "stage"),
     ("rank", "before-rename", "stage"),
-    ("rank", "renamed", "run"),
+    pytest.param("rank", "renamed", "run", marks=pytest.mark.slow),
     ("train", "before-rename", "stage"),
     ("train", "renamed", "run"),
     ("evaluate", "before-rename", "stage"),
-    ("evaluate", "renamed", "run"),
+    pytest.param("evaluate", "renamed", "run", marks=pytest.mark.slow),
     ("embed", "before-rename", "stage"),
-    ("embed", "renamed", "run"),
+    pytest.param("embed", "renamed", "run", marks=pytest.mark.slow),
     ("embed", "row", "stage"),
 ]
 
