@@ -18,6 +18,7 @@ from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.theme import Theme
 
+from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
 from bmembed_tui.plain import visible
 from bmembed_tui.screens.dialogs import QuestionDialog
 from bmembed_tui.screens.home import HomeScreen
@@ -66,6 +67,7 @@ class BmembedApp(App[None]):
     def __init__(self, project: str | None = None) -> None:
         super().__init__()
         self._wanted = project
+        self._collector = IdleCollector()
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = "bmembed-light" if _light_terminal() else "bmembed-dark"
@@ -77,8 +79,19 @@ class BmembedApp(App[None]):
     def on_mount(self) -> None:
         """Take the user's keys once the first screen is painted."""
         self.call_after_refresh(self._load_keymap)
+        self.set_interval(PAUSE_SECONDS, self._collector.look)
         if not self.is_headless:
             leave_on_signals(self.exit)
+
+    def on_unmount(self) -> None:
+        """Nothing of the app is kept from being collected."""
+        self._collector.close()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Every event of the terminal comes through here."""
+        if isinstance(event, events.InputEvent):
+            self._collector.touched()
+        await super().on_event(event)
 
     def on_key(self, event: events.Key) -> None:
         """Keys arrive here that no widget took, in the order in which they were pressed, before they are looked up."""

@@ -54,15 +54,17 @@ class ProjectScreen(RunScreen):
         self._seen: set[str] = set()
         self._problem: object = None
         self._stale, self._loading = False, False
+        self._run_line, self._sidebar = RunLine(project.name, id="run-line"), Sidebar(id="sidebar")
+        self._steps = ContentSwitcher(id="steps", initial=None)
 
     def compose(self) -> ComposeResult:
         """Head line, sidebar, steps, keys."""
         from bmembed_tui.steps.registry import panes
 
-        yield RunLine(self.project.name, id="run-line")
+        yield self._run_line
         with Horizontal(id="main"):
-            yield Sidebar(id="sidebar")
-            with ContentSwitcher(id="steps", initial=None):
+            yield self._sidebar
+            with self._steps:
                 yield from panes()
         yield KeyLine()
 
@@ -78,7 +80,7 @@ class ProjectScreen(RunScreen):
     @property
     def alive(self) -> bool:
         """Whether the screen's widgets are there: an answer may come after the screen has been left."""
-        return self.is_attached and all(self.query(part) for part in ("#sidebar", "#run-line", "#steps"))
+        return self.is_attached and all(part.is_attached for part in (self._run_line, self._sidebar, self._steps))
 
     # Steps
 
@@ -87,20 +89,19 @@ class ProjectScreen(RunScreen):
         """The visible step."""
         from bmembed_tui.steps.base import StepPane
 
-        switcher = next(iter(self.query("#steps").results(ContentSwitcher)), None)
-        current = switcher.visible_content if switcher else None
+        current = self._steps.visible_content if self._steps.is_attached else None
         return current if isinstance(current, StepPane) else None
 
     def go(self, step: str) -> None:
         """Show a step."""
-        before, switcher = self.pane, self.query_one("#steps", ContentSwitcher)
+        before = self.pane
         if before is not None and before.step == step:
             return
         if before is not None:
             before.left()
             self._seen.add(before.step)
         self.set_focus(None)  # what is hidden must not keep the keys
-        switcher.current = step
+        self._steps.current = step
         self.draw_standing()
         pane = self.pane
         if pane is not None:
@@ -121,7 +122,7 @@ class ProjectScreen(RunScreen):
 
     def action_steps(self) -> None:
         """To the sidebar."""
-        self.query_one(Sidebar).focus()
+        self._sidebar.focus()
 
     @on(Sidebar.Chosen)
     def _chosen(self, event: Sidebar.Chosen) -> None:
@@ -219,11 +220,11 @@ class ProjectScreen(RunScreen):
     def draw_standing(self) -> None:
         """Sidebar and head line."""
         current = self.pane.step if self.pane else STEPS[0].key
-        self.query_one(Sidebar).draw(self.status, self.run_state, current, frozenset(self._seen))
-        self.query_one(RunLine).draw(self.status, self.run_state, self.doing)
+        self._sidebar.draw(self.status, self.run_state, current, frozenset(self._seen))
+        self._run_line.draw(self.status, self.run_state, self.doing)
 
     def draw_run(self) -> None:
         """Head line and the visible step."""
-        self.query_one(RunLine).draw(self.status, self.run_state, self.doing)
+        self._run_line.draw(self.status, self.run_state, self.doing)
         if self.pane is not None:
             self.pane.show_run(self.run_state)

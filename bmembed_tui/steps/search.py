@@ -48,8 +48,8 @@ class SearchPane(HitActions):
         """Nothing is asked before the step is seen."""
         self.query_one(FilterRow).display = False
         self.query_one("#search-notes").display = False
-        for place in PLACES:
-            self.watch(self._list(place), "cursor", self._draw_why, init=False)
+        for shown in self._lists:
+            self.watch(shown, "cursor", self._draw_why, init=False)
         self._draw_frame()
 
     def entered(self) -> None:
@@ -168,7 +168,7 @@ class SearchPane(HitActions):
         self._later("settle", SETTLE, self._settle)
 
     def _settle(self) -> None:
-        rows = [hit.chunk_id for place in range(len(self._shown)) for hit in self._list(place).hits]
+        rows = [hit.chunk_id for place in range(len(self._shown)) for hit in self._lists[place].hits]
         question = self.searching.question
         if rows and not question.empty:
             self.facts.settle(question.query, list(dict.fromkeys(rows)), encoder=self.searching.encoder == "ready")
@@ -232,7 +232,7 @@ class SearchPane(HitActions):
     @on(HitList.Entered)
     def _list_entered(self, event: HitList.Entered) -> None:
         event.stop()
-        place = next((place for place in PLACES if self.screen.focused is self._list(place)), 0)
+        place = next((place for place in PLACES if self.screen.focused is self._lists[place]), 0)
         if self.mode == ALL and self._wide and place != self.side:
             self.side = place
             self._draw_status()
@@ -262,7 +262,7 @@ class SearchPane(HitActions):
         self._draw_frame()
         for place, mode in enumerate(self._shown):
             if self.searching.answer(mode) is None and self._drawn.pop(place, None) is not None:
-                self._list(place).show((), mode, {}, "searching …")
+                self._lists[place].show((), mode, {}, "searching …")
         self._look()
         if not self.question.empty:
             self._answered(self.mode)

@@ -60,6 +60,9 @@ class SearchView(StepPane):
         self.searching = Searching(self.ask, self._start, self._answered)
         self.facts = Facts(self.ask, self._start, self._facts_changed)
         self.mode, self.side = "", 0
+        self._lists = [HitList(id=f"hits-{place}") for place in PLACES]
+        self._heads = [SafeStatic("", classes="search-head") for _ in PLACES]
+        self._why = WhyPanel(id="search-why")
         self._drawn: dict[int, Answer] = {}
         self._flash, self._early = "", ""
         self._written: dict[str, str] = {}
@@ -85,9 +88,9 @@ class SearchView(StepPane):
             with Horizontal(id="search-columns"):
                 for place in PLACES:
                     with Vertical(classes="search-column", id=f"column-{place}"):
-                        yield SafeStatic("", classes="search-head")
-                        yield HitList(id=f"hits-{place}")
-            yield WhyPanel(id="search-why")
+                        yield self._heads[place]
+                        yield self._lists[place]
+            yield self._why
 
     # What is asked for
 
@@ -99,8 +102,8 @@ class SearchView(StepPane):
 
     def _facts_changed(self) -> None:
         if self.is_attached:
-            for place in PLACES:
-                self._list(place).judge(self.facts.judged)
+            for shown in self._lists:
+                shown.judge(self.facts.judged)
             self._draw_why()
 
     def _usual_mode(self) -> str:
@@ -134,13 +137,10 @@ class SearchView(StepPane):
         """The column of the active mode."""
         return self._shown.index(self.active)
 
-    def _list(self, place: int) -> HitList:
-        return self.query_one(f"#hits-{place}", HitList)
-
     @property
     def active_list(self) -> HitList:
         """The list whose selected hit is meant."""
-        return self._list(self._place)
+        return self._lists[self._place]
 
     @property
     def _hit(self) -> Hit | None:
@@ -159,7 +159,7 @@ class SearchView(StepPane):
         self.query_one("#search-nothing").display = not there
         self.query_one("#search-all").display = there
         self.query_one("#search-columns").display = not empty
-        self.query_one("#search-why").display = not empty
+        self._why.display = not empty
         self.query_one("#search-hint").display = empty
         if empty:
             self._write("#search-hint", told.OFFER if self._offered else told.NO_OFFER)
@@ -177,8 +177,8 @@ class SearchView(StepPane):
 
     def _clear(self) -> None:
         self._drawn.clear()
-        for place in PLACES:
-            self._list(place).show((), "", {})
+        for shown in self._lists:
+            shown.show((), "", {})
         self._draw_frame()
 
     def _draw_modes(self) -> None:
@@ -198,13 +198,13 @@ class SearchView(StepPane):
             self._drawn[place] = answer
             self.facts.of(answer.question.query)
             message = answer.error or told.no_hits(answer)
-            self._list(place).show(answer.hits, answer.by, self.facts.judged, message)
+            self._lists[place].show(answer.hits, answer.by, self.facts.judged, message)
         self._draw_why()
 
     def _draw_status(self) -> None:
         searching, mode = self.searching, self.active
         for place, one in enumerate(self._shown):
-            head = self.query_one(f"#column-{place} .search-head", SafeStatic)
+            head = self._heads[place]
             head.display = self.mode == ALL
             text = told.head(one, searching, current=one == mode, alone=not self._wide)
             if head.display and head.content != text:
@@ -225,7 +225,7 @@ class SearchView(StepPane):
 
     def _draw_why(self) -> None:
         loading = self.searching.encoder != "ready"
-        self.query_one(WhyPanel).draw(self._hit, self._by, self.facts, loading=loading)
+        self._why.draw(self._hit, self._by, self.facts, loading=loading)
 
     def _say(self, text: str) -> None:
         self._flash = text

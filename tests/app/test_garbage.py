@@ -1,0 +1,90 @@
+"""The collection of garbage in the user's pauses."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from bmembed_tui import garbage
+from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    """A clock that stands still, and a Python that collects nothing by itself."""
+    clock = Clock()
+    monkeypatch.setattr(garbage, "time", clock)
+    gc.collect()
+    gc.disable()
+    yield clock
+    gc.enable()
+    gc.unfreeze()
+
+
+def test_nothing_is_collected_while_the_user_types(clock: Clock) -> None:
+    collector = IdleCollector()
+    for _ in range(5):
+        clock.now += PAUSE_SECONDS * 0.9
+        collector.touched()
+        clock.now += PAUSE_SECONDS * 0.9
+        collector.look()
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_pause_sets_apart_what_lives_and_closing_gives_it_back(clock: Clock) -> None:
+    collector = IdleCollector()
+    clock.now += PAUSE_SECONDS
+    collector.look()
+    assert gc.get_freeze_count() > 1000
+    collector.close()
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_was_set_apart_and_has_died_is_collected_at_a_later_pause(clock: Clock) -> None:
+    collector, cycle = IdleCollector(), Cycle()
+    gone = weakref.ref(cycle)
+    clock.now += PAUSE_SECONDS
+    collector.look()
+    del cycle
+    gc.collect()
+    assert gone() is not None, "it was not set apart"
+    collector.look()
+    assert gone() is None
+
+
+def test_a_pause_in_which_nothing_was_made_since_the_last_costs_nothing(clock: Clock) -> None:
+    collector = IdleCollector()
+    clock.now += PAUSE_SECONDS
+    collector.look()
+    before = gc.get_stats()[2]["collections"]
+    collector.look()
+    assert gc.get_stats()[2]["collections"] == before
+
+
+@pytest.mark.parametrize(("asked", "fps"), [(None, "120"), ("30", "30")])
+def test_the_screen_is_painted_twice_as_often_as_is_usual_unless_the_user_says_otherwise(
+    asked: str | None, fps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TEXTUAL_FPS", raising=False)
+    if asked:
+        monkeypatch.setenv("TEXTUAL_FPS", asked)
+    code = "import bmembed_tui.app, textual.constants; print(textual.constants.MAX_FPS)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == fps
