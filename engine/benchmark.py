@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from engine.corpus.beir import read_queries_jsonl
 from engine.corpus.imports import imported_queries
 from engine.errors import DatasetError, UsageError
 from engine.events import Event, StageFinished
+from engine.recipes import DEFAULT, recipes_of
 from engine.settings import DEFAULT_MODEL, validate
 
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
@@ -24,6 +25,7 @@ def benchmark(
     queries: Path | None = None,
     settings: dict[str, dict[str, Any]] | None = None,
     keep: Path | None = None,
+    recipes: Sequence[str] = (),
     on_event: Callable[[Event], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> dict[str, Any]:
@@ -32,8 +34,11 @@ def benchmark(
     Training queries come from `queries` (JSONL, or a JSON array), else from the extractive generator. The judged queries
     are never trained on, and have no say in what is served. The project is made in `keep`, or in a temporary folder
     that is removed again; one that `keep` already holds is used if it was made for the same measurement, else UsageError.
-    Returns `systems` → metric → {value, low, high} in percent, `differences` against base, `served`, `stages`.
+    Returns `systems` → metric → {value, low, high} in percent, `differences` against base, `pairs` of hybrids, `served`,
+    `stages`. With `recipes` (names of engine/recipes.py) also `recipes`: name → the same, each in a project of its own
+    beside `keep`, which begins as a copy. UsageError for an unknown recipe.
     """
+    chosen_recipes = recipes_of(recipes) if recipes else {}
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
         if not (dataset / name).is_file():
             raise DatasetError(
@@ -41,29 +46,65 @@ def benchmark(
                 f"{name} is missing.",
                 "Name a folder with corpus, queries and qrels.",
             )
-    place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-"))
-    chosen = _chosen(settings or {}, queries)
-    stages: dict[str, dict[str, Any]] = {}
-
-    def watch(event: Event) -> None:
-        if isinstance(event, StageFinished):
-            stages[event.stage] = {"seconds": event.seconds, "peak_memory_mb": event.peak_memory_mb, **event.summary}
-        if on_event:
-            on_event(event)
-
+    place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
+    measurement = _Measurement(dataset, queries, settings or {}, on_event, should_stop)
     try:
-        if (place / "project.toml").exists():
-            project = Project.open(place)
-            _refuse_another(project, dataset, chosen, queries)
-        else:
-            project = Project.create(place, [dataset / "corpus.jsonl"], **chosen)
-        if queries:
-            project.import_queries(queries)
-        project.run(STAGES, on_event=watch, should_stop=should_stop)
-        return _result(dataset, project, stages)
+        result = measurement.of(place, {})
+        if not recipes:
+            return result
+        rows = {DEFAULT: result}
+        for name, changes in chosen_recipes.items():
+            if changes:
+                rows[name] = measurement.of(place.with_name(f"{place.name}-{name}"), changes, like=place)
+        return {**result, "recipes": rows}
     finally:
         if keep is None:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(place.parent, ignore_errors=True)
+
+
+class _Measurement:
+    """Makes projects of the data set, runs their stages and reads their reports."""
+
+    def __init__(
+        self,
+        dataset: Path,
+        queries: Path | None,
+        settings: dict[str, dict[str, Any]],
+        on_event: Callable[[Event], None] | None,
+        should_stop: Callable[[], bool] | None,
+    ) -> None:
+        self._dataset, self._queries, self._settings = dataset, queries, settings
+        self._on_event, self._should_stop = on_event, should_stop
+
+    def of(self, place: Path, recipe: dict[str, Any], like: Path | None = None) -> dict[str, Any]:
+        """The figures of the project in `place`, trained by `recipe`. A new one begins as a copy of the one in `like`."""
+        training = {**self._settings.get("training", {}), **recipe}
+        chosen = _chosen({**self._settings, "training": training}, self._queries)
+        if (place / "project.toml").exists():
+            project = Project.open(place)
+            _refuse_another(project, self._dataset, chosen, self._queries)
+        elif like:
+            shutil.copytree(like, place, ignore=shutil.ignore_patterns("runs"))
+            project = Project.open(place)
+            project.folder.change_settings({f"training.{key}": value for key, value in recipe.items()})
+        else:
+            project = Project.create(place, [self._dataset / "corpus.jsonl"], **chosen)
+        if self._queries:
+            project.import_queries(self._queries)
+        return self._measured(project)
+
+    def _measured(self, project: Project) -> dict[str, Any]:
+        stages: dict[str, dict[str, Any]] = {}
+
+        def watch(event: Event) -> None:
+            if isinstance(event, StageFinished):
+                told = {"seconds": event.seconds, "peak_memory_mb": event.peak_memory_mb}
+                stages[event.stage] = {**told, **event.summary}
+            if self._on_event:
+                self._on_event(event)
+
+        project.run(STAGES, on_event=watch, should_stop=self._should_stop)
+        return _result(self._dataset, project, stages)
 
 
 def _chosen(settings: dict[str, dict[str, Any]], queries: Path | None) -> dict[str, dict[str, Any]]:
@@ -112,6 +153,8 @@ def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) 
         "queries": table["queries"],
         "systems": table["systems"],
         "differences": table["differences"],
+        "pairs": table["pairs"],
+        "fusion": report["fusion"],
         "held_out": report["tables"].get("synthetic", {}).get("systems", {}),
         "served": {**report["served"], "reason": report["reason"]},
         "stages": stages,

@@ -167,6 +167,46 @@ def _cell(figure: Mapping[str, float]) -> str:
     return f"{figure['value']:.1f} ({figure['low']:.0f}–{figure['high']:.0f})"
 
 
+def show_differences(pairs: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+    """One line for each pair of systems: the paired difference in nDCG@10, in points, with its 95 % interval."""
+    for name, row in pairs.items():
+        gap = row["ndcg@10"]
+        one, _, other = name.partition(" − ")
+        text = f"{LABELS[one]} − {LABELS[other]}: {_gap(gap)} nDCG@10: {gap['verdict']}"
+        console.print(text)
+
+
+def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+    """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
+    view = Table(title="recipes · nDCG@10 in percent, paired differences with 95 % intervals", title_justify="left")
+    for name in (
+        "recipe",
+        "adapted",
+        "adapted − base",
+        "served − base",
+        "hybrid served",
+        "− hybrid base",
+        "trained in",
+    ):
+        view.add_column(name, justify="left" if name == "recipe" else "right")
+    for name, row in rows.items():
+        systems, gaps, hybrid = row["systems"], row["differences"], row["fusion"]["method"]
+        pair = row["pairs"].get(f"{hybrid}_served − {hybrid}_base")
+        view.add_row(
+            name,
+            f"{systems['adapted']['ndcg@10']['value']:.1f}" if "adapted" in systems else "none",
+            _gap(gaps["adapted"]["ndcg@10"]) if "adapted" in gaps else "",
+            f"{systems[f'{hybrid}_served']['ndcg@10']['value']:.1f}",
+            _gap(pair["ndcg@10"]) if pair else "",
+            duration(row["stages"]["train"]["seconds"]) if "train" in row["stages"] else "",
+        )
+    console.print(view)
+
+
+def _gap(gap: Mapping[str, Any]) -> str:
+    return f"{gap['value']:+.2f} ({gap['low']:+.2f} to {gap['high']:+.2f})"
+
+
 def show_found(found: Found, console: Console, sources: Iterable[str] = ()) -> None:
     """Hits with snippets; matched terms are marked, and each hit says which ranker found it where.
 

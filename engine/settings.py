@@ -108,6 +108,16 @@ def toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def value_of(text: str) -> Any:
+    """What `text` means as a value of project.toml; text that is none stands for itself, so that quotes can be left out."""
+    import tomllib
+
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
 def template(chosen: dict[str, dict[str, Any]]) -> str:
     """Text of a new project.toml: the chosen values set, every other key as a comment with its default and meaning.
 

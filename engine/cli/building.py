@@ -153,30 +153,55 @@ def benchmark(
     preset: Preset = "standard",
     seed: Annotated[int, typer.Option(help="seed of training and of the split")] = 0,
     keep: Annotated[Path | None, typer.Option(help="make the project here and keep it")] = None,
+    recipes: Annotated[
+        str | None,
+        typer.Option(
+            help="also train by these recipes: all, losses, teachers, methods, published, or names with commas"
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of project.toml, such as training.steps=60")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
     from engine.benchmark import benchmark as measure
-    from engine.console import RunView, output, show_tables
+    from engine.console import RunView, output, show_differences, show_recipes, show_tables
 
-    settings: dict[str, dict[str, Any]] = {"training": {"preset": preset, "seed": seed}}
+    settings = _settings({"training": {"preset": preset, "seed": seed}}, changes or [])
     if model:
         from engine.encoders import DEFAULT_MODEL, resolve_model
 
-        settings["encoder"] = {"model": model if model == DEFAULT_MODEL else str(resolve_model(model).path)}
+        chosen = model if model == DEFAULT_MODEL else str(resolve_model(model).path)
+        settings.setdefault("encoder", {})["model"] = chosen
+    names = [name.strip() for name in recipes.split(",")] if recipes else []
     with stoppable() as asked, RunView() as view:
-        result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=view, should_stop=asked)
+        result = measure(
+            dataset, queries=queries, settings=settings, keep=keep, recipes=names, on_event=view, should_stop=asked
+        )
     if as_json:
         print_json(result)
         return
     table = {"queries": result["queries"], "systems": result["systems"]}
     show_tables({"judged": table}, output(), tuple(table["systems"]))
     print(f"{result['served']['reason']}")
-    for system, row in result["differences"].items():
-        gap = row["ndcg@10"]
-        print(
-            f"{system} − base: {gap['value']:+.2f} nDCG@10 ({gap['low']:+.2f} to {gap['high']:+.2f}): {gap['verdict']}"
-        )
+    show_differences({f"{name} − base": row for name, row in result["differences"].items()} | result["pairs"], output())
+    if "recipes" in result:
+        show_recipes(result["recipes"], output())
+
+
+def _settings(asked: dict[str, dict[str, Any]], changes: list[str]) -> dict[str, dict[str, Any]]:
+    """The settings with every `section.key=value` of `changes`. Raises SettingsError, UsageError."""
+    from engine.errors import UsageError
+    from engine.settings import value_of
+    from engine.settings_file import with_changes
+
+    for change in changes:
+        key, sign, value = change.partition("=")
+        if not sign:
+            raise UsageError(f"{change} sets nothing.", "There is no '=' in it.", "Write, say, training.steps=60.")
+        asked = with_changes(asked, {key.strip(): value_of(value.strip())})
+    return asked
 
 
 @app.command()

@@ -26,8 +26,9 @@ MULTIHOP = "map@10 (multihop)"
 class Comparison:
     """Figures of systems on the same queries.
 
-    `values`: system → metric → (q,) per-query values in [0, 1], in the order of `keys`. `figures` and `differences`
-    (against `base`) are in percent. `left_out`: queries with no relevant item in the corpus.
+    `values`: system → metric → (q,) per-query values in [0, 1], in the order of `keys`. `figures`, `differences`
+    (against `base`) and `pairs` ("a − b": a against another system b) are in percent. `left_out`: queries with no
+    relevant item in the corpus.
     """
 
     base: str
@@ -37,15 +38,17 @@ class Comparison:
     values: Mapping[str, Mapping[str, Floats]]
     figures: Mapping[str, Mapping[str, Interval]]
     differences: Mapping[str, Mapping[str, Difference]]
+    pairs: Mapping[str, Mapping[str, Difference]]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON form, percent: `systems` → metric → {value, low, high}, `differences` → metric → {…, verdict}."""
+        """JSON form, percent: `systems` → metric → {value, low, high}, `differences` and `pairs` → metric → {…, verdict}."""
         return {
             "base": self.base,
             "queries": len(self.keys),
             "left_out": self.left_out,
             "systems": _nested(self.figures),
             "differences": _nested(self.differences),
+            "pairs": _nested(self.pairs),
         }
 
 
@@ -56,11 +59,13 @@ def compare(
     base: str = "base",
     samples: int = SAMPLES,
     seed: int = 0,
+    pairs: Sequence[tuple[str, str]] = (),
 ) -> Comparison:
     """Measure each system's rankings: name → (q, depth) chunk ids, best first, -1 where padded, in judgment order.
 
     `document_of` maps an array of chunk ids to document ids of the same shape. Metrics: `engine.metrics.NAMES`, and
-    MAP@10 (multihop) where every query has evidence. All systems share the same bootstrap resamples.
+    MAP@10 (multihop) where every query has evidence. All systems share the same bootstrap resamples. `pairs`: further
+    systems to compare, the second one as the baseline.
     TooLittleTextError when no query is usable; ValueError when `base` is missing or a ranking has another length.
     """
     if base not in systems:
@@ -74,7 +79,8 @@ def compare(
         )
     usable = [judgments[row] for row in kept]
     values = {name: measure(_rows(ids, kept, len(judgments)), usable, document_of) for name, ids in systems.items()}
-    figures, differences = _bootstrapped(values, base, samples, seed)
+    wanted = [(name, base) for name in values if name != base]
+    figures, gaps = _bootstrapped(values, [*wanted, *pairs], samples, seed)
     return Comparison(
         base=base,
         keys=tuple(judgment.key for judgment in usable),
@@ -82,7 +88,8 @@ def compare(
         left_out=len(judgments) - len(usable),
         values=values,
         figures=figures,
-        differences=differences,
+        differences={name: gaps[name, base] for name, _ in wanted},
+        pairs={f"{name} − {other}": gaps[name, other] for name, other in pairs},
     )
 
 
@@ -121,19 +128,25 @@ def _rows(ids: ArrayLike, kept: Sequence[int], total: int) -> Ids:
 
 
 def _bootstrapped(
-    values: Mapping[str, Mapping[str, Floats]], base: str, samples: int, seed: int
-) -> tuple[dict[str, dict[str, Interval]], dict[str, dict[str, Difference]]]:
+    values: Mapping[str, Mapping[str, Floats]], pairs: Sequence[tuple[str, str]], samples: int, seed: int
+) -> tuple[dict[str, dict[str, Interval]], dict[tuple[str, str], dict[str, Difference]]]:
+    """Figures of every system, and the differences of the pairs, all from the same resamples."""
     columns = [(system, metric) for system, metrics in values.items() for metric in metrics]
     means = bootstrap_means(np.stack([values[system][metric] for system, metric in columns], axis=1), samples, seed)
     mean_of = {column: means[:, index] for index, column in enumerate(columns)}
     figures: dict[str, dict[str, Interval]] = {system: {} for system in values}
-    differences: dict[str, dict[str, Difference]] = {system: {} for system in values if system != base}
     for system, metric in columns:
         figures[system][metric] = interval(values[system][metric], mean_of[system, metric]).percent()
-        if system != base:
-            gap = values[system][metric] - values[base][metric]
-            differences[system][metric] = difference(gap, mean_of[system, metric] - mean_of[base, metric]).percent()
-    return figures, differences
+    gaps = {
+        (name, other): {
+            metric: difference(
+                values[name][metric] - values[other][metric], mean_of[name, metric] - mean_of[other, metric]
+            ).percent()
+            for metric in values[name]
+        }
+        for name, other in pairs
+    }
+    return figures, gaps
 
 
 def _nested(table: Mapping[str, Mapping[str, Interval]] | Mapping[str, Mapping[str, Difference]]) -> dict[str, Any]:

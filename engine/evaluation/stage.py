@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Rankings = NDArray[np.int64]
 
-VERSION = 3
+VERSION = 4
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
@@ -36,6 +36,7 @@ SYSTEMS = (
     "bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted", "rrf_served", "weighted_base", "weighted_adapted",
     "weighted_served",
 )  # fmt: skip
+HYBRID_PAIRS = tuple((f"{way}_served", other) for way in ("rrf", "weighted") for other in (f"{way}_base", "bm25"))
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -254,6 +255,7 @@ class Evaluation:
         return compare(
             {name: one.rankings[name] for name in order}, one.judgments, self._document_of,
             samples=settings.evaluation.bootstrap_samples, seed=settings.training.seed,
+            pairs=[pair for pair in HYBRID_PAIRS if set(pair) <= set(order)],
         )  # fmt: skip
 
     def _report(

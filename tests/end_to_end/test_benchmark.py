@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import SAMPLE, SETTINGS, environment
+from fixtures.pipeline import SAMPLE, SETTINGS, engine, environment
 
 from engine.benchmark import benchmark
 from engine.errors import UsageError
@@ -131,7 +131,7 @@ def test_a_signal_stops_a_benchmark_and_removes_its_folder(
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60
-    while not (found := list(tmp_path.glob("*/runs/*/stage.json"))):
+    while not (found := list(tmp_path.glob("*/project/runs/*/stage.json"))):
         assert run.poll() is None, run.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -162,3 +162,53 @@ def test_a_benchmark_can_be_stopped_by_its_caller(dataset: Path, tiny_model: Pat
         benchmark(dataset, settings=small(tiny_model), keep=tmp_path / "kept", should_stop=lambda: True)
     (record,) = ProjectFolder.open(tmp_path / "kept").path.glob("runs/*/run.json")
     assert json.loads(record.read_text())["state"] == "cancelled"
+
+
+def test_recipes_are_trained_side_by_side_and_kept_for_another_look(
+    dataset: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    settings, keep = small(tiny_model), tmp_path / "kept"
+    found = benchmark(dataset, settings=settings, keep=keep, recipes=["triplet", "teacher-bm25"])
+    assert list(found["recipes"]) == ["default", "triplet", "teacher-bm25"]
+    assert found["recipes"]["default"]["systems"] == found["systems"]
+    trained = {name: training_of(tmp_path / f"kept-{name}") for name in ("triplet", "teacher-bm25")}
+    assert (trained["triplet"]["objective"], trained["triplet"]["teacher"]) == ("triplet", None)
+    assert (trained["teacher-bm25"]["objective"], trained["teacher-bm25"]["teacher"]) == (None, "bm25")
+    assert all(training["steps"] == 2 for training in trained.values())
+    stages = found["recipes"]["triplet"]["stages"]
+    assert "train" in stages
+    assert stages["ingest"]["files_read"] == 0
+    assert not {"index", "generate"} & set(stages), "what does not depend on the recipe was made again"
+    for row in found["recipes"].values():
+        assert {"weighted_served − weighted_base", "rrf_served − rrf_base"} <= set(row["pairs"])
+        assert row["systems"]["base"] == found["systems"]["base"]
+    again = benchmark(dataset, settings=settings, keep=keep, recipes=["triplet"])
+    assert "train" not in again["recipes"]["triplet"]["stages"], "a recipe that was measured is not trained again"
+    assert again["recipes"]["triplet"]["systems"] == found["recipes"]["triplet"]["systems"]
+
+
+def training_of(folder: Path) -> dict[str, Any]:
+    return ProjectFolder.open(folder).settings().training.model_dump()
+
+
+def test_an_unknown_recipe_is_refused_before_anything_is_made(dataset: Path, tiny_model: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no recipe 'lstnet'") as caught:
+        benchmark(dataset, settings=small(tiny_model), keep=tmp_path / "kept", recipes=["lstnet"])
+    assert "listnet" in caught.value.why
+    assert not (tmp_path / "kept").exists()
+
+
+def test_the_command_takes_settings_and_shows_a_row_for_each_recipe(dataset: Path, tiny_model: Path) -> None:
+    done = engine(
+        "benchmark", str(dataset), "--model", str(tiny_model), "--preset", "quick", "--recipes", "infonce",
+        "--set", "training.steps=2", "--set", "encoder.device=cpu", "--set", "evaluation.bootstrap_samples=200",
+    )  # fmt: skip
+    rows = [line for line in done.stdout.splitlines() if line.startswith("│ ")]
+    assert [row.split()[1] for row in rows[-2:]] == ["default", "infonce"]
+    assert "weighted served − weighted base:" in done.stdout
+    refused = engine("benchmark", str(dataset), "--set", "training.stps=2", check=False)
+    assert refused.returncode == 2
+    assert "training.steps" in refused.stderr
+    refused = engine("benchmark", str(dataset), "--set", "training.steps", check=False)
+    assert refused.returncode == 2
+    assert "training.steps=60" in refused.stderr

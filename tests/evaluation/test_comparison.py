@@ -83,3 +83,16 @@ def test_misfits_are_refused():
         compare({"adapted": [[1]]}, [by_chunk("a", 1)], document_of)
     with pytest.raises(ValueError, match="for 1 judgments"):
         compare({"base": [[1], [2]]}, [by_chunk("a", 1)], document_of)
+
+
+def test_pairs_are_compared_with_each_other_not_with_base():
+    judgments = [by_chunk(str(row), 1) for row in range(40)]
+    right, wrong, half = [[1]] * 40, [[2]] * 40, [[1] if row % 2 else [2] for row in range(40)]
+    systems = {"base": right, "one": half, "other": wrong}
+    found = compare(systems, judgments, document_of, samples=500, pairs=[("one", "other"), ("other", "one")])
+    gap = found.pairs["one − other"]["hit@1"]
+    assert (gap.value, gap.verdict) == (50.0, "better")
+    assert 25 < gap.low < 50 < gap.high < 75
+    assert found.pairs["other − one"]["hit@1"].verdict == "worse"
+    assert found.as_dict()["pairs"]["one − other"]["hit@1"]["value"] == 50.0
+    assert found.differences["one"]["hit@1"].value == -50.0

@@ -1,0 +1,57 @@
+"""Training recipes by name, to compare on one data set: what each changes in the settings of `[training]`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.errors import UsageError
+
+LOSSES: dict[str, dict[str, Any]] = {
+    "shared_listnet": {"objective": "shared_listnet"},
+    "listnet": {"objective": "listnet"},
+    "listmle": {"objective": "listmle"},
+    "infonce": {"objective": "infonce"},
+    "triplet": {"objective": "triplet"},
+    "plackett_luce": {"objective": "plackett_luce"},
+}
+TEACHERS: dict[str, dict[str, Any]] = {
+    "teacher-bm25": {"teacher": "bm25"},
+    "teacher-rrf": {"teacher": "rrf"},
+    "teacher-entropy": {"target": "entropy"},
+    "refresh": {"side": "both", "refresh_every": 50},
+    "false-negatives-drop": {"false_negatives": "drop"},
+    "false-negatives-relabel": {"false_negatives": "relabel"},
+}
+METHODS: dict[str, dict[str, Any]] = {
+    "PT": {"side": "both", "method": "PT"},
+    "PT-FT": {"side": "both", "method": "PT-FT"},
+    "side-both": {"side": "both"},
+    "side-query": {"side": "query"},
+}
+PUBLISHED: dict[str, dict[str, Any]] = {"paper": {"preset": "paper"}, "cl": {"preset": "cl"}}
+GROUPS = {"losses": LOSSES, "teachers": TEACHERS, "methods": METHODS, "published": PUBLISHED}
+DEFAULT = "default"
+RECIPES: dict[str, dict[str, Any]] = {DEFAULT: {}, **LOSSES, **TEACHERS, **METHODS, **PUBLISHED}
+
+
+def recipes_of(wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Name → settings of `[training]`; a group's name stands for its recipes, `all` for every one. The first is `default`.
+
+    Raises UsageError for a name that is none.
+    """
+    names = [DEFAULT]
+    for name in wanted:
+        if name == "all":
+            names += RECIPES
+        elif name in GROUPS:
+            names += GROUPS[name]
+        elif name in RECIPES:
+            names.append(name)
+        else:
+            raise UsageError(
+                f"There is no recipe {name!r}.",
+                f"Groups: all, {', '.join(GROUPS)}. Recipes: {', '.join(RECIPES)}.",
+                "Name some of these, with commas between.",
+            )
+    return {name: RECIPES[name] for name in dict.fromkeys(names)}

@@ -1,0 +1,52 @@
+"""Training recipes by name."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from engine.errors import UsageError
+from engine.recipes import GROUPS, LOSSES, RECIPES, recipes_of
+from engine.settings import validate, value_of
+from engine.training.config import PRESETS, Objective
+
+
+def test_every_loss_has_a_recipe() -> None:
+    default = PRESETS["standard"].objective
+    assert {recipe["objective"] for recipe in LOSSES.values()} == set(get_args(Objective)) - {default}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_a_valid_setting(name: str) -> None:
+    training = validate({"training": RECIPES[name]}).training
+    PRESETS[training.preset].with_overrides(training.overrides())
+
+
+def test_groups_stand_for_their_recipes_and_nothing_is_trained_twice() -> None:
+    assert list(recipes_of(["losses", "listnet"])) == ["default", *LOSSES]
+    assert list(recipes_of(["PT", "default"])) == ["default", "PT"]
+    assert set(recipes_of(["all"])) == set(RECIPES)
+    assert set(RECIPES) - {"default"} == {name for group in GROUPS.values() for name in group}
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="no recipe 'loss'"):
+        recipes_of(["losses", "loss"])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("60", 60),
+        ("1e-3", 0.001),
+        ("true", True),
+        ("[1, 2]", [1, 2]),
+        ('"60"', "60"),
+        ("cpu", "cpu"),
+        ("", ""),
+        ("a = b", "a = b"),
+    ],
+)
+def test_a_value_is_read_as_project_toml_reads_it(text: str, value: object) -> None:
+    assert value_of(text) == value
