@@ -29,8 +29,9 @@ from engine.events import Choice, Emit
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.launch import Launch, find_launch
+from engine.training.loop import STAGE, TrainResult
 from engine.training.peers import Peers
-from engine.training.trainer import STAGE, TrainResult, train
+from engine.training.trainer import train
 
 if TYPE_CHECKING:
     from torch import Tensor

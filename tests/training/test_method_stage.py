@@ -62,10 +62,10 @@ def test_pt_ft_makes_an_adapter(project: ProjectFolder) -> None:
 
 
 def test_pt_without_a_gain_makes_none_and_says_why(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.training import pretraining
+    from engine.training import loop
 
     figures = iter([(90.0, 80.0), *[(80.0, 70.0)] * 9])
-    monkeypatch.setattr(pretraining, "measure", lambda *_: next(figures))
+    monkeypatch.setattr(loop, "measure", lambda *_: next(figures))
     project.change_settings({"training.method": "PT"})
     summary, warnings = stage_here(project.path, "train")
     assert summary["adapter"] is None
@@ -76,10 +76,10 @@ def test_pt_without_a_gain_makes_none_and_says_why(project: ProjectFolder, monke
 
 
 def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.training import pretraining
+    from engine.training import loop
 
     figures = iter([(80.0, 70.0), (90.0, 80.0), (85.0, 75.0), *[(80.0, 70.0)] * 9])
-    monkeypatch.setattr(pretraining, "measure", lambda *_: next(figures))
+    monkeypatch.setattr(loop, "measure", lambda *_: next(figures))
     project.change_settings({"training.method": "PT"})
     summary, warnings = stage_here(project.path, "train")
     assert warnings == []

@@ -136,7 +136,7 @@ def test_it_can_be_stopped_within_its_last_check(run: Run, recipe: TrainingConfi
 
 def test_a_pause_is_not_counted(run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every safe point waits for an hour, by the clock that the figures are made from."""
-    from engine.training import meter, trainer
+    from engine.training import loop, meter
 
     waited = 0.0
 
@@ -148,7 +148,7 @@ def test_a_pause_is_not_counted(run: Run, recipe: TrainingConfig, monkeypatch: p
         waited += 3600
         return False
 
-    for module in (meter, trainer):
+    for module in (loop, meter):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=monotonic))
     told: list[Event] = []
     run(recipe, emit=told.append, should_stop=wait)

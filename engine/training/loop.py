@@ -1,0 +1,253 @@
+"""What fine-tuning and pre-training share: steps, held-out checks, checkpoints, stopping early, resuming."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from engine.encoders.hardware import Hardware
+from engine.events import Choice, Emit, HeldOut
+from engine.training import checkpoint, faults, optimizer_state
+from engine.training.adapter_folder import write_adapter
+from engine.training.config import TrainingConfig
+from engine.training.data import FloatArray, TrainingData
+from engine.training.encoding import StudentEncoder
+from engine.training.heldout import HeldOutPool, measure
+from engine.training.meter import Meter
+from engine.training.peers import ALONE, Peers
+from engine.training.plan import Plan
+from engine.training.student import Rows, Student
+from engine.training.workers import Workers
+
+STAGE = "train"
+Ended = Literal["all steps", "no gain", "asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainResult:
+    """`adapter`: a peft folder with the best weights. `best_step` 0 means that no step beat what it began with.
+
+    `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step,
+    loss, target_entropy (nats; both means since the check before), hit_at_10, ndcg_at_10. `ended` says why it ended: all
+    steps were made, held-out checks showed no gain any more, or the user asked for it.
+    """
+
+    adapter: Path
+    steps: int
+    best_step: int
+    best_ndcg_at_10: float | None
+    history: list[dict[str, float | int]]
+    ended: Ended = "all steps"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a training works on, and with. `folder`: of its checkpoints. The callables are those of `trainer.train`."""
+
+    student: Student
+    data: TrainingData
+    config: TrainingConfig
+    hardware: Hardware
+    workers: Workers
+    plan: Plan
+    folder: Path
+    emit: Emit
+    should_stop: Callable[[], bool]
+    should_finish: Callable[[], bool]
+    peers: Peers = ALONE
+
+    def key(self, before: Sequence[str] = (), after: Sequence[str] = ()) -> str:
+        """Names the training by all that decides its result: a checkpoint of another one must not be resumed.
+
+        `before` and `after`: what else decides it.
+        """
+        device, dtype = self.hardware.device.partition(":")[0], self.hardware.dtype
+        own = [self.student.model.fingerprint, self.data.digest(), asdict(self.config), device, dtype]
+        return hashlib.sha256(json.dumps([*before, *own, *after], sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """The gradients of a step: those of `trained`, which are some or all of the masters.
+
+    `loss` and `entropy` (of the targets, in nats) are means over the step. `rates`: learning rates of the optimizer's
+    groups. `tokens`: how many were trained on.
+    """
+
+    loss: float
+    trained: Sequence[Tensor]
+    slopes: Sequence[Tensor]
+    rates: Sequence[float]
+    tokens: int
+    entropy: float = 0.0
+
+
+class Loop(ABC):
+    """One training. A subclass sets `optimizer`, over all masters, gets itself ready, and then calls `_repeat`."""
+
+    name: ClassVar[str]
+    of_what: ClassVar[str]
+    """Follows "steps" where the number of steps is told."""
+    rate_setting: ClassVar[str]
+    optimizer: torch.optim.AdamW
+
+    def __init__(self, setup: Setup, steps: int, pool: HeldOutPool | None, key: str) -> None:
+        self.student, self.data, self.config, self.hardware = setup.student, setup.data, setup.config, setup.hardware
+        self.workers, self.plan, self.peers = setup.workers, setup.plan, setup.peers
+        self.folder, self.emit = setup.folder, setup.emit
+        self.should_stop, self.should_finish = setup.should_stop, setup.should_finish
+        self.steps, self.pool, self.key = steps, pool, key
+        asked = [self.data.heldout_queries[i] for i in pool.queries] if pool else []
+        self.pool_queries: Rows = self.student.query_rows(asked)
+        self.pool_chunks: Rows | None = None
+        self.encoder = StudentEncoder(
+            self.student, self.workers, self.plan.micro_batch_tokens, self._stop_if_asked, self.peers
+        )
+        self.meter = Meter(steps, self.hardware.device, self.emit)
+        self.state, self.best, self.prepared = checkpoint.TrainingState(), self.student.snapshot(), False
+
+    def _adamw(self, *groups: Iterable[Tensor]) -> torch.optim.AdamW:
+        """Every step sets the learning rates of the groups anew."""
+        given = [{"params": list(group)} for group in groups]
+        decay, fused = self.config.weight_decay, self.plan.fused or None
+        return torch.optim.AdamW(given, lr=0.0, weight_decay=decay, fused=fused)
+
+    @abstractmethod
+    def _slopes(self) -> Slopes:
+        """Of the step that is due."""
+
+    @abstractmethod
+    def _why(self, ended: Ended) -> str:
+        """What to tell of the adapter that is kept; empty for nothing."""
+
+    @property
+    def masters(self) -> dict[str, Tensor]:
+        """Everything that is trained."""
+        return dict(self.student.masters)
+
+    def _publish(self) -> None:
+        """Copy the masters into the model."""
+        self.student.publish()
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """All that a checkpoint holds."""
+        return optimizer_state.packed(self.masters, self.best, self.optimizer)
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        """Take back what `_tensors` gave."""
+        self.best = optimizer_state.restore(tensors, self.masters, self.optimizer)
+        self._publish()
+
+    def _repeat(self) -> TrainResult:
+        """From the last checkpoint, or what was made ready, to the adapter."""
+        self._resume()
+        self.prepared = True
+        state = self.state
+        while True:
+            if self._check_is_due():
+                self._check_heldout()
+            finished = state.stopped or state.step == self.steps
+            if finished or (state.step > 0 and state.step % self.config.checkpoint_every == 0):
+                self._save_checkpoint()
+            if finished:
+                return self._result("no gain" if state.stopped else "all steps")
+            self._stop_if_asked()
+            if state.step > 0 and self.peers.decide(self.should_finish()):
+                return self._finish_early()
+            self._step()
+
+    def _finish_early(self) -> TrainResult:
+        """Measure a last time. The checkpoint is written before, so that a resumed training knows nothing of this."""
+        self._save_checkpoint()
+        if self.pool is not None and self.state.history[-1]["step"] != self.state.step:
+            self._check_heldout(last=True)
+        return self._result("asked")
+
+    def _step(self) -> None:
+        config, state = self.config, self.state
+        started = time.monotonic()
+        torch.manual_seed(config.seed * 1_000_003 + state.step + self.peers.rank * 2**50)
+        found = self._slopes()
+        for master in self.masters.values():
+            master.grad = None
+        for master, slope in zip(found.trained, found.slopes, strict=True):
+            master.grad = slope
+        norm = torch.nn.utils.clip_grad_norm_(found.trained, config.clip_norm).item()
+        if not (math.isfinite(found.loss) and math.isfinite(norm)):
+            raise faults.not_finite(state.step + 1, self.hardware.dtype, self.rate_setting)
+        for group, rate in zip(self.optimizer.param_groups, found.rates, strict=True):
+            group["lr"] = rate
+        self.optimizer.step()
+        self._publish()
+        state.step += 1
+        state.add(found.loss, found.entropy)
+        self.meter.step(state.step, found.loss, max(found.rates), found.tokens, time.monotonic() - started)
+
+    def _check_is_due(self) -> bool:
+        """At the start, every `eval_every` steps and at the end, once each, also where a check was broken off."""
+        state = self.state
+        if self.pool is None or (state.history and state.history[-1]["step"] == state.step):
+            return False
+        return state.step % self.config.eval_every == 0 or state.step == self.steps
+
+    def _check_heldout(self, last: bool = False) -> None:
+        """Measure on the held-out pool; keep the best adapter so far; stop when the patience is used up, unless `last`."""
+        assert self.pool is not None
+        state = self.state
+        queries, chunks = self.encoder.queries(self.pool_queries), self._pool_vectors(self.pool)
+        hit, ndcg = measure(queries, chunks, self.pool.positives)
+        better = state.best_step is None or ndcg > state.best_metric
+        if better:
+            self.best = self.student.snapshot()
+        state.record(hit, ndcg, better)
+        state.stopped = not last and state.stale >= self.config.patience
+        self.emit(HeldOut(step=state.step, hit_at_10=round(hit, 3), ndcg_at_10=round(ndcg, 3), best=better))
+
+    def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
+        """The present vectors (p, d) of the chunks that held-out queries are ranked in."""
+        if self.pool_chunks is None:
+            self.pool_chunks = self.student.chunk_rows([self.data.chunks[i] for i in pool.chunks])
+        return self.encoder.chunks(self.pool_chunks)
+
+    def _stop_if_asked(self) -> None:
+        if not self.peers.decide(self.should_stop()):
+            return
+        if self.prepared:
+            self._save_checkpoint()
+        raise faults.cancelled(self.state.step, self.steps, self.name)
+
+    def _save_checkpoint(self) -> None:
+        if self.peers.leads:
+            checkpoint.save(self.folder, self.key, self.state, self._tensors())
+
+    def _resume(self) -> None:
+        found = self.peers.decide(checkpoint.load_newest(self.folder, self.key) if self.peers.leads else None)
+        if found is None:
+            return
+        self.state, tensors = found
+        self._restore(tensors)
+        self._tell(f"first step{self.of_what}", "a checkpoint of the same model, data and settings was found")
+
+    def _result(self, ended: Ended) -> TrainResult:
+        """The best adapter where held-out checks were made, otherwise that of the last step."""
+        state = self.state
+        if why := self._why(ended):
+            self._tell(f"steps{self.of_what}", why)
+        tensors = self.student.snapshot() if self.pool is None else self.best
+        adapter = write_adapter(self.folder, self.student, tensors) if self.peers.leads else self.folder / "adapter"
+        if state.best_step is None:
+            return TrainResult(adapter, state.step, state.step, None, state.history, ended)
+        return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)
+
+    def _tell(self, setting: str, why: str) -> None:
+        self.emit(Choice(stage=STAGE, setting=setting, value=str(self.state.step), reason=why))
