@@ -116,8 +116,7 @@ def result_from(answer: Mapping[str, Any]) -> Result:
 def hybrid_of(queries: QuerySet) -> str:
     """One sentence on hybrid search, the usual mode: with the served encoder and with base. Empty where it was not measured."""
     found = {figure.system: figure for figure in queries.figures("ndcg@10")}
-    family = "weighted" if queries.fusion == "weighted" else "rrf"
-    base, served = found.get(f"{family}_base"), found.get(f"{family}_served")
+    base, served = found.get(f"{queries.fusion}_base"), found.get(f"{queries.fusion}_served")
     if base is None or served is None:
         return ""
     return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base."
