@@ -141,10 +141,11 @@ class Evaluation:
         """The chunks' unit vectors: of the untouched encoder where the adapter acts on queries alone."""
         from engine.embedding import chunk_vectors
 
-        if self._artifact.info.get("side") == "query" and self._of_base is not None:
+        alone = self._artifact.info.get("side") == "query"
+        if alone and self._of_base is not None:
             return self._of_base[np.searchsorted(self._ids, [chunk.id for chunk in chunks])]
         vectors = chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
-        if name == "base" and len(chunks) == len(self._chunks):
+        if alone and name == "base" and len(chunks) == len(self._chunks):
             self._of_base = vectors
         return vectors
 
