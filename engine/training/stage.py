@@ -42,18 +42,19 @@ def inputs(view: View) -> dict[str, Any]:
             "'generate' has run since.",
             "Run 'engine rank' first, or 'engine run' for all.",
         )
+    config = resolve_config(view)
     return {
         "rankings": rankings.fingerprint,
-        "config": asdict(resolve_config(view)) | _teacher_inputs(view),
-        "base": served_fingerprint(view, None, 1.0) if resolve_config(view).needs_vectors else "",
+        "config": asdict(config) | _teacher_inputs(view, config),
+        "base": served_fingerprint(view, None, 1.0) if config.needs_vectors else "",
         "lists": view.settings.ranking.model_dump(include={"m", "strategy"}),
         "model": resolve_model(view.settings.encoder.model).fingerprint,
     }
 
 
-def _teacher_inputs(view: View) -> dict[str, Any]:
+def _teacher_inputs(view: View, config: TrainingConfig) -> dict[str, Any]:
     """A cross-encoder counts by its content, not by where it lies, and only where it teaches."""
-    found = _cross_encoder(view, resolve_config(view))
+    found = _cross_encoder(view, config)
     return {"cross_encoder": found.fingerprint if found else ""}
 
 
