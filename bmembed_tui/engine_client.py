@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Container, Coroutine, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ class Desk:
         self._reader: asyncio.Task[None] | None = None
         self._waiting: dict[int, tuple[asyncio.subprocess.Process, asyncio.Future[Any]]] = {}
         self._ids = itertools.count(1)
-        self._starting = asyncio.Lock()
+        self._starting: asyncio.Task[None] | None = None
         self._closed = False
         self.on_end: Callable[[], object] = lambda: None
         """Called when the process has ended by itself."""
@@ -160,8 +160,9 @@ class Desk:
     async def close(self) -> None:
         """End the process."""
         self._closed = True
-        async with self._starting:  # one that is being started is ended, too
-            process, self._process = self._process, None
+        if self._starting is not None:  # one that is being started is ended, too
+            await asyncio.wait([self._starting])
+        process, self._process = self._process, None
         if process is not None:
             try:
                 await _end(process)
@@ -171,19 +172,22 @@ class Desk:
             self._reader.cancel()
 
     async def _started(self) -> asyncio.subprocess.Process:
-        async with self._starting:
-            if self._closed:
-                raise _gone()
-            if self._process is None or self._process.returncode is not None:
-                line = engine_command("serve", str(self.project), "--stdio")
-                self._process = await _whole(
-                    _spawn(line, asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL), self._begun
-                )
-            return self._process
+        while not self._closed:
+            if self._process is not None and self._process.returncode is None:
+                return self._process
+            if self._starting is None:
+                self._starting = asyncio.create_task(self._start())
+                self._starting.add_done_callback(_noticed)
+            await asyncio.shield(self._starting)  # a question given up would leave a process that nobody can end
+        raise _gone()
 
-    def _begun(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._reader = asyncio.create_task(self._read(process))
+    async def _start(self) -> None:
+        line = engine_command("serve", str(self.project), "--stdio")
+        try:
+            self._process = await _spawn(line, asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL)
+            self._reader = asyncio.create_task(self._read(self._process))
+        finally:
+            self._starting = None
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -215,27 +219,6 @@ class Desk:
             future.set_exception(_error(answer["error"]))
         else:
             future.set_result(answer.get("result"))
-
-
-async def _whole(
-    spawning: Coroutine[Any, Any, asyncio.subprocess.Process], begun: Callable[[asyncio.subprocess.Process], None]
-) -> asyncio.subprocess.Process:
-    """Spawn to the end, also when the task is cancelled meanwhile: nobody could end a process that is half started."""
-    task = asyncio.ensure_future(spawning)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except EngineError:
-            break
-    if cancelled is not None and task.exception() is not None:
-        raise cancelled
-    begun(task.result())
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
 
 
 def _noticed(future: asyncio.Future[Any]) -> None:
