@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.project import ProjectFolder
+from engine.store import Store
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
@@ -43,6 +44,14 @@ def shared_data() -> Path:
 def project(tmp_path: Path) -> ProjectFolder:
     """A new project without documents."""
     return ProjectFolder.create(tmp_path / "project", {})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty database without a project."""
+    made = Store.create(tmp_path / "project.db")
+    yield made
+    made.close()
 
 
 @pytest.fixture
