@@ -47,6 +47,7 @@ class LexicalSettings(Section):
     language: str = Field(
         default="auto", description="language of stemming and stop words: auto, none, or a code such as en, de, fr"
     )
+    titles: bool = Field(default=True, description="whether a document's title counts as part of each of its chunks")
 
 
 class EncoderSettings(Section):
@@ -285,6 +286,10 @@ class SearchSettings(Section):
     rrf_u: int = Field(default=40, ge=1, le=MOST, description="constant of reciprocal rank fusion")
     weight: float = Field(default=0.5, ge=0, le=1, description="weight of the semantic score where fusion is weighted")
     top: int = Field(default=10, ge=1, le=1000, description="hits shown")
+    named_documents: bool = Field(
+        default=True,
+        description="whether a query with a file's name in it, such as lease.pdf, is meant for that document",
+    )
 
 
 class Settings(Section):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engine.lexical.named import DocumentNames, Meant
 from engine.queries.heldout import cap_queries
 from engine.queries.tokens import fold
 from engine.records import Chunk, JudgedQuery, Query
@@ -20,38 +21,49 @@ class QuerySet:
     """Queries with known answers, and every system's rankings of them (q, depth), −1 where padded.
 
     `built`: per query, whether it was built from a sentence of its chunk (empty where none was), which BM25 finds easily.
+    `meant`: per query, what it is looked for as, and in which documents.
     """
 
     name: str
     kind: str
     judgments: list[Judgment]
+    meant: list[Meant]
     built: list[bool] = field(default_factory=list)
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
 
     @property
     def texts(self) -> list[str]:
-        """The queries' texts, in order of the judgments."""
-        return [judgment.text for judgment in self.judgments]
+        """What is looked for, in order of the judgments."""
+        return [meant.text for meant in self.meant]
 
 
 def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
     """The judged queries, if there are any, then the held-out ones whose chunks still exist."""
     from engine.evaluation.judgments import from_queries, relevant_chunks
 
+    names = _names(context)
     sets = []
     if judged := context.store.judged():
         documents = context.store.documents(with_text=True)
         fair = _not_trained_on(context, judged)
-        sets.append(QuerySet("judged queries", "judged", relevant_chunks(fair, chunks, documents)))
+        meant = [names.meant_by(query.text) for query in fair]
+        sets.append(QuerySet("judged queries", "judged", relevant_chunks(fair, chunks, documents), meant))
     if kept := _heldout(context, chunks):
         built = context.settings.queries.backend in ("extractive", "both")
         sets.append(
             QuerySet(
-                "held-out queries", "synthetic", from_queries(kept), [built and q.kind != "imported" for q in kept]
+                "held-out queries", "synthetic", from_queries(kept), [names.meant_by(q.text) for q in kept],
+                [built and q.kind != "imported" for q in kept],
             )
-        )
+        )  # fmt: skip
     return sets
+
+
+def _names(context: StageContext) -> DocumentNames:
+    """What queries may call the documents; nothing where the user does not want that."""
+    named = context.store.documents() if context.settings.search.named_documents else []
+    return DocumentNames((document.id, document.title, document.path) for document in named)
 
 
 def _heldout(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:

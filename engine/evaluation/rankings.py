@@ -40,6 +40,23 @@ def rank_by_cosine(queries: Scores, chunks: Scores, keys: Ids, depth: int) -> tu
     return ids, scores
 
 
+def rank_within(
+    queries: Scores, chunks: Scores, keys: Ids, depth: int, among: Sequence[Ids | None]
+) -> tuple[Ids, Scores]:
+    """`rank_by_cosine`, each query (of q) among the chunks of `among` alone, None for all; padded as by `padded`."""
+    ids = np.full((len(queries), min(depth, len(keys))), -1, dtype=np.int64)
+    scores = np.full(ids.shape, -np.inf, dtype=np.float32)
+    free = [row for row, allowed in enumerate(among) if allowed is None]
+    if free:
+        ids[free], scores[free] = rank_by_cosine(queries[free], chunks, keys, depth)
+    for row, allowed in enumerate(among):
+        if allowed is None or not (inside := np.isin(keys, allowed)).any():
+            continue
+        found, values = rank_by_cosine(queries[row : row + 1], chunks[inside], keys[inside], depth)
+        ids[row, : found.shape[1]], scores[row, : found.shape[1]] = found[0], values[0]
+    return ids, scores
+
+
 def pool_of(rankings: Iterable[Ids], depth: int, always: Iterable[int]) -> set[int]:
     """Every chunk within the first `depth` of some ranking, and those in `always`."""
     pool = set(always)

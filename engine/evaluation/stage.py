@@ -61,8 +61,9 @@ def inputs(view: View) -> dict[str, Any]:
 
 
 def _fused(view: View) -> set[str]:
-    """The settings that decide how the rankings are joined."""
-    return {"rrf_u", "fusion", "weight"} if view.settings.search.fusion == "weighted" else {"rrf_u", "fusion"}
+    """The settings that decide what is ranked, and how the rankings are joined."""
+    always = {"rrf_u", "fusion", "named_documents"}
+    return always | {"weight"} if view.settings.search.fusion == "weighted" else always
 
 
 def verify(view: View) -> None:
@@ -117,8 +118,18 @@ class Evaluation:
         context, depth = self._context, self._context.settings.evaluation.depth
         index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
         for one in self.sets:
-            one.rankings["bm25"], one.scores["bm25"] = padded(list(index.search_many(one.texts, depth)), depth)
+            found = list(index.search_many(one.texts, depth))
+            for row, allowed in enumerate(self._among(one)):
+                if allowed is not None:
+                    found[row] = index.search_among(one.texts[row], depth, allowed)
+            one.rankings["bm25"], one.scores["bm25"] = padded(found, depth)
             context.check_stop()
+
+    def _among(self, one: QuerySet) -> list[NDArray[np.int64] | None]:
+        """Per query, the chunks of the documents that it names; None where it names none."""
+        return [
+            self._ids[np.isin(self._owners, list(meant.documents))] if meant.documents else None for meant in one.meant
+        ]
 
     def _encoder(self, strength: float) -> Encoder:
         from engine.embedding import load_encoder
@@ -127,14 +138,14 @@ class Evaluation:
 
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
-        from engine.evaluation.rankings import rank_by_cosine
+        from engine.evaluation.rankings import rank_within
 
         encoder = self._encoder(strength)
         vectors = self._vectors(encoder, self._chunks, name)
         for one in self.sets:
             depth = self._context.settings.evaluation.depth
-            one.rankings[name], one.scores[name] = rank_by_cosine(
-                encoder.encode_queries(one.texts), vectors, self._ids, depth
+            one.rankings[name], one.scores[name] = rank_within(
+                encoder.encode_queries(one.texts), vectors, self._ids, depth, self._among(one)
             )
 
     def _vectors(self, encoder: Encoder, chunks: Sequence[Chunk], name: str) -> NDArray[np.float32]:
@@ -176,7 +187,7 @@ class Evaluation:
 
     def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
         """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks."""
-        from engine.evaluation.rankings import pool_of, rank_by_cosine
+        from engine.evaluation.rankings import pool_of, rank_within
         from engine.evaluation.selection import candidate_name
 
         relevant = [key for judgment in heldout.judgments for key in judgment.grades]
@@ -189,7 +200,7 @@ class Evaluation:
             name = candidate_name(strength)
             encoder = self._encoder(strength)
             vectors = self._vectors(encoder, chunks, name)
-            ranking, _ = rank_by_cosine(encoder.encode_queries(heldout.texts), vectors, keys, 10)
+            ranking, _ = rank_within(encoder.encode_queries(heldout.texts), vectors, keys, 10, self._among(heldout))
             values[name] = self._measure(ranking, heldout.judgments)
             self._context.check_stop()
         return values

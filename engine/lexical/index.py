@@ -159,6 +159,16 @@ class LexicalIndex:
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
+    def search_among(self, text: str, k: int, allowed: npt.NDArray[np.int64]) -> Ranking:
+        """`search` among the chunks whose ids are in `allowed` (n,)."""
+        fetched = k
+        while True:  # tantivy cannot filter by our rows: fetch more until enough pass
+            ids, scores = self.search(text, fetched)
+            keep = np.isin(ids, allowed)
+            if keep.sum() >= min(k, len(allowed)) or len(ids) < fetched:
+                return ids[keep][:k], scores[keep][:k]
+            fetched *= 8
+
     def search_many(
         self,
         texts: Sequence[str],

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from engine.records import Chunk
 from engine.stage import StageContext, View
 from engine.store import Artifact
 
-VERSION = 1
+VERSION = 2
+TITLES = "titles.json"
 ARTIFACT = "lexical"
 SAMPLE = 200
 BLOCK = 512  # chunks between two safe points
@@ -22,7 +24,20 @@ BLOCK = 512  # chunks between two safe points
 def inputs(view: View) -> dict[str, Any]:
     """The chunks and the language setting. Raises NotBuiltError after an ingest that did not come to its end."""
     view.need("corpus", "ingest")
-    return {"chunks": view.store.corpus_fingerprint(), "lexical": view.settings.lexical.model_dump()}
+    titles = view.store.titles_fingerprint() if _with_titles(view) else ""
+    return {
+        "chunks": view.store.corpus_fingerprint(), "titles": titles, "lexical": view.settings.lexical.model_dump(),
+    }  # fmt: skip
+
+
+def _with_titles(view: View) -> bool:
+    """Whether titles are put before the chunks: not where these hold them already."""
+    return view.settings.lexical.titles and view.settings.corpus.context != "title"
+
+
+def _titles(view: View) -> dict[int, str]:
+    """Document id → what is put before each of its chunks."""
+    return {key: title for key, title in view.store.titles().items() if title.strip()} if _with_titles(view) else {}
 
 
 def verify(view: View) -> None:
@@ -37,10 +52,12 @@ def run(context: StageContext) -> dict[str, Any]:
     hashes = dict(context.store.chunk_hashes())
     language = _language(context)
     former = context.store.artifact(ARTIFACT)
+    titles = _titles(context)
     with context.project.building("lexical", context.fingerprint) as building:
-        updated = _update(context, building.folder, former, hashes, language)
+        updated = _update(context, building.folder, former, hashes, language, titles)
         if updated is None:
-            _build(context, building.folder, language)
+            _build(context, building.folder, language, titles)
+        (building.folder / TITLES).write_text(json.dumps(titles), encoding="utf-8")
     info = {
         "language": language,
         "chunks": len(hashes),
@@ -79,24 +96,30 @@ def _language(context: StageContext) -> str:
     return language
 
 
-def _build(context: StageContext, folder: Path, language: str) -> None:
+def _build(context: StageContext, folder: Path, language: str, titles: Mapping[int, str]) -> None:
     from engine.lexical import LexicalIndex
 
     chunks = context.store.chunks()
-    LexicalIndex.build(folder, _texts(context, chunks), language)
+    LexicalIndex.build(folder, _texts(context, chunks, titles), language)
     context.progress(len(chunks), len(chunks), "chunks")
 
 
-def _texts(context: StageContext, chunks: Sequence[Chunk]) -> Iterator[tuple[int, str]]:
-    """(id, text) of every chunk; now and then a safe point to stop or wait at."""
+def _texts(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    """(id, title and text) of every chunk; now and then a safe point to stop or wait at."""
     for count, chunk in enumerate(chunks):
         if count % BLOCK == 0:
             context.check_stop()
-        yield chunk.id, chunk.embedded_text
+        title = titles.get(chunk.document_id)
+        yield chunk.id, f"{title}\n{chunk.embedded_text}" if title else chunk.embedded_text
 
 
 def _update(
-    context: StageContext, folder: Path, former: Artifact | None, hashes: dict[int, str], language: str
+    context: StageContext,
+    folder: Path,
+    former: Artifact | None,
+    hashes: dict[int, str],
+    language: str,
+    titles: Mapping[int, str],
 ) -> tuple[int, int] | None:
     """(added, removed) when a copy of the former index could be brought in line; None when it must be built.
 
@@ -111,10 +134,11 @@ def _update(
     source = context.project.path / former.folder
     try:
         known = LexicalIndex.open(source).ids()
-        added, removed = hashes.keys() - known, known - hashes.keys()
+        retitled = _retitled(context, source, titles)
+        added, removed = (hashes.keys() - known) | (hashes.keys() & retitled), known - hashes.keys()
         shutil.copytree(source, folder, dirs_exist_ok=True)
         chunks = context.store.chunks_by_id(added)
-        fresh = _texts(context, [chunks[key] for key in sorted(added)])
+        fresh = _texts(context, [chunks[key] for key in sorted(added)], titles)
         LexicalIndex.open(folder).update(fresh, sorted(removed))
     except DamagedError as error:
         context.warn(f"{error.what} It is built anew.")
@@ -122,3 +146,13 @@ def _update(
         folder.mkdir(mode=0o700)
         return None
     return len(added), len(removed)
+
+
+def _retitled(context: StageContext, source: Path, titles: Mapping[int, str]) -> set[int]:
+    """The chunks of documents whose title is not the one in the former index. Raises DamagedError."""
+    try:
+        former = {int(key): value for key, value in json.loads((source / TITLES).read_bytes()).items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise DamagedError(f"{TITLES} of the BM25 index cannot be read.", f"{error}.", "Run 'engine index'.") from error
+    other = {key for key in former.keys() | titles.keys() if former.get(key) != titles.get(key)}
+    return {chunk for chunk, document in context.store.chunk_owners() if document in other} if other else set()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from engine.encoders import Encoder
     from engine.lexical import LexicalIndex
+    from engine.lexical.named import DocumentNames
     from engine.vectors import VectorIndex
 
 INDEXES = {"lexical": "BM25", "vectors": "vector"}
@@ -36,6 +37,7 @@ class Loaded:
         self.store: Store = project.store()
         self._lexical: tuple[str, LexicalIndex] | None = None
         self._vectors: tuple[str, VectorIndex] | None = None
+        self._names: tuple[tuple[object, ...], DocumentNames] | None = None
         self._encoders: dict[str, tuple[tuple[object, ...], Encoder]] = {}
 
     def close(self) -> None:
@@ -126,6 +128,16 @@ class Loaded:
         if artifact is not None:  # a former evaluation knew RRF alone
             chosen = artifact.info.get("fusion", {"method": "rrf", "weight": 0.5})
         return settings.model_copy(update={"fusion": chosen["method"], "weight": float(chosen["weight"])})
+
+    def document_names(self) -> DocumentNames:
+        """What queries may call the documents; read again only when the database has changed."""
+        from engine.lexical.named import DocumentNames
+
+        state = (self.repairs, self.store.version())
+        if self._names is None or self._names[0] != state:
+            rows = ((document.id, document.title, document.path) for document in self.store.documents())
+            self._names = (state, DocumentNames(rows))
+        return self._names[1]
 
     def language(self) -> str:
         """The language that the BM25 index analyses in; "none" before there is one."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from engine.errors import EngineError, UsageError
+from engine.lexical.named import Meant
 from engine.project import ProjectFolder
 from engine.records import Chunk, Document
 from engine.search.explaining import Explained, Explainer, Standing, served_name
@@ -56,9 +57,12 @@ class Searcher:
         _check(mode, top)
         if problem := self._unsearchable(query, mode):
             return Found(query, mode, (), (problem,))
-        rankings, notes = self._rankings(query, mode, max(LEAST_DEPTH, 5 * top), self._allowed(where))
+        documents, meant = self._meant(query, where, settings.named_documents)
+        rankings, notes = self._rankings(meant.text, mode, max(LEAST_DEPTH, 5 * top), self._chunks_of(documents))
         fused = fuse(rankings, self._loaded.fusion(settings))
-        return Found(query, mode, self._hits(query, rankings, fused, top, snippet_width), tuple(notes))
+        if meant.names:
+            notes = [f"Only in {' and '.join(meant.names)}, which the query names.", *notes]
+        return Found(query, mode, self._hits(meant.text, rankings, fused, top, snippet_width), tuple(notes))
 
     def document(self, document_id: int) -> Document | None:
         """A document with its text, for a preview."""
@@ -75,7 +79,8 @@ class Searcher:
         if problem := EMPTY if not query.strip() else self._unsearchable(query, "semantic"):
             artifact, _ = self._loaded.vector_index()
             return Explained(served_name(artifact.info), {row: Standing() for row in chunk_ids}, problem)
-        return self._explainer.explain(query, chunk_ids)
+        _, meant = self._meant(query, None, self.project.settings().search.named_documents)
+        return self._explainer.explain(meant.text, chunk_ids)
 
     def warm_up(self, mode: Mode) -> None:
         """Load what a mode needs, so that the first search is quick."""
@@ -128,14 +133,7 @@ class Searcher:
             return index.search(query, depth)
         import numpy as np
 
-        wanted = np.fromiter(allowed, np.int64, len(allowed))
-        fetched = depth
-        while True:  # tantivy cannot filter by our rows: fetch more until enough pass
-            ids, scores = index.search(query, fetched)
-            keep = np.isin(ids, wanted)
-            if keep.sum() >= depth or len(ids) < fetched:
-                return ids[keep][:depth], scores[keep][:depth]
-            fetched *= 8
+        return index.search_among(query, depth, np.fromiter(allowed, np.int64, len(allowed)))
 
     def _semantic(self, query: str, depth: int, allowed: set[int] | None) -> Ranking:
         _, index, vector = self._loaded.query_vector(query)
@@ -145,13 +143,24 @@ class Searcher:
 
         return index.search_among(vector, np.fromiter(sorted(allowed), np.int64, len(allowed)), depth)
 
-    def _allowed(self, where: SearchFilter | None) -> set[int] | None:
-        """Chunk ids that pass the filter; None when there is no filter."""
-        if where is None or where.empty:
+    def _meant(self, query: str, where: SearchFilter | None, named: bool) -> tuple[set[int] | None, Meant]:
+        """The documents to look in, None for all, and what to look for in them.
+
+        Those that the query names (`named`: whether that counts), unless the filter lets none of them pass.
+        """
+        filtered = None if where is None or where.empty else where.allowed(self._loaded.store.documents())
+        meant = self._loaded.document_names().meant_by(query) if named and "." in query else Meant(query)
+        if not meant.documents:
+            return filtered, meant
+        both = set(meant.documents) if filtered is None else filtered & meant.documents
+        return (both, meant) if both else (filtered, Meant(query))
+
+    def _chunks_of(self, documents: set[int] | None) -> set[int] | None:
+        """Ids of the chunks of documents; None for all."""
+        if documents is None:
             return None
-        store = self._loaded.store
-        documents = where.allowed(store.documents())
-        return {chunk_id for chunk_id, document_id in store.chunk_owners(superseded=True) if document_id in documents}
+        owners = self._loaded.store.chunk_owners(superseded=True)
+        return {chunk_id for chunk_id, document_id in owners if document_id in documents}
 
     def _hits(
         self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, snippet_width: int

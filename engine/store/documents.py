@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 from engine.records import Chunk, Document
@@ -37,7 +38,7 @@ class FileRecord:
 class DocumentTables(Database):
     """What was read, and the chunks made of it."""
 
-    _fingerprint: tuple[tuple[int, int], str] | None = None
+    _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
 
     def files(self) -> dict[tuple[str, str], FileRecord]:
         """Every known file by (source, path)."""
@@ -239,16 +240,26 @@ class DocumentTables(Database):
         return found
 
     def corpus_fingerprint(self) -> str:
-        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value.
+        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value."""
+        return self._kept("corpus", lambda: (f"{row}:{content_hash}\n" for row, content_hash in self.chunk_hashes()))
 
-        Kept until anybody commits a change: several stages ask for it.
-        """
+    def titles(self) -> dict[int, str]:
+        """Live documents: id → title."""
+        return dict(self._rows("SELECT id, title FROM documents WHERE live"))
+
+    def titles_fingerprint(self) -> str:
+        """Hash over the live documents' ids and titles."""
+        return self._kept("titles", lambda: (f"{row}:{title}\n" for row, title in sorted(self.titles().items())))
+
+    def _kept(self, name: str, lines: Callable[[], Iterable[str]]) -> str:
+        """The hash of some lines, kept until anybody commits a change: several stages ask for it."""
         state = (self._rows("PRAGMA data_version")[0][0], self._db.total_changes)
-        if self._fingerprint is not None and self._fingerprint[0] == state and not self._db.in_transaction:
-            return self._fingerprint[1]
+        if name in self._fingerprints and self._fingerprints[name][0] == state and not self._db.in_transaction:
+            return self._fingerprints[name][1]
         digest = hashlib.sha256()
-        for row_id, content_hash in self.chunk_hashes():
-            digest.update(f"{row_id}:{content_hash}\n".encode())
+        for line in lines():
+            digest.update(line.encode("utf-8", "replace"))
         value = digest.hexdigest()[:16]
-        self._fingerprint = None if self._db.in_transaction else (state, value)
+        if not self._db.in_transaction:
+            self._fingerprints = {**self._fingerprints, name: (state, value)}
         return value

@@ -16,6 +16,7 @@ from fixtures.pipeline import SAMPLE, engine, ingest_here
 
 from engine.corpus import stage as corpus_stage
 from engine.errors import CancelledError
+from engine.project import ProjectFolder
 
 POLICY = "The zanzibar clause: {} must be countersigned by the quarry warden before the lorry leaves the yard.\n"
 
@@ -278,3 +279,28 @@ def test_an_index_of_another_version_or_asked_for_by_force_is_built_anew(small: 
     (small / "documents" / "08.md").write_text("# Rule 8\n\nPelicans only.\n")
     engine("ingest", str(small))
     assert summary("index", str(small))["updated"] is True
+
+
+def test_a_title_is_searched_with_every_chunk_and_a_new_title_takes_its_place(small: Path) -> None:
+    body = "\n".join(f"Paragraph {number} tells of granite and lorries.\n" * 20 for number in range(6))
+    (small / "documents" / "titled.md").write_text(f"---\ntitle: The walrus agreement\n---\n{body}")
+    chunks = summary("ingest", str(small))["new_chunks"]
+    assert summary("index", str(small))["updated"]
+    assert len(paths(small, "walrus")) == min(chunks, 10) > 1, "only the first chunk knows the title"
+    (small / "documents" / "titled.md").write_text(f"---\ntitle: The narwhal agreement\n---\n{body}")
+    read = summary("ingest", str(small))
+    assert (read["files_read"], read["new_chunks"]) == (1, 0)
+    retitled = summary("index", str(small))
+    assert (retitled["updated"], retitled["added"], retitled["removed"]) == (True, chunks, 0)
+    assert set(paths(small, "narwhal")) == {"titled.md"}
+    assert paths(small, "walrus") == []
+    assert summary("index", str(small)) == {}
+
+
+def test_titles_are_left_out_where_the_user_does_not_want_them(small: Path) -> None:
+    (small / "documents" / "titled.txt").write_text("The walrus agreement\n\nNothing else.")
+    (small / "documents" / "titled.md").write_text("---\ntitle: The walrus agreement\n---\nGranite.")
+    ProjectFolder.open(small).change_settings({"lexical.titles": False})
+    summary("ingest", str(small))
+    summary("index", str(small))
+    assert paths(small, "walrus") == ["titled.txt"]

@@ -12,6 +12,7 @@ from engine.evaluation.fusion import EVEN, LEAST_QUERIES, choose_fusion, not_tun
 from engine.evaluation.joining import Joining
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
+from engine.lexical.named import Meant
 from engine.settings import validate
 
 
@@ -69,7 +70,7 @@ def queries(built: list[bool], count: int = 60) -> QuerySet:
     """Each query's one relevant chunk is first in BM25's ranking and third in the encoder's."""
     judgments = [Judgment(str(row), f"q{row}", "chunk", {1000 + row: 1}) for row in range(count)]
     own = np.arange(1000, 1000 + count)[:, None]
-    one = QuerySet("held-out queries", "synthetic", judgments, built)
+    one = QuerySet("held-out queries", "synthetic", judgments, [Meant(one.text) for one in judgments], built)
     one.rankings["bm25"] = np.hstack([own, np.tile([1, 2, 3], (count, 1))])
     one.rankings["served"] = np.hstack([np.tile([4, 5], (count, 1)), own, np.tile([6], (count, 1))])
     one.scores["bm25"] = np.tile([9.0, 1.0, 0.5, 0.1], (count, 1))

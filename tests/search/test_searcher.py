@@ -355,3 +355,35 @@ def test_scores_are_plain_numbers(searcher: Searcher) -> None:
     hit = searcher.search(QUERY).hits[0]
     assert type(hit.score) is float
     assert not isinstance(hit.chunk_id, np.integer)
+
+
+@pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
+def test_a_query_that_names_a_file_is_meant_for_it(searcher: Searcher, mode: Any) -> None:
+    assert len(paths(searcher.search("who repairs the roof", mode=mode))) > 1
+    found = searcher.search("wing.md: who repairs the roof", mode=mode)
+    assert paths(found) == {"reports/wing.md"}
+    assert found.notes == ("Only in wing.md, which the query names.",)
+    assert found.query == "wing.md: who repairs the roof"
+    alone = searcher.search("who repairs the roof", mode=mode, where=SearchFilter(paths=("reports/**",)))
+    assert [(hit.chunk_id, hit.score) for hit in found.hits] == [(hit.chunk_id, hit.score) for hit in alone.hits]
+
+
+def test_a_filter_that_leaves_the_named_file_out_wins(searcher: Searcher) -> None:
+    found = searcher.search("wing.md roof", mode="bm25", where=SearchFilter(paths=("contracts/**",)))
+    assert paths(found) == {"contracts/lease.md"}
+    assert found.notes == ()
+
+
+def test_a_name_counts_for_nothing_where_the_user_does_not_want_it(searcher: Searcher, project: ProjectFolder) -> None:
+    project.change_settings({"search.named_documents": False})
+    found = searcher.search("wing.md: who repairs the roof", mode="bm25")
+    assert "contracts/lease.md" in paths(found)
+    assert found.notes == ()
+
+
+def test_a_file_that_comes_later_can_be_named(searcher: Searcher, indexed: Any) -> None:
+    assert searcher.search("late.md roof", mode="bm25").notes == ()
+    indexed.put("reports/late.md", ["A roof was built late."])
+    indexed.index(vectors=False)
+    found = searcher.search("late.md roof", mode="bm25")
+    assert paths(found) == {"reports/late.md"}

@@ -1,0 +1,77 @@
+"""Queries that name a file, such as "In lease-4711.pdf: who may terminate?": they are meant for that document.
+
+Neither ranker knows what to do with the name by itself: the encoder sees the passage alone, and to BM25 every passage of
+the document is as good as the other, by words that say nothing of the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_EXTENSION = re.compile(r"\.[^\W_]{1,5}(?![\w.]*\w)")
+_NAME_START = re.compile(r"(?<![\w.-])\w")
+_FILE_NAME = re.compile(r"\w(.*\w)?\.[^\W_]{1,5}", re.DOTALL)
+_OFFICE = re.compile(
+    r"\.(pdf|docx?|pptx?|xlsx?|od[tps]|rtf|html?|txt|md|eml|msg|mbox|epub|csv|tsv|json|jsonl|xml|zip|tex)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"\w")
+_EDGES = " \t\n:;,\"'“”„»«()[]<>"
+LONGEST = 200  # characters of a file's name
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What a query is meant for: the documents that it names (none: all of them), and `text` to look for in them."""
+
+    text: str
+    documents: frozenset[int] = frozenset()
+    names: tuple[str, ...] = ()
+
+
+class DocumentNames:
+    """The file names of documents, out of (document id, title, path); a title counts where it is a name of an office file."""
+
+    def __init__(self, documents: Iterable[tuple[int, str, str]]) -> None:
+        self._ids: dict[str, set[int]] = {}
+        for key, title, path in documents:
+            for name in _file_names(title.strip(), path):
+                self._ids.setdefault(name.casefold(), set()).add(key)
+
+    def meant_by(self, query: str) -> Meant:
+        """The documents whose file names stand in a query, extension and all, and the query without these names.
+
+        A query of nothing but names is looked for as it is.
+        """
+        found: set[int] = set()
+        names, pieces, start = [], [], 0
+        for first, last in self._places(query):
+            names.append(query[first:last])
+            found |= self._ids[query[first:last].casefold()]
+            pieces.append(query[start:first].strip(_EDGES))
+            start = last
+        if not found:
+            return Meant(query)
+        rest = " ".join(piece for piece in (*pieces, query[start:].lstrip(_EDGES).rstrip()) if piece)
+        return Meant(rest if _WORD.search(rest) else query, frozenset(found), tuple(names))
+
+    def _places(self, query: str) -> list[tuple[int, int]]:
+        """Where names stand, in order, none within another: the longest one that ends with each extension."""
+        places: list[tuple[int, int]] = []
+        for extension in _EXTENSION.finditer(query):
+            last, floor = extension.end(), places[-1][1] if places else 0
+            for start in _NAME_START.finditer(query, max(floor, last - LONGEST), extension.start()):
+                if query[start.start() : last].casefold() in self._ids:
+                    places.append((start.start(), last))
+                    break
+        return places
+
+
+def _file_names(title: str, path: str) -> set[str]:
+    """What a query may call a document: its path, its file's name, and its title where that is a file's name."""
+    names = {path, path.rpartition("/")[2]} if "#" not in path else set()  # an entry of a data set is no file
+    if (end := _EXTENSION.search(title)) and _OFFICE.fullmatch(end[0]):
+        names.add(title)
+    return {name for name in names if len(name) <= LONGEST and _FILE_NAME.fullmatch(name)}

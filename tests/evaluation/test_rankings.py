@@ -1,0 +1,26 @@
+"""Rankings as arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.evaluation.rankings import rank_by_cosine, rank_within
+
+KEYS = np.array([10, 20, 30, 40], dtype=np.int64)
+CHUNKS = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
+QUERIES = np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=np.float32)
+
+
+def test_each_query_is_ranked_among_its_own_chunks() -> None:
+    among = [None, np.array([10, 20, 99]), np.array([40]), np.array([], dtype=np.int64)]
+    ids, scores = rank_within(QUERIES, CHUNKS, KEYS, 3, among)
+    assert ids.tolist() == [[10, 20, 30], [20, 10, -1], [40, -1, -1], [-1, -1, -1]]
+    np.testing.assert_allclose(scores[0], [1, 0.8, 0.6], atol=1e-6)
+    np.testing.assert_allclose(scores[1, :2], [0.6, 0], atol=1e-6)
+    assert np.isneginf(scores[ids < 0]).all()
+
+
+def test_among_all_it_is_the_plain_ranking() -> None:
+    plain, within = rank_by_cosine(QUERIES, CHUNKS, KEYS, 4), rank_within(QUERIES, CHUNKS, KEYS, 4, [None] * 4)
+    np.testing.assert_array_equal(plain[0], within[0])
+    np.testing.assert_array_equal(plain[1], within[1])
