@@ -67,6 +67,13 @@ def recipe() -> TrainingConfig:
 
 
 @pytest.fixture
+def every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.training import meter
+
+    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
+
+
+@pytest.fixture
 def run(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., TrainResult]:
     """Train in `tmp_path/NAME`; keyword arguments change the recipe."""
 

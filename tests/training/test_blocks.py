@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 from fixtures.tiny_decoder import build_tiny_decoder
+from fixtures.training import moved
 from torch import Tensor
 
-from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.training import losses
 from engine.training.blocks import rework
@@ -22,23 +22,12 @@ from engine.training.micro_batches import micro_batches
 from engine.training.student import Rows, Student
 from engine.training.workers import Workers
 
-CPU = Hardware("cpu", "float32", 1, ())
-
 
 @pytest.fixture(scope="module", params=["bert", "decoder"])
 def model(request: pytest.FixtureRequest, tiny: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     if request.param == "bert":
         return tiny
     return resolve_model(str(build_tiny_decoder(tmp_path_factory.mktemp("decoder") / "tiny", "qwen3-embedding")))
-
-
-def moved(model: ModelFolder, recipe: TrainingConfig) -> Student:
-    student = Student(model, recipe, CPU)
-    with torch.no_grad():
-        for number, master in enumerate(student.masters.values()):
-            master += 0.2 * torch.randn(master.shape, generator=torch.Generator().manual_seed(number))
-    student.publish()
-    return student
 
 
 def contrast(vectors: Tensor) -> Tensor:
@@ -68,7 +57,7 @@ def assert_same(found: tuple[float, Sequence[Tensor]], wanted: tuple[float, Sequ
 def test_checkpointing_equals_the_plain_step(
     model: ModelFolder, recipe: TrainingConfig, data: TrainingData, keep_graphs: bool, threads: int
 ) -> None:
-    plain, thrifty = moved(model, recipe), moved(model, recipe)
+    plain, thrifty = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
     thrifty.rework_blocks(checkpointing=True, compiled=False)
     rows = plain.query_rows(data.queries[:6]) + plain.chunk_rows(data.chunks[:14])
     assert_same(step(thrifty, rows, keep_graphs, threads), step(plain, rows, True))
@@ -76,7 +65,7 @@ def test_checkpointing_equals_the_plain_step(
 
 def test_checkpointing_repeats_the_dropout(model: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
     dropped = replace(recipe, lora_dropout=0.3, model_dropout=True)
-    plain, thrifty = moved(model, dropped), moved(model, dropped)
+    plain, thrifty = moved(model, dropped, 0.2), moved(model, dropped, 0.2)
     thrifty.rework_blocks(checkpointing=True, compiled=False)
     rows = plain.query_rows(data.queries[:6]) + plain.chunk_rows(data.chunks[:14])
     for keep_graphs in (True, False):
@@ -102,7 +91,7 @@ def kept_bytes(student: Student, rows: Rows) -> int:
 
 
 def test_checkpointing_keeps_less(model: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
-    plain, thrifty = moved(model, recipe), moved(model, recipe)
+    plain, thrifty = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
     thrifty.rework_blocks(checkpointing=True, compiled=False)
     rows = plain.chunk_rows(data.chunks[:8])
     assert kept_bytes(thrifty, rows) < kept_bytes(plain, rows) / 4
@@ -116,7 +105,7 @@ def test_compiled_blocks_equal_the_plain_step(
     model: ModelFolder, recipe: TrainingConfig, data: TrainingData, checkpointing: bool
 ) -> None:
     """With torch's own tracing and autograd, but no code generator, which needs a C++ compiler."""
-    plain, compiled = moved(model, recipe), moved(model, recipe)
+    plain, compiled = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
     found = blocks(compiled.transformer)
     assert found is not None
     torch._dynamo.reset()
@@ -130,7 +119,7 @@ def test_compiled_blocks_equal_the_plain_step(
 def test_a_reworked_model_still_gives_the_encoders_vectors(
     model: ModelFolder, recipe: TrainingConfig, data: TrainingData
 ) -> None:
-    plain, thrifty = moved(model, recipe), moved(model, recipe)
+    plain, thrifty = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
     thrifty.rework_blocks(checkpointing=True, compiled=False)
     rows = plain.chunk_rows(data.chunks[:8])
     with torch.no_grad():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fixtures.tiny_decoder import KINDS, Kind, build_tiny_decoder, oracle_options
+from fixtures.training import moved
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
@@ -38,16 +39,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Folders:
         (kind, side): resolve_model(str(build_tiny_decoder(root / f"{kind}-{side}", kind, side)))
         for kind, side in SIDES
     }
-
-
-def moved(model: ModelFolder, recipe: TrainingConfig) -> Student:
-    """A student whose adapter does something."""
-    student = Student(model, recipe, CPU)
-    with torch.no_grad():
-        for number, master in enumerate(student.masters.values()):
-            master += 0.1 * torch.randn(master.shape, generator=torch.Generator().manual_seed(number))
-    student.publish()
-    return student
 
 
 @pytest.mark.parametrize(("kind", "side"), SIDES)
@@ -81,7 +72,7 @@ def test_lora_is_on_every_projection(models: Folders, recipe: TrainingConfig, ki
 def test_grad_cache_equals_the_plain_step(
     models: Folders, recipe: TrainingConfig, data: TrainingData, kind: Kind, side: str, keep_graphs: bool
 ) -> None:
-    student, queries = moved(models[kind, side], recipe), 6
+    student, queries = moved(models[kind, side], recipe, 0.1), 6
     rows = student.query_rows(data.queries[:queries]) + student.chunk_rows(data.chunks[:14])
 
     def contrast(vectors: Tensor) -> Tensor:

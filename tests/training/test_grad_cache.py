@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from fixtures.training import moved
 from torch import Tensor
 
 from engine.encoders.hardware import Hardware
@@ -24,12 +25,7 @@ QUERIES = 6
 
 
 def make_student(tiny: ModelFolder, recipe: TrainingConfig, **changes: object) -> Student:
-    student = Student(tiny, replace(recipe, **changes), Hardware("cpu", "float32", 1, ()))  # type: ignore[arg-type]
-    with torch.no_grad():
-        for number, master in enumerate(student.masters.values()):
-            master += 0.3 * torch.randn(master.shape, generator=torch.Generator().manual_seed(number))
-    student.publish()
-    return student
+    return moved(tiny, replace(recipe, **changes), 0.3)  # type: ignore[arg-type]
 
 
 def make_rows(student: Student, data: TrainingData) -> Rows:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from fixtures.training import adapter, same
 from safetensors.numpy import load_file
 
 from engine.encoders.encoder import Encoder
@@ -30,22 +31,8 @@ from engine.training.student import Student
 from engine.training.trainer import TrainResult, train
 
 CPU = Hardware("cpu", "float32", 2, ())
+pytestmark = pytest.mark.usefixtures("every_step_is_told")
 Pretrain = Callable[..., TrainResult]
-
-
-@pytest.fixture(autouse=True)
-def every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.training import meter
-
-    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
-
-
-def adapter(result: TrainResult) -> dict[str, np.ndarray]:
-    return load_file(result.adapter / "adapter_model.safetensors")
-
-
-def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
 def context(told: list[Event]) -> StageContext:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from fixtures.training import After, adapter, same
 
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
@@ -19,35 +19,8 @@ from engine.training.data import TrainingData
 from engine.training.trainer import TrainResult
 
 CPU = Hardware("cpu", "float32", 2, ())
+pytestmark = pytest.mark.usefixtures("every_step_is_told")
 Pretrain = Callable[..., TrainResult]
-
-
-@pytest.fixture(autouse=True)
-def every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.training import meter
-
-    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
-
-
-class After:
-    """True once `step` was told."""
-
-    def __init__(self, step: int) -> None:
-        self.step, self.told = step, list[Event]()
-
-    def listen(self, event: Event) -> None:
-        self.told.append(event)
-
-    def __call__(self) -> bool:
-        return any(isinstance(event, TrainStep) and event.step >= self.step for event in self.told)
-
-
-def adapter(result: TrainResult) -> dict[str, np.ndarray]:
-    return load_file(result.adapter / "adapter_model.safetensors")
-
-
-def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
 # Learning

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from fixtures.training import same_training
 
 from engine.errors import CancelledError
 from engine.events import Choice, Event, TrainStep
@@ -15,19 +15,8 @@ from engine.training.data import BatchSampler, TrainingData
 from engine.training.refresh import Refresh, hardest
 from engine.training.trainer import TrainResult
 
+pytestmark = pytest.mark.usefixtures("every_step_is_told")
 Run = Callable[..., TrainResult]
-
-
-def same(a: TrainResult, b: TrainResult) -> bool:
-    x, y = (load_file(result.adapter / "adapter_model.safetensors") for result in (a, b))
-    return x.keys() == y.keys() and all(np.array_equal(x[name], y[name]) for name in x) and a.history == b.history
-
-
-@pytest.fixture(autouse=True)
-def every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.training import meter
-
-    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
 
 
 def test_the_hardest_by_hand() -> None:
@@ -62,8 +51,8 @@ def test_when_it_is_due(data: TrainingData, recipe: TrainingConfig) -> None:
 
 
 def test_without_a_refresh_nothing_changes(run: Run, recipe: TrainingConfig) -> None:
-    assert same(run(recipe, "never"), run(recipe, "too late", refresh_every=12))
-    assert not same(run(recipe, "once", refresh_every=6), run(recipe, "never"))
+    assert same_training(run(recipe, "never"), run(recipe, "too late", refresh_every=12))
+    assert not same_training(run(recipe, "once", refresh_every=6), run(recipe, "never"))
 
 
 @pytest.mark.parametrize(("objective", "stops"), [("mixed", (4, 5, 6, 11)), ("listnet", (6,)), ("plackett_luce", (6,))])
@@ -84,7 +73,7 @@ def test_a_training_with_refreshes_resumes_to_the_bit(
 
         with pytest.raises(CancelledError, match=f"after step {stop} of 12"):
             run(recipe, f"broken {stop}", emit=listen, should_stop=asked, **changes)
-        assert same(whole, run(recipe, f"broken {stop}", **changes)), stop
+        assert same_training(whole, run(recipe, f"broken {stop}", **changes)), stop
 
 
 def test_it_can_be_stopped_while_it_mines(run: Run, recipe: TrainingConfig) -> None:
@@ -100,7 +89,7 @@ def test_it_can_be_stopped_while_it_mines(run: Run, recipe: TrainingConfig) -> N
     with pytest.raises(CancelledError, match="after step 5"):
         run(recipe, "broken", emit=told.append, should_stop=late, refresh_every=5)
     assert not any(isinstance(event, Choice) and event.setting == "hard negatives" for event in told)
-    assert same(whole, run(recipe, "broken", refresh_every=5))
+    assert same_training(whole, run(recipe, "broken", refresh_every=5))
 
 
 def test_it_says_what_it_found(run: Run, recipe: TrainingConfig) -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from fixtures.training import After, adapter, same
 
 from engine.errors import CancelledError
 from engine.events import Choice, Event, HeldOut, TrainStep
@@ -19,35 +19,8 @@ from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.trainer import TrainResult
 
+pytestmark = pytest.mark.usefixtures("every_step_is_told")
 Run = Callable[..., TrainResult]
-
-
-class After:
-    """True once `step` was told."""
-
-    def __init__(self, step: int) -> None:
-        self.step, self.told = step, list[Event]()
-
-    def listen(self, event: Event) -> None:
-        self.told.append(event)
-
-    def __call__(self) -> bool:
-        return any(isinstance(event, TrainStep) and event.step >= self.step for event in self.told)
-
-
-@pytest.fixture(autouse=True)
-def every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.training import meter
-
-    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
-
-
-def adapter(result: TrainResult) -> dict[str, np.ndarray]:
-    return load_file(result.adapter / "adapter_model.safetensors")
-
-
-def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
 def saved_state(folder: Path) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from fixtures.training import adapter, same_training
 
 from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
@@ -20,16 +20,8 @@ from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
 from engine.training.trainer import TrainResult
 
+pytestmark = pytest.mark.usefixtures("every_step_is_told")
 Run = Callable[..., TrainResult]
-
-
-def tensors(result: TrainResult) -> dict[str, np.ndarray]:
-    return load_file(result.adapter / "adapter_model.safetensors")
-
-
-def same(a: TrainResult, b: TrainResult) -> bool:
-    x, y = tensors(a), tensors(b)
-    return x.keys() == y.keys() and all(np.array_equal(x[name], y[name]) for name in x) and a.history == b.history
 
 
 class StopAfter:
@@ -44,13 +36,6 @@ class StopAfter:
 
     def asked(self) -> bool:
         return self.reached >= self.step
-
-
-@pytest.fixture(autouse=True)
-def every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.training import meter
-
-    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("objective", get_args(Objective))
@@ -84,8 +69,8 @@ def test_events(run: Run, recipe: TrainingConfig) -> None:
 
 def test_the_same_seed_gives_the_same_adapter_and_another_does_not(run: Run, recipe: TrainingConfig) -> None:
     first, second, other = run(recipe, "a"), run(recipe, "b"), run(recipe, "c", seed=1)
-    assert same(first, second)
-    assert not same(first, other)
+    assert same_training(first, second)
+    assert not same_training(first, other)
 
 
 @pytest.mark.parametrize("stop", [1, 5, 8])
@@ -101,7 +86,7 @@ def test_a_broken_off_training_ends_as_an_unbroken_one(
     resumed = run(recipe, "broken", emit=seen.append, lora_dropout=dropout, graph_memory_mb=0)
     assert min(event.step for event in seen if isinstance(event, TrainStep)) == stop + 1
     assert any(isinstance(event, Choice) and event.value == str(stop) for event in seen)
-    assert same(whole, resumed)
+    assert same_training(whole, resumed)
 
 
 def test_stopping_within_a_held_out_check(run: Run, recipe: TrainingConfig) -> None:
@@ -121,7 +106,7 @@ def test_stopping_within_a_held_out_check(run: Run, recipe: TrainingConfig) -> N
     ]
     assert state["step"] == 4
     assert state["history"][-1]["step"] == 0
-    assert same(whole, run(recipe, "broken"))
+    assert same_training(whole, run(recipe, "broken"))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no state", "torn state"])
@@ -146,7 +131,7 @@ def test_a_torn_checkpoint_falls_back_to_the_one_before(
     seen: list[Event] = []
     resumed = run(recipe, "torn", emit=seen.append)
     assert min(event.step for event in seen if isinstance(event, TrainStep)) == 7  # checkpoints: 6 and 8
-    assert same(whole, resumed)
+    assert same_training(whole, resumed)
 
 
 def test_only_two_checkpoints_are_kept_and_nothing_half_written(
@@ -159,7 +144,7 @@ def test_only_two_checkpoints_are_kept_and_nothing_half_written(
 def test_a_finished_training_is_not_repeated(run: Run, recipe: TrainingConfig) -> None:
     first = run(recipe)
     seen: list[Event] = []
-    assert same(first, run(recipe, emit=seen.append))
+    assert same_training(first, run(recipe, emit=seen.append))
     assert not any(isinstance(event, TrainStep) for event in seen)
 
 
@@ -198,7 +183,7 @@ def test_without_held_out_queries_the_last_step_is_kept(run: Run, recipe: Traini
     bare = replace(data, heldout_queries=(), heldout_positives=np.empty(0, int), heldout_hard=None)
     result = run(recipe, given=bare)
     assert (result.steps, result.best_step, result.best_ndcg_at_10, result.history) == (12, 12, None, [])
-    assert any(np.abs(value).max() > 1e-3 for name, value in tensors(result).items() if "lora_B" in name)
+    assert any(np.abs(value).max() > 1e-3 for name, value in adapter(result).items() if "lora_B" in name)
 
 
 def test_given_base_vectors_equal_those_made_before_training(
@@ -209,8 +194,8 @@ def test_given_base_vectors_equal_those_made_before_training(
         data, base_queries=encoder.encode_queries(data.queries), base_chunks=encoder.encode_chunks(data.chunks)
     )
     made, handed = run(recipe, "made"), run(recipe, "handed", given=given)
-    for name, value in tensors(made).items():
-        np.testing.assert_allclose(value, tensors(handed)[name], atol=2e-3)
+    for name, value in adapter(made).items():
+        np.testing.assert_allclose(value, adapter(handed)[name], atol=2e-3)
 
 
 def test_a_loss_that_is_not_finite_says_what_to_do(run: Run, recipe: TrainingConfig, data: TrainingData) -> None:
@@ -274,7 +259,7 @@ def test_a_preset_to_compare_with_trains(run: Run, data: TrainingData, preset: s
     bare = replace(data, heldout_queries=(), heldout_positives=np.empty(0, int), heldout_hard=None)
     result = run(PRESETS[preset], given=bare, steps=3)
     assert result.steps == 3
-    assert any(np.abs(value).max() > 0 for name, value in tensors(result).items() if "lora_B" in name)
+    assert any(np.abs(value).max() > 0 for name, value in adapter(result).items() if "lora_B" in name)
 
 
 def test_the_pool_holds_positives_then_hard_then_random_chunks(data: TrainingData, recipe: TrainingConfig) -> None:
