@@ -43,7 +43,7 @@ reports. The documents themselves stay where they are, and nothing leaves this m
 Try the sample: a small invented company's documents, to see every step in a few minutes.
 New project: choose the folder with your documents.
 Open another folder: a project that is not in the list, given by its folder.
-A run in progress stands first: closing the app does not end it."""
+A run in progress stands first: closing the app does not end it. Further ones stand below the offers."""
 
     def __init__(self, wanted: str | None = None) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ A run in progress stands first: closing the app does not end it."""
 
     def compose(self) -> ComposeResult:
         """The name, a sentence, the choices."""
-        with Vertical(id="home"):
+        with Vertical(id="home"), Vertical(id="home-column"):
             yield SafeStatic("bmembed", id="home-title")
             yield SafeStatic(PITCH, id="home-pitch")
             yield SafeOptions(id="home-choices")
@@ -87,17 +87,26 @@ A run in progress stands first: closing the app does not end it."""
             self.load()
 
     def _draw(self) -> None:
-        running = [(key, _line(known)) for key, known in self._known.items() if known.running]
-        others = [(key, _line(known)) for key, known in self._known.items() if not known.running]
+        """A run in progress takes the place kept free above the offers: nothing moves under the user's eyes."""
+        found = sorted(self._known.items(), key=lambda item: not item[1].running)
+        first = [(key, _line(known)) for key, known in found[:1] if known.running]
+        others = [(key, _line(known)) for key, known in found[len(first) :]]
         offers = [
             (SAMPLE, _offer("Try the sample", "132 documents of an invented company")),
             (NEW, _offer("New project", "adapt to your own documents")),
             (OTHER, _offer("Open another folder …", "a project that is not in this list")),
         ]
         choices = self.query_one("#home-choices", SafeOptions)
+        with self.app.batch_update():
+            stood_on = self._stood_on(choices, came=bool(first) and not choices.has_class("-running"))
+            choices.set_class(bool(first), "-running")
+            choices.show([*first, *offers, *others], stood_on)
+
+    @staticmethod
+    def _stood_on(choices: SafeOptions, came: bool) -> str | None:
+        """The choice to stay at; none, so the first line, where that is where the user stood when a run `came`."""
         place = choices.highlighted
-        stood_on = choices.get_option_at_index(place).id if place else None  # who stands on the first line stays there
-        choices.show([*running, *offers, *others], stood_on)
+        return None if place is None or (came and place == 0) else choices.get_option_at_index(place).id
 
     @on(OptionList.OptionSelected, "#home-choices")
     def _chosen(self, event: OptionList.OptionSelected) -> None:
@@ -219,7 +228,7 @@ def _offer(action: str, text: str) -> Content:
 def _line(known: Known) -> Content:
     name, place = plain(known.path.name, "bold"), plain(f"  {known.path.parent}", "$text-muted")
     if known.running:
-        return Content.assemble(plain("▶ Go to the run in progress  "), name, plain(f"  {known.doing}", "$text-accent"))
+        return Content.assemble(plain("▶ Go to the run in progress  "), name, plain(f"  {known.doing}"))
     if known.problem:
         return Content.assemble(plain("✗ Open  ", "$text-error"), name, plain(f"  {known.problem}", "$text-error"))
     return Content.assemble(plain("  Open  "), name, place)

@@ -200,8 +200,9 @@ class ProjectScreen(RunScreen):
         return list(self.query(StepPane))
 
     def _enter_first(self) -> None:
-        """Once: the step that the user left off at."""
+        """Once: the step that the user left off at. A run that goes on is followed from there, as if nobody had been away."""
         if self.pane is None:
+            self._following = self._following or (self.status.running and self._first_step is None)
             self.go(self._first_step or self._likely_step())
 
     def _likely_step(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -66,6 +66,10 @@ A change of the documents needs only what changed to be indexed again."""
         """Say what BM25 is."""
         self._draw()
 
+    def on_resize(self, _event: events.Resize) -> None:
+        """Rows as long as there is room."""
+        self.call_after_refresh(self._draw)
+
     def show_status(self, status: ProjectStatus) -> None:
         """Facts that may have changed."""
         self._draw()
@@ -93,8 +97,8 @@ A change of the documents needs only what changed to be indexed again."""
         if not self.query("#primary"):
             return  # told something while the screen is being left
         host = self.host
-        shown = told(host.status, host.run_state, host.history, self._facts)
-        self.query_one("#index-told", SafeStatic).update(shown)
+        lines = self.query_one("#index-told", SafeStatic)
+        lines.update(told(host.status, host.run_state, host.history, self._facts, lines.content_size.width))
         self.query_one("#index-try").display = host.status.built("index")
         offered = (host.going, host.status.done("index", "rank"))
         if offered != self._offered:

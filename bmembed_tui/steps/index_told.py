@@ -40,8 +40,8 @@ class Facts:
         return str(chosen or "")
 
 
-def told(status: ProjectStatus, state: RunState, history: History, facts: Facts) -> Content:
-    """Index and rankings, a few lines each; progress while they are made."""
+def told(status: ProjectStatus, state: RunState, history: History, facts: Facts, width: int = 0) -> Content:
+    """Index and rankings, a few lines each; progress while they are made. `width`: columns that there are, 0 for any number."""
     lines = list(_progress(state))
     index, rank = (history.record(state, stage) for stage in HERE)
     if not status.built("index") and not lines:
@@ -52,7 +52,14 @@ def told(status: ProjectStatus, state: RunState, history: History, facts: Facts)
         lines += _rankings(status, rank, facts)
     elif status.built("index") and not state.running:
         lines.append(_line("Rankings", "to do: they need the queries"))
-    return Content("\n").join(lines)
+    return Content("\n").join(_hung(line, width) for line in lines)
+
+
+def _hung(line: Content, width: int) -> Content:
+    """A line in rows of at most `width` columns, those after the first below its text."""
+    if line.cell_length <= width or width <= 2 * HEAD:
+        return line
+    return line[:HEAD] + plain("\n" + " " * HEAD, lines=True).join(line[HEAD:].wrap(width - HEAD))
 
 
 def _line(head: str, text: str) -> Content:

@@ -1,4 +1,4 @@
-"""The curve of a training: the loss above, Hit@10 on held-out queries below, over the same steps."""
+"""The curve of a training: the loss above, nDCG@10 on held-out queries below, over the same steps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LossChart(Vertical):
         self._plots: list[PlotWidget] = []
         self._loading = False
         self._losses: list[Point] = []
-        self._hits: list[Point] = []
+        self._figures: list[Point] = []
 
     def compose(self) -> ComposeResult:
         """A line that says what is drawn; the drawings come when there are points."""
@@ -61,7 +61,7 @@ class LossChart(Vertical):
 
     @property
     def _beside(self) -> bool:
-        return bool(self._hits) and self.content_size.height < LOW
+        return bool(self._figures) and self.content_size.height < LOW
 
     @property
     def _columns(self) -> int:
@@ -72,7 +72,7 @@ class LossChart(Vertical):
     def _rows(self) -> int:
         """Rows within the frame of the lower drawing, about."""
         height = self.content_size.height - 1
-        return max(2, (height if self._beside or not self._hits else height // 2) - 1 - RIM)
+        return max(2, (height if self._beside or not self._figures else height // 2) - 1 - RIM)
 
     def _draw(self) -> None:
         steps, checks, size = self._curve.steps, self._curve.held_out, self.content_size
@@ -81,9 +81,9 @@ class LossChart(Vertical):
         if looks == self._drawn:
             return
         self._losses = finite((one.step, one.loss) for one in steps)
-        self._hits = finite((one.step, one.hit_at_10) for one in checks)
+        self._figures = finite((one.step, one.ndcg_at_10) for one in checks)
         has_room = size.width >= LEAST_WIDTH and size.height >= LEAST_HEIGHT
-        if not (self._losses or self._hits) or not has_room:
+        if not (self._losses or self._figures) or not has_room:
             self._hide(
                 WAITING if has_room or not size.area else "Too little room for the curve: make the window larger."
             )
@@ -97,7 +97,7 @@ class LossChart(Vertical):
         resized, self._drawn = looks[4:] != self._drawn[4:], looks
         self.query_one("#chart-plots").set_class(self._beside, "beside")
         self._draw_loss()
-        self._draw_hits()
+        self._draw_checks()
         self.query_one("#chart-legend", SafeStatic).update(self._legend())
         if resized:
             self.call_after_refresh(self._fit)
@@ -129,7 +129,7 @@ class LossChart(Vertical):
     def _draw_loss(self) -> None:
         from textual_plot import HiResMode
 
-        plot = self._cleared(self._plots[0], self._losses, bottom=1 if self._beside or not self._hits else 0)
+        plot = self._cleared(self._plots[0], self._losses, bottom=1 if self._beside or not self._figures else 0)
         if plot is None:
             return
         raw, mean = envelope(self._losses, self._columns), thinned(smoothed(self._losses), self._columns)
@@ -138,13 +138,13 @@ class LossChart(Vertical):
             plot.plot(*_axes(mean), line_style=self._style("chart--mean"), hires_mode=HiResMode.QUADRANT)
         self._mark_best(plot)
 
-    def _draw_hits(self) -> None:
+    def _draw_checks(self) -> None:
         from textual_plot import HiResMode
 
-        plot = self._cleared(self._plots[1], self._hits, bottom=1)
+        plot = self._cleared(self._plots[1], self._figures, bottom=1)
         if plot is None:
             return
-        points = thinned(self._hits, self._columns)
+        points = thinned(self._figures, self._columns)
         style = self._style("chart--held-out")
         if len(points) > 1:
             plot.plot(*_axes(points), line_style=style, hires_mode=HiResMode.BRAILLE)
@@ -169,7 +169,7 @@ class LossChart(Vertical):
     def _reach(self) -> float:
         """The last step on the axis: the training's end once that is near, else a round number, so that the first steps are
         not pressed into a corner."""
-        made = max(1.0, *(points[-1][0] for points in (self._losses, self._hits) if points))
+        made = max(1.0, *(points[-1][0] for points in (self._losses, self._figures) if points))
         if self._total <= 2 * made:
             return max(made, float(self._total))
         return next(end for end in _round_numbers() if end >= 1.3 * made)
@@ -183,9 +183,9 @@ class LossChart(Vertical):
         return str(self.get_component_rich_style(name, partial=True))
 
     def _legend(self) -> Content:
-        parts = [plain("loss ⠂each step ", "$text-muted"), plain("▀smoothed", "bold $text-primary")]
-        if self._hits:
-            parts += [plain("  "), plain("●Hit@10 %", "$text-success")]
+        parts = [plain("loss "), plain("⠂each step", "$primary"), plain(" "), plain("▀smoothed", "bold $text-primary")]
+        if self._figures:
+            parts += [plain("  "), plain("●nDCG@10 %", "$text-success")]
             parts += (
                 [plain("  "), plain("│best", "$text-accent")] if self._curve.best and self._curve.best.step > 0 else []
             )
@@ -202,8 +202,10 @@ def _axes(points: Sequence[Point]) -> tuple[list[float], list[float]]:
 
 
 def _steps_shown(last: float, columns: int) -> list[float]:
-    """Whole round numbers of steps, without one whose digits would not fit at the right end."""
+    """Whole round numbers of steps, or the last one, without one whose digits would not fit at the right end."""
     marks = [tick for tick in ticks(0.0, last, max(2, columns // COLUMNS_PER_TICK)) if tick == int(tick)]
+    if len(marks) < 2:
+        marks = [0.0, last]
     return [mark for mark in marks if (last - mark) / last * columns + RIM >= len(str(int(mark))) / 2]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from fixtures.pipeline import environment
 from textual.pilot import Pilot
 
 from bmembed_tui.screens.dialogs import ErrorDialog
-from engine.events import EventLog, RunFinished, RunStarted, StageFailed, StageStarted, TrainStep, read
+from engine.events import EventLog, RunFinished, RunStarted, StageFailed, StageFinished, StageStarted, TrainStep, read
 from engine.project import ProjectFolder
 
 STOPPED = "stopped unexpectedly"
@@ -122,6 +123,32 @@ def test_a_run_of_the_command_line_is_noticed_and_its_death_too(long_project: Pa
         assert pilot.app.screen is screen
 
     drive(story, long_project)
+
+
+@pytest.mark.parametrize(("keys", "last"), [((), "result"), (("1",), "documents")])
+def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
+    finished_project: Path, keys: tuple[str, ...], last: str
+) -> None:
+    folder = finished_project / "runs" / "29990101-000000-000-0000"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"run": "x", "pid": os.getpid(), "state": "running", "time": 1}))
+    log = EventLog(folder / "events.jsonl")
+    log(RunStarted(run="x", stages=["train", "evaluate"]))
+    log(StageStarted(stage="train", fingerprint="f", reason="r"))
+
+    async def story(pilot: Pilot[Any]) -> str:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "train", "the step at work")
+        await pilot.press(*keys)
+        log(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary={}))
+        log(StageStarted(stage="evaluate", fingerprint="f", reason="r"))
+        await until(pilot, lambda: screen.run_state.current == "evaluate")
+        await until(pilot, lambda: "running: evaluate" in head_line(pilot))
+        assert screen.pane is not None
+        return screen.pane.step
+
+    with ProjectFolder(finished_project).locked():
+        assert drive(story, finished_project) == last
 
 
 def test_a_run_that_was_killed_before_the_app_was_opened_is_not_shown_as_running(finished_project: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fixtures.app import drive, screen_text, until, until_text
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from bmembed_tui.engine_client import command
 from bmembed_tui.recents import recent, remember
@@ -55,12 +56,16 @@ def test_the_first_start_offers_the_sample_a_new_project_and_another_folder(size
     assert shown.index("Try the sample") < shown.index("New project") < shown.index("Open another folder")
 
 
-def test_what_is_found_later_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("running", [0, 2])
+def test_what_is_found_later_moves_nothing(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], running: int
+) -> None:
     looking = threading.Event()
 
     def known() -> list[Known]:
         looking.wait(30)
-        return [Known(Path(f"/home/ada/{number}")) for number in range(9)]
+        return [Known(Path(f"/home/ada/{number}"), number > 8 - running, "train") for number in range(9)]
 
     monkeypatch.setattr("bmembed_tui.standing.known", known)
 
@@ -72,13 +77,42 @@ def test_what_is_found_later_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         await until_text(pilot, "/home/ada")
         after = screen_text(pilot.app).splitlines()
         place = next(number for number, line in enumerate(before) if "Open another folder" in line)
-        assert before[: place + 1] == after[: place + 1]
+        kept = slice(place - 2, place + 1)
+        assert before[kept] == after[kept]
+        assert before[: place - 3] == after[: place - 3]
+        assert ("Go to the run in progress  7  train" in after[place - 3]) == bool(running)
+        assert ("Go to the run in progress  8  train" in after[place + 1]) == bool(running)
         assert [line.strip()[:1] for line in before] == [line.strip()[:1] for line in after]  # the frame, too
-        assert "Open  8" in "\n".join(after)
+        assert "Open  6" in "\n".join(after)
 
-    for size in ((80, 24), (120, 40)):
-        looking.clear()
-        drive(story, size=size)
+    drive(story, size=size)
+
+
+def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Known(Path("/home/ada/manuals"))]
+    monkeypatch.setattr("bmembed_tui.standing.known", lambda: list(found))
+
+    async def story(pilot: Pilot[Any]) -> None:
+        choices = pilot.app.screen.query_one("#home-choices", OptionList)
+
+        async def told(known: Known) -> str | None:
+            found[:] = [known]
+            pilot.app.screen.load()
+            await until(pilot, lambda: choices.has_class("-running") == known.running)
+            assert choices.highlighted is not None
+            return choices.get_option_at_index(choices.highlighted).id
+
+        await until_text(pilot, "Open  manuals")
+        idle, running = found[0], Known(Path("/home/ada/manuals"), True, "train")
+        assert await told(running) == "at:/home/ada/manuals"  # at the first line, nothing was chosen yet
+        await pilot.press("down")
+        assert await told(idle) == "sample"
+        await pilot.press("down")
+        assert await told(running) == "new"
+        await pilot.press("up", "up")
+        assert await told(idle) == "at:/home/ada/manuals"
+
+    drive(story)
 
 
 def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents() -> None:

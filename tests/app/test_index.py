@@ -52,6 +52,19 @@ def test_facts_of_index_and_rankings() -> None:
     assert "not used: the loss 'mixed'" in told(status(), RunState(), history(), facts("mixed")).plain
 
 
+def test_a_fact_that_is_too_long_for_a_row_goes_on_below_its_text() -> None:
+    rows = told(status(), RunState(), history(), facts(), 40).plain.split("\n")
+    place = next(number for number, row in enumerate(rows) if row.startswith("Rankings"))
+    assert rows[place : place + 4] == [
+        "Rankings    295 lists, one for each",
+        "            query: its best 50 chunks (k",
+        "            = 50), mined in 0.4 s",
+        "  intervals m = 9, fine-to-coarse:",
+    ]
+    plain, narrow = (told(status(), RunState(), history(), facts(), width).plain for width in (0, 16))
+    assert narrow == plain  # too narrow for two columns
+
+
 def test_without_records_the_counts_are_told() -> None:
     shown = told(status("stale", "stale"), RunState(), History(), Facts()).plain
     assert "571 chunks" in shown

@@ -31,8 +31,8 @@ def step(number: int, loss: float = 1.0, steps: int = 100) -> TrainStep:
     )  # fmt: skip
 
 
-def check(number: int, hit: float, best: bool = False) -> HeldOut:
-    return HeldOut(step=number, hit_at_10=hit, ndcg_at_10=hit, best=best)
+def check(number: int, ndcg: float, best: bool = False) -> HeldOut:
+    return HeldOut(step=number, hit_at_10=100.0, ndcg_at_10=ndcg, best=best)
 
 
 class ChartApp(App[None]):
@@ -81,6 +81,8 @@ def test_the_chart_shows_both_curves_and_the_best_step(size: tuple[int, int], st
     assert max(map(len, lines)) <= size[0]
     assert "each step" in lines[0]
     assert "│best" in lines[0]
+    (axis,) = (line.split() for line in lines if line and all(part.isdigit() for part in line.split()))
+    assert len(axis) >= 2 * axis.count("0") > 0  # more than where the steps begin
     assert shown.count("●") >= 5 + 1  # the checks and the legend
     assert any(char in shown for char in "▀▄▚▞")  # the smoothed loss
     assert any("⠁" <= char <= "⣿" for char in "".join(lines[1:]))  # the raw one
@@ -180,7 +182,7 @@ def test_numbers_of_a_training_at_work() -> None:
     shown = text_of(status("to do", running=True), state)
     assert "step 30 of 100  ████░░░░░░░░ 30 %  4 min 10 s left" in shown
     assert "loss 1.235 · learning rate 0.0012 · 1,234 tokens/s" in shown
-    assert "Held-out Hit@10 61.0 → 68.5 %, best 68.5 % at step 20" in shown
+    assert "Held-out nDCG@10 61.0 → 68.5 %, best 68.5 % at step 20" in shown
     assert "512 MB" in shown
     assert "pausing …" in text_of(status("to do", running=True), state, asked="pausing …")
 
