@@ -167,7 +167,6 @@ be better. Below the figures: the queries that changed most. Enter on one search
         status, button = self.host.status, self.query_one("#primary", SafeButton)
         done = status.done("evaluate", "embed")
         button.label = "Search" if done else "Running …" if status.running else "Measure and embed"
-        button.disabled = status.running and not done
         self.query_one("#open-report").disabled = self._result is None
 
     # Doing
@@ -177,6 +176,8 @@ be better. Below the figures: the queries that changed most. Enter on one search
         event.stop()
         if self.host.status.done("evaluate", "embed"):
             self.host.go("search")
+        elif self.host.going:  # a button that cannot be pressed would lose the focus, and Enter with it
+            self.notify("It is at work. The step goes on by itself.", markup=False)
         else:
             self.host.start_run(STAGES, follow=True)
 

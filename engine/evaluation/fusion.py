@@ -1,9 +1,9 @@
 """How hybrid search joins BM25 and the served encoder: by RRF or by a weighted sum of min-max scores.
 
 The rule. Every weight of the grid is measured on held-out queries, paired with RRF. Where the best one's 95 % interval
-of its nDCG@10 minus RRF's lies above 0, the weighted sum is taken, at the weight nearest to one half within one standard
-error of the best: held-out queries differ from those to come in how much of the documents' wording they repeat, and an
-even mixture is hurt least by that. Otherwise RRF is taken. Where nothing can be tuned, it is the even sum, which was 0.7
+of its nDCG@10 minus RRF's lies above 0, the weighted sum is taken, at the weight nearest to one half that is not shown to
+be worse than the best (95 %): held-out queries differ from those to come in how much of the documents' wording they
+repeat, and an even mixture is hurt least by that. Otherwise RRF is taken. Where nothing can be tuned, it is the even sum, which was 0.7
 below RRF on one data set and 2.6 and 3.0 above it on two others (docs/LOG.md, "Joining the rankings").
 """
 
@@ -62,11 +62,7 @@ def choose_fusion(
     gain = _gap(values, means, best, 0)
     if gain.low <= 0:
         return FusionChoice("rrf", EVEN, _no_gain(weights[best - 1], gain, len(values)))
-    near = [
-        column
-        for column in range(1, values.shape[1])
-        if values[:, best].mean() - values[:, column].mean() <= float(np.std(means[:, best] - means[:, column]))
-    ]
+    near = [column for column in range(1, values.shape[1]) if _gap(values, means, best, column).low <= 0]
     taken = min(near, key=lambda column: (abs(weights[column - 1] - EVEN), column))
     return FusionChoice(
         "weighted", weights[taken - 1], _gained(weights, taken, best, _gap(values, means, taken, 0), len(values))
@@ -92,5 +88,5 @@ def _gained(weights: list[float], taken: int, best: int, gap: Difference, querie
         f"{gap.low:+.1f} to {gap.high:+.1f})."
     )
     if taken != best:
-        text += f" {weights[best - 1]:g} is best there, within one standard error; the more even mixture is preferred."
+        text += f" {weights[best - 1]:g} is best there, but not shown to be better; the more even mixture is preferred."
     return text

@@ -125,10 +125,11 @@ def test_a_run_of_the_command_line_is_noticed_and_its_death_too(long_project: Pa
     drive(story, long_project)
 
 
-@pytest.mark.parametrize(("keys", "last"), [((), "result"), (("1",), "documents")])
+@pytest.mark.parametrize(("keys", "last"), [((), "search"), (("1",), "model")])
 def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
     finished_project: Path, keys: tuple[str, ...], last: str
 ) -> None:
+    """Where it leads to, Enter goes on from there."""
     folder = finished_project / "runs" / "29990101-000000-000-0000"
     folder.mkdir()
     (folder / "run.json").write_text(json.dumps({"run": "x", "pid": os.getpid(), "state": "running", "time": 1}))
@@ -144,6 +145,15 @@ def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
         log(StageStarted(stage="evaluate", fingerprint="f", reason="r"))
         await until(pilot, lambda: screen.run_state.current == "evaluate")
         await until(pilot, lambda: "running: evaluate" in head_line(pilot))
+        shown = screen.pane
+        await until(
+            pilot, lambda: shown is not None and screen.focused is not None and shown in screen.focused.ancestors
+        )
+        log(StageFinished(stage="evaluate", seconds=1.0, peak_memory_mb=1.0, summary={}))
+        log(RunFinished(run="x", state="done", seconds=1.0))
+        await until(pilot, lambda: screen.run_state.over)
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.pane is not None and screen.pane is not shown, "the next step")
         assert screen.pane is not None
         return screen.pane.step
 

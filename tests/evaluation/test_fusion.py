@@ -36,6 +36,16 @@ def test_of_weights_that_cannot_be_told_apart_the_most_even_is_taken():
     assert "0.9 is best there" in choice.reason
 
 
+@pytest.mark.parametrize(("errors", "weight"), [(1.5, 0.5), (3.0, 0.6)])
+def test_the_even_sum_stays_until_another_weight_is_shown_to_be_better(errors: float, weight: float) -> None:
+    noise = np.random.default_rng(3).normal(0, 0.2, 400)
+    noise -= noise.mean()
+    lead = errors * noise.std() / 20  # that many standard errors of the mean of 400
+    best = around(0.7, 400)
+    choice = choose_fusion(around(0.4, 400), {0.5: best - lead + noise, 0.6: best})
+    assert (choice.method, choice.weight) == ("weighted", weight)
+
+
 def test_rrf_where_no_weight_is_shown_to_be_better():
     noise = np.random.default_rng(1).normal(0, 0.3, 200)
     choice = choose_fusion(around(0.5), {0.5: around(0.5) + noise - noise.mean() + 0.002, 0.7: around(0.4)})
