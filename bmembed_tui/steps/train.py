@@ -33,7 +33,7 @@ class TrainPane(StepPane):
     lead = "The encoder learns which chunks answer which queries."
     help_text = """Loss: how far the encoder's ranking is from its teacher's; it should fall. A dot is a step, the line their mean.
 nDCG@10: how near to the top the held-out queries, which it does not learn from, find their chunk, 100 % for always first; it \
-should rise. The vertical line marks the best adapter so far, which is the one that is kept.
+should rise. The vertical line and ◆ mark the best adapter so far, which is the one that is kept.
 
 Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and what comes after goes on.
 Stop: the run ends; the next one goes on where it stopped. Detach: leave it running and go back to the projects.

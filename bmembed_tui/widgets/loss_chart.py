@@ -148,8 +148,10 @@ class LossChart(Vertical):
         style = self._style("chart--held-out")
         if len(points) > 1:
             plot.plot(*_axes(points), line_style=style, hires_mode=HiResMode.BRAILLE)
-        self._mark_best(plot)
         plot.scatter(*_axes(points), marker="●", marker_style=style)
+        best = self._curve.best
+        if best is not None and best.step > 0:  # a line would hide the point that it goes through
+            plot.scatter([best.step], [best.ndcg_at_10], marker="◆", marker_style=self._style("chart--best"))
 
     def _cleared(self, plot: PlotWidget, points: Sequence[Point], bottom: int) -> PlotWidget | None:
         """The drawing with its axes; None, and hidden, where there are no points."""
@@ -187,7 +189,7 @@ class LossChart(Vertical):
         if self._figures:
             parts += [plain("  "), plain("●nDCG@10 %", "$text-success")]
             parts += (
-                [plain("  "), plain("│best", "$text-accent")] if self._curve.best and self._curve.best.step > 0 else []
+                [plain("  "), plain("│◆best", "$text-accent")] if self._curve.best and self._curve.best.step > 0 else []
             )
         return Content.assemble(*parts)
 

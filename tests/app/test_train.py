@@ -80,10 +80,11 @@ def test_the_chart_shows_both_curves_and_the_best_step(size: tuple[int, int], st
     assert len(lines) == size[1]
     assert max(map(len, lines)) <= size[0]
     assert "each step" in lines[0]
-    assert "│best" in lines[0]
+    assert "│◆best" in lines[0]
+    assert shown.count("◆") == 1 + 1  # the best check and the legend
     (axis,) = (line.split() for line in lines if line and all(part.isdigit() for part in line.split()))
     assert len(axis) >= 2 * axis.count("0") > 0  # more than where the steps begin
-    assert shown.count("●") >= 5 + 1  # the checks and the legend
+    assert shown.count("●") == 5 + 1  # the other checks and the legend
     assert any(char in shown for char in "▀▄▚▞")  # the smoothed loss
     assert any("⠁" <= char <= "⣿" for char in "".join(lines[1:]))  # the raw one
     assert sum("┏" in line for line in lines) == (2 if stacked else 1)
