@@ -139,7 +139,7 @@ def test_the_sample_with_enter_only_through_a_lost_line(tmp_path: Path) -> None:
         engine("resume", str(project))
         found.until("Adaptation helped", "No difference shown", "not shown to be better", seconds=900)
         assert newest(project) == log.parent
-        found.until("132 documents · 297 chunks", seconds=300)  # the run is over
+        found.until("Search       Open report", seconds=300)  # the run is over, and Enter goes on
         found.press("Enter")
         found.until("F5 hybrid")
         found.type(QUESTION)
