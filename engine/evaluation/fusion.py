@@ -3,8 +3,9 @@
 The rule. Every weight of the grid is measured on held-out queries, paired with RRF. Where the best one's 95 % interval
 of its nDCG@10 minus RRF's lies above 0, the weighted sum is taken, at the weight nearest to one half that is not shown to
 be worse than the best (95 %): held-out queries differ from those to come in how much of the documents' wording they
-repeat, and an even mixture is hurt least by that. Otherwise RRF is taken. Where nothing can be tuned, it is the even sum, which was 0.7
-below RRF on one data set and 2.6 and 3.0 above it on two others (docs/LOG.md, "Joining the rankings").
+repeat, and an even mixture is hurt least by that. Otherwise RRF is taken. Where nothing can be tuned, it is the even
+sum, which was 0.7 below RRF on one data set and 2.6 and 3.0 above it on two others (docs/LOG.md, "Joining the
+rankings").
 """
 
 from __future__ import annotations
