@@ -43,7 +43,7 @@ reports. The documents themselves stay where they are, and nothing leaves this m
 Try the sample: a small invented company's documents, to see every step in a few minutes.
 New project: choose the folder with your documents.
 Open another folder: a project that is not in the list, given by its folder.
-A run in progress stands first: closing the app does not end it. Further ones stand below the offers."""
+A run in progress stands first: closing the app does not end it."""
 
     def __init__(self, wanted: str | None = None) -> None:
         super().__init__()

@@ -121,7 +121,7 @@ def test_bm25_is_tried_with_the_real_index(finished_project: Path, size: tuple[i
         return first
 
     shown = drive(story, finished_project, size)
-    assert "295 lists" in shown
+    assert "298 lists" in shown
     assert "mixed" in shown
 
 
@@ -133,7 +133,7 @@ def test_index_and_rankings_are_built_from_the_step(new_project: Path) -> None:
         await until_text(pilot, "Running …")
         await until(pilot, lambda: screen.run_state.state == "done", "the run")
         await until(pilot, lambda: screen.status.done("index", "rank"))
-        await until_text(pilot, "295 lists")
+        await until_text(pilot, "298 lists")
         await until_text(pilot, "Continue")
         assert screen.pane is not None
         assert screen.pane.step == "index"
