@@ -14,6 +14,7 @@ from engine.settings import Settings
 from engine.stage import ORDER, View
 
 if TYPE_CHECKING:
+    from engine.export import Exported
     from engine.pipeline import StageStatus
     from engine.search import Found, Searcher, SearchFilter
 
@@ -135,6 +136,12 @@ class Project:
         finally:
             store.close()
         return {**artifact.info, "folder": str(self.folder.folder_of(artifact))}
+
+    def export(self, target: str | os.PathLike[str], kinds: Iterable[str] | None = None) -> Exported:
+        """Write what was made into `target`, a new folder: adapter and model, or the `kinds` that are named, or ["all"]."""
+        from engine.export import export_project
+
+        return export_project(self.folder, Path(target), kinds)
 
     def close(self) -> None:
         """Let go of loaded models and open files."""

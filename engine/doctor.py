@@ -113,7 +113,7 @@ def _model(model: str) -> list[Finding]:
 def _permissions() -> list[Finding]:
     if os.name == "nt":
         return []
-    open_ones = [path for path in known_projects() if _others_may(path)]
+    open_ones = [path for path in (*known_projects(), *_own_records()) if _others_may(path)]
     if not open_ones:
         return [
             Finding(
@@ -124,7 +124,15 @@ def _permissions() -> list[Finding]:
             )
         ]
     names = ", ".join(str(path) for path in open_ones)
-    return [Finding("permissions", "problem", f"others can read {names}", "run chmod 700 on them")]
+    return [Finding("permissions", "problem", f"others can read {names}", "run chmod go= on them")]
+
+
+def _own_records() -> list[Path]:
+    """What the app keeps about its user: the list of recent projects, records of faults."""
+    from platformdirs import user_state_path
+
+    folder = user_state_path("bmembed", appauthor=False)
+    return [folder, *sorted(folder.iterdir())] if folder.is_dir() else []
 
 
 def _private(folder: Path) -> list[Finding]:

@@ -21,6 +21,8 @@ WITH_A_GPU = (
     "tokens, not 2,048, so that more queries per step and longer texts become practical; and so do larger models: weights "
     "of 0.6, 4 and 8 billion parameters take 1.2, 8 and 16 GB of its memory in bfloat16"
 )
+BYTES_PER_TOKEN = 4  # of English text; markup has more
+TEXT_COPIES = 18  # measured: database and BM25 index together up to 9 times small documents, and a copy is made of both
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list
         chunks, copied = _extent(project) if project else (0, 0)
         return [
             _memory_need(folder, settings, hardware, chunks),
-            *([_disk_need(project.path, folder, settings, chunks, copied)] if project else []),
+            *([_disk_need(project, folder, settings, chunks, copied)] if project else []),
         ]
     except EngineError:
         return []
@@ -120,18 +122,32 @@ def _free_memory(hardware: Hardware) -> tuple[int, str]:
     return find_gpus().usable[number].free, " on the GPU"
 
 
-def _disk_need(folder: Path, model: ModelFolder, settings: Settings, chunks: int, copied: int) -> Finding:
+def _disk_need(project: ProjectFolder, model: ModelFolder, settings: Settings, chunks: int, copied: int) -> Finding:
     from engine.encoders.model_size import model_size
     from engine.needs import disk_need, megabytes
     from engine.training.stage import config_of
 
-    if not chunks:
-        return Finding(
-            "disk need", "good", "not known yet", "it follows from the number of chunks: run 'engine ingest'"
-        )
-    free = shutil.disk_usage(folder).free
+    free, guess, known = shutil.disk_usage(project.path).free, "", chunks
+    if not known:
+        size = _documents_size(project, settings)
+        if not size:
+            return Finding("disk need", "good", "not known yet", "there are no documents to read yet")
+        chunks, copied = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens)), TEXT_COPIES * size
+        guess = f"nothing is read yet: guessed from {megabytes(size)} of documents; "
     need = disk_need(model_size(model), config_of(settings), settings, chunks, copied)
-    found = f"at most {megabytes(need.bytes)} for a whole run, of {megabytes(free)} free"
+    found = f"{'at most' if known else 'about'} {megabytes(need.bytes)} for a whole run, of {megabytes(free)} free"
     if need.bytes <= free:
-        return Finding("disk need", "good", found, need.formula)
-    return Finding("disk need", "problem", found, f"{need.formula}; free some space before a run")
+        return Finding("disk need", "good", found, guess + need.formula)
+    return Finding("disk need", "problem", found, f"{guess}{need.formula}; free some space before a run")
+
+
+def _documents_size(project: ProjectFolder, settings: Settings) -> int:
+    """Bytes of the files that 'ingest' would read; 0 where a source is missing, which 'ingest' tells."""
+    from engine.corpus.scan import scan
+
+    corpus = settings.corpus
+    try:
+        found = scan(project.sources(settings), corpus.include, corpus.exclude)
+    except EngineError:
+        return 0
+    return sum(file.size for file in found.files)

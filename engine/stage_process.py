@@ -25,6 +25,7 @@ from engine.pipeline import stage_module
 from engine.project import ProjectFolder
 from engine.stage import StageContext
 
+FAULTS_TOLD = 10  # of a chain of exceptions
 LOCK_WAIT_SECONDS = 30.0  # a killed parent's child notices within moments and lets go
 
 
@@ -116,10 +117,23 @@ def _exit_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def fault_record(error: BaseException) -> str:
+    """A traceback for the log. Messages of exceptions may quote a document: they are left out unless BMEMBED_LOG_TEXT=1."""
+    if os.environ.get("BMEMBED_LOG_TEXT") == "1":
+        return "".join(traceback.format_exception(error))
+    parts: list[str] = []
+    link: BaseException | None = error
+    while link is not None and len(parts) < FAULTS_TOLD:
+        frames = "".join(traceback.format_tb(link.__traceback__))
+        parts.append(f"Traceback (most recent call last):\n{frames}{type(link).__name__} (its message is left out)\n")
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return "\n".join(reversed(parts))
+
+
 def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
     if isinstance(caught, EngineError):
         return caught
-    traceback.print_exc()
+    sys.stderr.write(fault_record(caught))
     sys.stderr.flush()
     if isinstance(caught, OSError) and caught.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(

@@ -52,6 +52,22 @@ def test_what_others_may_open_is_a_problem(project: ProjectFolder, place: str) -
     assert "chmod" in finding.follows
 
 
+def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:
+    from platformdirs import user_state_path
+
+    folder = user_state_path("bmembed", appauthor=False)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "recent.json").touch(mode=0o600)
+    assert str(folder).startswith(str(user_folders))
+    assert [finding.state for finding in about(examine(), "permissions")] == ["good"]
+    (folder / "recent.json").chmod(0o640)
+    try:
+        (finding,) = about(examine(), "permissions")
+    finally:
+        (folder / "recent.json").unlink()
+    assert (finding.state, str(folder / "recent.json") in finding.found) == ("problem", True)
+
+
 def test_documents_in_the_project_folder_are_the_users_own_affair(project: ProjectFolder) -> None:
     (project.path / "documents").mkdir(mode=0o755)
     (project.path / "documents" / "a.txt").touch(mode=0o644)

@@ -83,6 +83,28 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     assert "5 × 1,000,000 chunks × (384 dimensions × 2 bytes + 32) = 4.0 GB" in disk.follows
 
 
+def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    (documents / "a.txt").write_text("x" * 2_048_000)
+    (documents / "left-out.exe").write_text("x" * 9_000_000)
+    chosen = {"corpus": {"paths": [str(documents)]}, "encoder": {"device": "cpu", "dtype": "float32"}}
+    folder = ProjectFolder.create(tmp_path / "project", chosen)
+    _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")
+    assert disk.state == "good"
+    assert "guessed from 2.0 MB of documents" in disk.follows
+    assert "5 × 2,000 chunks" in disk.follows
+    assert "BM25 index 36.9 MB" in disk.follows
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 30_000_000))
+    _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")
+    assert (disk.state, "free some space" in disk.follows) == ("problem", True)
+    (documents / "a.txt").unlink()
+    documents.rename(tmp_path / "moved")
+    _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")
+    assert disk.found == "not known yet"
+
+
 def test_a_model_that_is_gone_has_no_needs(project: ProjectFolder, tmp_path: Path) -> None:
     assert needs(project, project.settings(), str(tmp_path / "gone")) == []
 

@@ -1,0 +1,103 @@
+"""Commands that take something away: what was made of the documents, or the project itself."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.app import AsJson, ProjectName, app, opened, print_json
+
+if TYPE_CHECKING:
+    from engine.project import ProjectFolder
+    from engine.purge import Purged
+
+
+@app.command()
+def export(
+    name: ProjectName,
+    target: Annotated[Path, typer.Argument(metavar="DEST", help="a folder that is not there yet")],
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="adapter, model, onnx, vectors, parquet, chunks, beir, with commas between; or all; "
+            "adapter,model if left out"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take the adapted model, its vectors, or the chunks and queries away, with a model card. Complete, or not at all."""
+    from engine.console import harmless
+    from engine.export import export_project
+
+    with opened(name) as project:
+        made = export_project(
+            project.folder,
+            target,
+            only.split(",") if only is not None else None,
+            tell=lambda text: print(f"  {text}", file=sys.stderr),
+        )
+    for kind, why in made.left_out.items():
+        print(harmless(f"Left out: {kind}. {why}"), file=sys.stderr)
+    if made.with_text:
+        print(f"Words of your documents are in: {', '.join(made.with_text)}.", file=sys.stderr)
+    if as_json:
+        print_json(made.as_dict())
+    else:
+        print(harmless(str(made.folder)))
+        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB. README.md says what is what.", file=sys.stderr)
+
+
+@app.command()
+def purge(
+    name: ProjectName,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a project and all that was made of its documents. Says what else on this machine may hold their text."""
+    from engine.project import ProjectFolder
+    from engine.purge import purge as remove
+
+    project = ProjectFolder.open(name)
+    if not yes:
+        _ask(project)
+    done = remove(project)
+    if as_json:
+        print_json(done.as_dict())
+    else:
+        _tell(done)
+
+
+def _ask(project: ProjectFolder) -> None:
+    from engine.console import harmless
+    from engine.errors import CancelledError, UsageError
+    from engine.purge import extent
+
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"Nobody can be asked whether {project.name} may be removed.",
+            "Standard input is not a terminal.",
+            "Add --yes to remove it without a question.",
+        )
+    files, size = extent(project)
+    text = harmless(f"Remove {project.path}: {files} files, {size / 1e6:,.1f} MB? Your documents stay.")
+    if not typer.confirm(text, err=True):
+        raise CancelledError("Nothing was removed.", "You said no.")
+
+
+def _tell(done: Purged) -> None:
+    from engine.console import harmless
+
+    lines = [f"Removed from {done.project}:"]
+    lines += [f"  {one.path}: {one.what} ({one.files} files, {one.bytes / 1e6:,.1f} MB)" for one in done.removed]
+    if done.kept:
+        lines.append(f"Kept there, as this program did not make it: {', '.join(done.kept)}")
+    lines.append("Not touched, and there:")
+    lines += [f"  {one.what}: {one.path}. {one.why}" for one in done.elsewhere if one.found]
+    lines.append("Not touched, and may hold text of the documents:")
+    lines += [
+        f"  {one.what}{': ' + one.path if one.path else ''}. {one.why}" for one in done.elsewhere if not one.found
+    ]
+    print("".join(harmless(line) + "\n" for line in lines), end="")

@@ -1,0 +1,62 @@
+"""An encoder as a sentence-transformers folder that gives the same vectors without this program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.encoders.fingerprint import effective_max_tokens, read_prompts
+from engine.encoders.loading import load_sentence_transformer, merge_adapter
+from engine.encoders.model_folder import ModelFolder
+from engine.errors import EngineError, ResourceError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_PATHS = ("_name_or_path", "base_model_name_or_path")
+
+
+def save_encoder(model: ModelFolder, folder: Path, *, adapter: Path | None, scale: float, max_tokens: int) -> None:
+    """Write what `Encoder.load` with the same arguments computes: weights in float32, length limit, prompts, unit norm.
+
+    `folder` is made; it names no folder of this machine. Raises ModelError like `Encoder.load`, ResourceError when the
+    disk is full.
+    """
+    loaded = load_sentence_transformer(model, "cpu", "float32")
+    if adapter is not None and scale != 0.0:
+        merge_adapter(loaded, adapter, scale)
+    _complete(loaded, model, max_tokens)
+    try:
+        loaded.save(str(folder), create_model_card=False, safe_serialization=True)
+    except OSError:
+        raise
+    except Exception as error:  # safetensors has an exception of its own for a full disk
+        if "No space left" not in str(error):
+            raise EngineError(f"The model {model.name} could not be saved.", f"{error}.") from error
+        raise ResourceError(
+            "The model could not be written.", f"{error}.", "Free some disk space and try again."
+        ) from error
+    for file in folder.rglob("*.json"):
+        _without_paths(file)
+
+
+def _complete(loaded: SentenceTransformer, model: ModelFolder, max_tokens: int) -> None:
+    """Put into the model itself what the engine does around it."""
+    from sentence_transformers.sentence_transformer.modules import Normalize
+
+    loaded.max_seq_length = effective_max_tokens(model, max_tokens)
+    prompts = read_prompts(model)
+    loaded.prompts = {**loaded.prompts, "query": prompts.query, "document": prompts.document}
+    if type(list(loaded)[-1]).__name__ != "Normalize":
+        loaded.append(Normalize())
+
+
+def _without_paths(file: Path) -> None:
+    try:
+        found: Any = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        return
+    if isinstance(found, dict) and any(name in found for name in _PATHS):
+        kept = {name: value for name, value in found.items() if name not in _PATHS}
+        file.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

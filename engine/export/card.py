@@ -1,0 +1,147 @@
+"""The model card: data sizes, settings, figures with intervals, hashes. It holds no document text and no query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from engine.assets import asset_path
+from engine.errors import EngineError
+from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
+from engine.export.source import Source
+from engine.version import __version__
+
+FORMAT = 1
+METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "recall@10")
+_ENCODERS = (MODEL_FOLDER, QUERY_FOLDER, CHUNK_FOLDER)
+PARTS = ("adapter", *_ENCODERS, *(f"{name}-onnx" for name in _ENCODERS))
+_TEMPLATE = "export/card.md.j2"
+_NAMED_BY_FILE = {("queries", "model"), ("training", "cross_encoder"), ("encoder", "model")}
+_PRIVATE = {("corpus", "paths"), ("corpus", "include"), ("corpus", "exclude"), ("queries", "endpoint")}
+
+
+def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
+    """What the card and the manifest say; JSON types only, and nothing of it is text of a document or a query."""
+    evaluation = source.evaluation
+    info: Mapping[str, Any] = evaluation.info if evaluation else {}
+    return {
+        "format": FORMAT,
+        "program": f"bmembed-tui {__version__}",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "kinds": [*kinds],
+        "encoder": _encoder(source),
+        "adapter": _adapter(source),
+        "stale": _stale(source),
+        "sizes": _sizes(source),
+        "settings": _settings(source),
+        "reason": info.get("reason", ""),
+        "served": info.get("served", {}).get("name", "base"),
+        "figures": {kind: _figures(table) for kind, table in info.get("tables", {}).items()},
+    }
+
+
+def write_cards(known: Mapping[str, Any], folder: Path) -> None:
+    """README.md of the export, and of every folder in it that may be taken alone."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
+    for part in ("", *PARTS):
+        if (folder / part).is_dir():
+            text = template.render(known=known, part=part or "all", folder=folder)
+            (folder / part / "README.md").write_text(text, encoding="utf-8")
+
+
+def _encoder(source: Source) -> dict[str, Any] | None:
+    """What search serves; None before anything is embedded."""
+    from engine.encoders.fingerprint import effective_max_tokens, read_prompts
+
+    try:
+        served = source.served
+    except EngineError:
+        return None
+    return {
+        "base_model": _plain(served.model.name),
+        "base_weights_sha256": served.model.weights_sha256,
+        "base_fingerprint": served.model.fingerprint,
+        "strength": served.scale,
+        "side": "query" if served.query_only else "both",
+        "max_tokens": effective_max_tokens(served.model, served.max_tokens),
+        "prompts": {name: text for name, text in asdict(read_prompts(served.model)).items() if text},
+        "dimension": source.index.manifest["dimension"],
+        "query_encoder": served.encoder,
+        "chunk_encoder": served.chunk_encoder,
+        "vectors_stored_as": source.index.manifest["dtype"],
+    }
+
+
+def _adapter(source: Source) -> dict[str, Any] | None:
+    """What was trained; None where nothing was."""
+    trained = source.store.artifact("adapter")
+    if trained is None or not trained.info.get("adapter"):
+        return None
+    info = trained.info
+    _, strength = source.adapter()
+    return {
+        "digest": info["digest"], "base_fingerprint": info["model"], "side": info.get("side", "both"),
+        "steps": info["steps"], "best_step": info["best_step"], "served_at": strength,
+    }  # fmt: skip
+
+
+def _stale(source: Source) -> list[str]:
+    from engine.pipeline import all_status
+
+    return [status.stage for status in all_status(source) if status.state != "done"]
+
+
+def _sizes(source: Source) -> dict[str, int]:
+    counts = source.store.counts()
+    _, splits = source.store.query_counts()
+    return {
+        "documents": counts["documents"],
+        "chunks": counts["chunks"],
+        **{f"queries ({split})": count for split, count in splits.items()},
+        "judged queries": counts["judged_queries"],
+    }
+
+
+def _settings(source: Source) -> dict[str, dict[str, Any]]:
+    """Every setting that shaped the encoder; of files their names alone, and nothing that tells where documents lie."""
+    from engine.training.stage import config_of
+
+    chosen = source.settings.model_dump(mode="json", exclude={"search"})
+    try:
+        chosen["training"] = {"preset": chosen["training"]["preset"], **asdict(config_of(source.settings))}
+    except EngineError:  # settings that do not go together are told by the next run
+        chosen["training"] = {key: value for key, value in chosen["training"].items() if value is not None}
+    return {
+        section: {
+            name: _setting(section, name, value)
+            for name, value in values.items()
+            if (section, name) not in _PRIVATE and value not in ("", None)
+        }
+        for section, values in chosen.items()
+    }
+
+
+def _setting(section: str, name: str, value: Any) -> Any:
+    if (section, name) in _NAMED_BY_FILE:
+        return _plain(PureWindowsPath(value).name)  # takes both kinds of separators
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _figures(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Of one set of queries: system → metric → {value, low, high} in percent, and the differences to base."""
+    shown = {
+        system: {name: cells[name] for name in METRICS if name in cells} for system, cells in table["systems"].items()
+    }
+    gaps = {system: cells["ndcg@10"] for system, cells in table["differences"].items() if "ndcg@10" in cells}
+    return {"queries": table["queries"], "left_out": table["left_out"], "systems": shown, "differences": gaps}
+
+
+def _plain(name: str) -> str:
+    """A file's name, fit for a line of Markdown."""
+    return "".join(char for char in name if char.isprintable() and char not in "`|<>[]*")

@@ -1,0 +1,95 @@
+"""What can be exported: names, whether a project has it, and who writes it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import EngineError, NotBuiltError, UsageError, nearest
+from engine.export.models import write_adapter, write_models, write_onnx
+from engine.export.source import Source
+from engine.export.texts import write_beir, write_chunks
+from engine.export.vectors import write_parquet, write_vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`what` it is, in a few words; `holds_text`: whether words of the documents are in it; `check` raises EngineError
+    where a project does not have it; `write` puts it into a folder."""
+
+    name: str
+    what: str
+    holds_text: bool
+    check: Callable[[Source], object]
+    write: Callable[[Source, Path], None]
+
+
+def _has_onnx(source: Source) -> None:
+    from engine.encoders.onnx_file import check_onnx
+
+    check_onnx()
+    _ = source.served
+
+
+def _has_parquet(source: Source) -> None:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UsageError(
+            "Parquet cannot be written: the package pyarrow is not installed.",
+            "It is large, and nothing else needs it.",
+            "Install bmembed-tui[parquet], or take the vectors as .npy.",
+        )
+    _ = source.index
+
+
+def _has_queries(source: Source) -> None:
+    if not (source.store.queries() or source.store.judged()):
+        raise NotBuiltError(
+            f"The project {source.project.name} has no queries yet.",
+            "The stage 'generate' makes them, and 'engine import-judgments' takes yours.",
+            f"Run 'engine run {source.project.argument}'.",
+        )
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("adapter", "the adapter as a peft folder", False, Source.adapter, write_adapter),
+        Kind("model", "the encoder of search for sentence-transformers", False, lambda s: s.served, write_models),
+        Kind("onnx", "the encoder of search as ONNX", False, _has_onnx, write_onnx),
+        Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, lambda s: s.index, write_vectors),
+        Kind("parquet", "the same vectors as Parquet", True, _has_parquet, write_parquet),
+        Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need("corpus", "ingest"), write_chunks),
+        Kind("beir", "queries and judgments in BEIR's layout", True, _has_queries, write_beir),
+    )
+}
+ALL = tuple(KINDS)
+DEFAULT = ("adapter", "model")
+
+
+def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
+    """The kinds that are named, each once, in their own order. Raises UsageError."""
+    wanted = {name.strip() for name in names}
+    for name in sorted(wanted - set(KINDS)):
+        near = nearest(name, KINDS)
+        hint = f"Did you mean '{near}'?" if near else f"Choose from {', '.join(KINDS)}, or all."
+        raise UsageError(f"'{name}' cannot be exported.", f"There are {', '.join(KINDS)}.", hint)
+    return tuple(name for name in KINDS if name in wanted)
+
+
+def available(source: Source, kinds: Iterable[str], *, insist: bool) -> tuple[list[Kind], dict[str, str]]:
+    """Those of the kinds that the project has, and why it lacks the others.
+
+    Raises the first EngineError where it has none of them, or with `insist` where it lacks one.
+    """
+    found, errors = [], dict[str, EngineError]()
+    for name in kinds:
+        try:
+            KINDS[name].check(source)
+            found.append(KINDS[name])
+        except EngineError as error:
+            errors[name] = error
+    if errors and (insist or not found):
+        raise next(iter(errors.values()))
+    return found, {name: " ".join(filter(None, (error.what, error.why))) for name, error in errors.items()}

@@ -1,0 +1,98 @@
+"""What an export is made from: the project as search serves it now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import NotBuiltError
+from engine.stage import View
+from engine.store import Artifact
+
+if TYPE_CHECKING:
+    from engine.encoders import ModelFolder
+    from engine.vectors import VectorIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The encoder that search uses: a model, with `adapter` merged in at `scale` (λ), or without one.
+
+    `query_only`: the adapter acts on queries; chunks are encoded by the model as it is. `encoder` and `chunk_encoder` are
+    the fingerprints of what encodes queries and chunks.
+    """
+
+    model: ModelFolder
+    adapter: Path | None
+    scale: float
+    max_tokens: int
+    query_only: bool
+    encoder: str
+    chunk_encoder: str
+
+
+@dataclass(frozen=True)
+class Source(View):
+    """A project's database and settings, what search serves, and what was trained."""
+
+    @cached_property
+    def index(self) -> VectorIndex:
+        """The vector index. Raises NotBuiltError, DamagedError."""
+        from engine.vectors import VectorIndex
+
+        return VectorIndex.open(self.project.folder_of(self.need("vectors", "embed")))
+
+    @cached_property
+    def served(self) -> Served:
+        """The encoder that the vector index was made for. Raises NotBuiltError, ModelError."""
+        from engine.encoders import encoder_fingerprint, resolve_model
+
+        info: dict[str, Any] = self.need("vectors", "embed").info
+        self._check_evaluated(info)
+        model = resolve_model(info["model"])
+        adapter = self.project.path / info["adapter"] if info["adapter"] else None
+        if encoder_fingerprint(model, adapter, info["scale"], info["max_tokens"]) != info["encoder"]:
+            raise NotBuiltError(
+                f"The model {info['model']} is not the one that the documents were embedded with.",
+                "Its files were changed since.",
+                f"Run 'engine run {self.project.argument}'.",
+            )
+        chunk_encoder = info.get("chunk_encoder", info["encoder"])
+        return Served(
+            model, adapter, float(info["scale"]) if adapter else 0.0, info["max_tokens"],
+            chunk_encoder != info["encoder"], info["encoder"], chunk_encoder,
+        )  # fmt: skip
+
+    def _check_evaluated(self, info: dict[str, Any]) -> None:
+        """What the last evaluation chose must be what is embedded: its figures go into the card."""
+        if self.evaluation is None:
+            return
+        chosen = self.evaluation.info["served"]
+        same = chosen.get("adapter") == info["adapter"]
+        if not same or (info["adapter"] and chosen["scale"] != info["scale"]):
+            raise NotBuiltError(
+                "The documents are not yet embedded with the encoder that the last evaluation chose.",
+                "What search serves and the figures would not belong together.",
+                f"Run 'engine run {self.project.argument}'.",
+            )
+
+    @property
+    def evaluation(self) -> Artifact | None:
+        """The last evaluation."""
+        return self.store.artifact("evaluation")
+
+    def adapter(self) -> tuple[Path, float]:
+        """The folder of the trained adapter, and the strength λ at which search serves it (0: it does not).
+
+        Raises NotBuiltError where there is none.
+        """
+        trained = self.need("adapter", "train")
+        if not trained.info.get("adapter"):
+            raise NotBuiltError(
+                "No adapter was trained.", f"{trained.info['reason'].capitalize()}.", "Add documents or queries."
+            )
+        chosen = self.evaluation.info["served"] if self.evaluation else {}
+        serves = chosen.get("adapter") == trained.info["adapter"]
+        return self.project.path / trained.info["adapter"], float(chosen["scale"]) if serves else 0.0

@@ -1,0 +1,86 @@
+"""An export from beginning to end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine.export.card import facts, write_cards
+from engine.export.folder import checked_target, complete_or_absent
+from engine.export.kinds import ALL, DEFAULT, Kind, available, parse_kinds
+from engine.export.source import Source
+from engine.project import ProjectFolder
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """`folder` is complete; `kinds` are in it, `with_text` are those of them that hold words of the documents; `left_out`:
+    kind → why it is not in it. `files` and `bytes` count what was written."""
+
+    folder: Path
+    kinds: tuple[str, ...]
+    with_text: tuple[str, ...]
+    files: int
+    bytes: int
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "folder": str(self.folder), "kinds": list(self.kinds), "with_text": list(self.with_text),
+            "files": self.files, "bytes": self.bytes, "left_out": dict(self.left_out),
+        }  # fmt: skip
+
+
+def export_project(
+    project: ProjectFolder,
+    target: Path,
+    kinds: Iterable[str] | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _text: None,
+) -> Exported:
+    """Write an export into `target`, a folder that is not there yet: complete, or not at all.
+
+    `kinds`: names of `KINDS`; each of them must be there. None: adapter and model; ("all",): everything; of these two what
+    the project lacks is left out. `tell` gets a line for every kind begun. Raises UsageError for a target that is taken or
+    a kind that is unknown, NotBuiltError for what no run has made, ProjectBusyError, ResourceError when the disk is full.
+    """
+    wanted = list(DEFAULT if kinds is None else kinds)
+    insist = kinds is not None and wanted != ["all"]
+    names = ALL if wanted == ["all"] else parse_kinds(wanted)
+    final = checked_target(project, target)
+    with project.locked():
+        store = project.store()
+        try:
+            source = Source(project, project.settings(), store)
+            found, left_out = available(source, names, insist=insist)
+            with complete_or_absent(project, final, [kind.name for kind in found]) as folder:
+                written, size = _fill(source, found, folder, tell)
+        finally:
+            store.close()
+    text = tuple(kind.name for kind in found if kind.holds_text)
+    return Exported(final, tuple(kind.name for kind in found), text, written, size, left_out)
+
+
+def _fill(source: Source, kinds: list[Kind], folder: Path, tell: Callable[[str], None]) -> tuple[int, int]:
+    for kind in kinds:
+        tell(f"{kind.name}: {kind.what}")
+        kind.write(source, folder)
+    known = facts(source, [kind.name for kind in kinds])
+    write_cards(known, folder)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    listed = {path.relative_to(folder).as_posix(): _described(path) for path in files}
+    text = json.dumps({**known, "files": listed}, ensure_ascii=False, indent=1)
+    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    return len(files) + 1, sum(int(one["bytes"]) for one in listed.values()) + len(text.encode()) + 1
+
+
+def _described(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

@@ -1,0 +1,83 @@
+"""Chunks, queries and judgments as JSON lines, the latter two in BEIR's layout."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.evaluation.judgments import Judgment, from_queries, relevant_chunks
+from engine.export.source import Source
+from engine.records import Chunk, Document
+
+Rows = Iterable[Mapping[str, Any]]
+
+
+def write_chunks(source: Source, folder: Path) -> None:
+    """`chunks.jsonl`: every chunk with its document's path, title and place."""
+    documents = {document.id: document for document in source.store.documents()}
+    _write_lines(folder / "chunks.jsonl", (_chunk(one, documents[one.document_id]) for one in source.store.chunks()))
+
+
+def _chunk(chunk: Chunk, document: Document) -> dict[str, Any]:
+    return {
+        "chunk_id": chunk.id, "path": document.path, "title": document.title, "headings": chunk.headings,
+        "start": chunk.start, "end": chunk.end, "tokens": chunk.tokens, "text": chunk.text,
+        "content_hash": chunk.content_hash,
+    }  # fmt: skip
+
+
+def write_beir(source: Source, folder: Path) -> None:
+    """`beir/chunks`: queries and judgments whose answers are chunks; `beir/documents`: those whose answers are documents.
+
+    The splits of qrels: train, validation and heldout of the generated queries, test for the judged ones.
+    """
+    chunks, documents = source.store.chunks(), source.store.documents(with_text=True)
+    judged = relevant_chunks(source.store.judged(), chunks, documents)
+    titles = {document.id: document.title for document in documents}
+    names = {chunk.id: str(chunk.id) for chunk in chunks}
+    of_chunks = [("test", one) for one in judged if one.level == "chunk" and one.usable]
+    for query in source.store.queries():
+        if query.chunk_id in names:
+            of_chunks.append((query.split, from_queries([query])[0]))
+    rows = ({"_id": names[one.id], "title": titles[one.document_id], "text": one.text} for one in chunks)
+    _write_set(folder / "beir" / "chunks", rows, of_chunks, names)
+    if of_documents := [("test", one) for one in judged if one.level == "document" and one.usable]:
+        own = _unique({one.id: one.external_id or one.path for one in documents})
+        entries = ({"_id": own[one.id], "title": one.title, "text": one.text} for one in documents)
+        _write_set(folder / "beir" / "documents", entries, of_documents, own)
+
+
+def _write_set(folder: Path, corpus: Rows, judged: list[tuple[str, Judgment]], names: Mapping[int, str]) -> None:
+    (folder / "qrels").mkdir(parents=True)
+    keys = _unique({place: one.key for place, (_, one) in enumerate(judged)})
+    _write_lines(folder / "corpus.jsonl", corpus)
+    _write_lines(
+        folder / "queries.jsonl", ({"_id": keys[place], "text": one.text} for place, (_, one) in enumerate(judged))
+    )
+    for split in sorted({split for split, _ in judged}):
+        with (folder / "qrels" / f"{split}.tsv").open("w", encoding="utf-8") as file:
+            file.write("query-id\tcorpus-id\tscore\n")
+            for place, (own, one) in enumerate(judged):
+                if own == split:
+                    file.writelines(f"{keys[place]}\t{names[key]}\t{grade}\n" for key, grade in one.grades.items())
+
+
+def _unique(names: Mapping[int, str]) -> dict[int, str]:
+    """Names fit for a table of tab-separated values, each one different."""
+    found: dict[int, str] = {}
+    taken: set[str] = set()
+    for key, name in names.items():
+        plain = re.sub(r"\s+", " ", name).strip() or str(key)
+        while plain in taken:
+            plain = f"{plain} ({key})"
+        found[key] = plain
+        taken.add(plain)
+    return found
+
+
+def _write_lines(path: Path, rows: Rows) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

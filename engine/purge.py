@@ -1,0 +1,172 @@
+"""A project taken off the machine: what is removed, what is kept, and where else words of its documents may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.disk import disk_errors, write_text
+from engine.errors import EngineError
+from engine.export.folder import RECORD, forget_unfinished
+from engine.project import FOLDERS, ProjectFolder
+
+SETTINGS = "project.toml"
+_MADE = {
+    "lexical": "BM25 index",
+    "vectors": "vector index",
+    "rankings": "rankings",
+    "adapters": "adapters",
+    "checkpoints": "checkpoints",
+    "reports": "reports",
+    "runs": "run logs",
+    "imports": "imported queries and judgments",
+    "cache": "cached vectors",
+    "project.db": "database: documents, chunks, queries, judgments",
+    RECORD: "list of exports",
+    SETTINGS: "settings",
+}
+_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", "*.lock")
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Something of the project that is gone, with its number of files and bytes."""
+
+    what: str
+    path: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A place that the program does not touch. `found`: it is there for certain, else it may be."""
+
+    what: str
+    why: str
+    path: str = ""
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What a purge has removed, what of the project's folder it has left, and what else may hold text."""
+
+    project: str
+    removed: tuple[Removed, ...]
+    kept: tuple[str, ...]
+    elsewhere: tuple[Elsewhere, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def extent(project: ProjectFolder) -> tuple[int, int]:
+    """Files and bytes that a purge would remove."""
+    sizes = [_size(path) for path in _own(project.path)]
+    return sum(files for files, _ in sizes), sum(size for _, size in sizes)
+
+
+def purge(project: ProjectFolder) -> Purged:
+    """Remove all that the engine has made for a project, killed exports included, and its place in the list of recents.
+
+    Files of the user in the project's folder stay. A purge that was broken off can be repeated: project.toml goes last.
+    Raises ProjectBusyError while a run holds the project, ResourceError or EngineError where the system refuses.
+    """
+    root = project.path
+    with project.locked():
+        elsewhere = tuple(_elsewhere(project))
+        with disk_errors(f"Not all of the project {project.name} could be removed."):
+            forget_unfinished(project)
+            removed = tuple(_remove(path) for path in _own(root))
+    for lock in root.glob("*.lock"):
+        lock.unlink(missing_ok=True)
+    kept = tuple(sorted(path.name for path in root.iterdir()))
+    if not kept:
+        with suppress(OSError):  # such as a folder that somebody has just put a file into
+            root.rmdir()
+    _forget_recent(root)
+    return Purged(str(root), removed, kept, elsewhere)
+
+
+def _own(root: Path) -> list[Path]:
+    """What the engine has made in a project's folder, settings last; locks are not among it: they are held."""
+    names = [*FOLDERS, "checkpoints"]
+    files = sorted({path for pattern in _PATTERNS for path in root.glob(pattern)} | {root / RECORD})
+    found = [path for path in (*(root / name for name in names), *files) if path.exists() or path.is_symlink()]
+    return [path for path in [*found, root / SETTINGS] if path.suffix != ".lock"]
+
+
+def _remove(path: Path) -> Removed:
+    files, size = _size(path)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    name = "project.db" if path.name.startswith((".tmp-project.db", "project.db")) else path.name
+    return Removed(_MADE.get(name, "unfinished file"), path.name, files, size)
+
+
+def _size(path: Path) -> tuple[int, int]:
+    """Number of files and bytes; of a link nothing, as what it leads to stays."""
+    if path.is_symlink():
+        return 0, 0
+    files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file() and not one.is_symlink()]
+    return len(files), sum(one.stat().st_size for one in files)
+
+
+def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
+    """What is there for certain first, then what only the user can know."""
+    with suppress(EngineError):  # settings that cannot be read name no documents
+        for source in project.sources(project.settings()):
+            yield Elsewhere("your documents", "They are yours, and were only read.", str(source), source.exists())
+    for entry in forget_unfinished(project):
+        there = Path(entry["folder"]).exists()
+        kinds = ", ".join(entry["kinds"])
+        yield Elsewhere("an export", f"It holds: {kinds}." if there else "It was moved.", entry["folder"], there)
+    for name in FOLDERS:
+        if (project.path / name).is_symlink():
+            where = str((project.path / name).resolve())
+            yield Elsewhere("what a link led to", "The link alone was removed.", where, True)
+    for path in _leftovers():
+        yield Elsewhere("a file of this program", "It may be of this or of another project.", str(path), True)
+    yield from (
+        Elsewhere("terminal scrollback, also of tmux and screen", "Hits and queries that were printed are in it."),
+        Elsewhere("your shell's history", "It holds the queries of 'engine search'."),
+        Elsewhere("the clipboard and its history", "Hits that were copied are in it."),
+        Elsewhere("backups, snapshots and synchronised folders", "They keep copies of the project's folder."),
+        Elsewhere("swap and hibernation files", "They may hold memory of past runs."),
+        Elsewhere("free space of the disk", "Deleted files can be restored until they are overwritten."),
+    )
+    with suppress(EngineError):
+        if endpoint := project.settings().queries.endpoint:
+            yield Elsewhere("the server that wrote queries", "It was sent text of the documents.", endpoint)
+
+
+def _leftovers() -> Iterator[Path]:
+    """Records of faults, and temporary folders of other commands."""
+    from platformdirs import user_state_path
+
+    yield from sorted(user_state_path("bmembed", appauthor=False).glob("fault-*.txt"))
+    for place in {Path(tempfile.gettempdir()), Path("/dev/shm")}:
+        yield from sorted(path for name in ("bmembed-benchmark-*", "bmembed-index-*") for path in place.glob(name))
+
+
+def _forget_recent(root: Path) -> None:
+    """Take a project off the app's list of recents. A list that cannot be changed is no reason to fail."""
+    from platformdirs import user_state_path
+
+    file = user_state_path("bmembed", appauthor=False) / "recent.json"
+    with suppress(OSError, ValueError, TypeError):
+        former = json.loads(file.read_text(encoding="utf-8"))
+        kept = [path for path in former if os.path.normpath(str(path)) != os.path.normpath(root)]
+        if kept != former:
+            write_text(file, json.dumps(kept))

@@ -1,0 +1,441 @@
+"""`engine export`: what is taken away works without this program, holds what it says, and is complete or absent."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fixtures.pipeline import ROOT, engine, environment, stage_here
+from safetensors.numpy import load_file, save_file
+
+from engine.corpus.beir import READER, read_beir_judgments
+from engine.encoders import Encoder, resolve_model
+from engine.encoders.fingerprint import adapter_digest
+from engine.encoders.hardware import Hardware
+from engine.errors import InputError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
+from engine.evaluation.judgments import relevant_chunks
+from engine.export import Exported, export_project
+from engine.export.folder import RECORD, known_exports
+from engine.project import ProjectFolder
+
+CPU = Hardware("cpu", "float32", 1, ())
+TEXTS = ["freezer door left open", "Who signs off a PHX-121 retrofit?", "contract law " * 200, "é", "."]
+needs_pyarrow = pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
+needs_onnx = pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="onnxruntime is not installed")
+
+
+def stir(adapter: Path) -> str:
+    """Give an adapter weights that matter, whatever a training of a few steps has found; its new digest."""
+    file, noise = adapter / "adapter_model.safetensors", np.random.default_rng(0)
+    tensors = {name: noise.normal(0, 0.2, value.shape).astype("f") for name, value in load_file(file).items()}
+    save_file(tensors, file)
+    return adapter_digest(adapter)
+
+
+def serve(project: Path, strength: float, side: str) -> ProjectFolder:
+    """Let search serve the trained adapter at a strength, on a side, and embed anew."""
+    folder = ProjectFolder.open(project)
+    store = folder.store()
+    evaluation, trained = store.artifact("evaluation"), store.artifact("adapter")
+    assert evaluation is not None
+    assert trained is not None
+    adapter = trained.info["adapter"] if strength else None
+    store.put_artifact(replace(trained, info={**trained.info, "digest": stir(project / trained.info["adapter"])}))
+    served = {"name": "adapted", "scale": strength, "adapter": adapter, "side": side}
+    store.put_artifact(replace(evaluation, info={**evaluation.info, "served": served, "adapter": adapter}))
+    store.close()
+    stage_here(project, "embed")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def projects(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[float, str], ProjectFolder]:
+    """Projects that serve (strength, side). Tests do not change them, but for the list of exports."""
+    made: dict[tuple[float, str], ProjectFolder] = {}
+
+    def give(strength: float, side: str) -> ProjectFolder:
+        if (strength, side) not in made:
+            copy = shutil.copytree(finished, tmp_path_factory.mktemp("served") / "project")
+            made[strength, side] = serve(Path(copy), strength, side)
+        return made[strength, side]
+
+    return give
+
+
+def own_encoder(project: ProjectFolder, *, adapted: bool) -> Encoder:
+    store = project.store()
+    vectors = store.artifact("vectors")
+    store.close()
+    assert vectors is not None
+    info = vectors.info
+    adapter = project.path / info["adapter"] if adapted and info["adapter"] else None
+    return Encoder.load(
+        resolve_model(info["model"]), adapter=adapter, adapter_scale=info["scale"], hardware=CPU,
+        max_tokens=info["max_tokens"],
+    )  # fmt: skip
+
+
+def loaded(folder: Path) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu")
+
+
+def assert_same(one: np.ndarray, other: np.ndarray) -> None:
+    np.testing.assert_allclose(one, other, atol=1e-5, rtol=0)
+
+
+def runs_of_words(text: str) -> set[tuple[str, ...]]:
+    """Every four words that stand in a row."""
+    words = re.findall(r"\w+", text.lower())
+    return set(zip(words, words[1:], words[2:], words[3:], strict=False))
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.5])
+def test_the_merged_model_gives_the_products_own_vectors(
+    projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
+) -> None:
+    project = projects(strength, "both")
+    made = export_project(project, tmp_path / "taken")
+    assert made.kinds == ("adapter", "model")
+    model, own = loaded(made.folder / "model"), own_encoder(project, adapted=True)
+    assert_same(model.encode_query(TEXTS), own.encode_queries(TEXTS))
+    assert_same(model.encode_document(TEXTS), own.encode_chunks(TEXTS))
+    base = own_encoder(project, adapted=False).encode_queries(TEXTS)
+    assert np.abs(base - own.encode_queries(TEXTS)).max() > 1e-3  # the adapter does something
+    again = Encoder.load(resolve_model(str(made.folder / "model")), hardware=CPU)
+    assert_same(again.encode_chunks(TEXTS), own.encode_chunks(TEXTS))
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.5])
+def test_the_adapter_gives_the_served_vectors_with_peft(
+    projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
+) -> None:
+    from peft import PeftModel
+
+    project = projects(strength, "both")
+    made = export_project(project, tmp_path / "taken", ["adapter"])
+    store = project.store()
+    vectors = store.artifact("vectors")
+    store.close()
+    assert vectors is not None
+    model = loaded(Path(vectors.info["model"]))
+    model[0].model = PeftModel.from_pretrained(model[0].auto_model, str(made.folder / "adapter")).merge_and_unload()
+    assert_same(model.encode(TEXTS), own_encoder(project, adapted=True).encode_queries(TEXTS))
+    assert f"λ = {strength}" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+
+
+def test_of_an_adapter_for_queries_both_encoders_come_and_say_what_for(
+    projects: Callable[..., ProjectFolder], tmp_path: Path
+) -> None:
+    project = projects(1.0, "query")
+    made = export_project(project, tmp_path / "taken")
+    assert not (made.folder / "model").exists()
+    adapted, base = own_encoder(project, adapted=True), own_encoder(project, adapted=False)
+    assert_same(loaded(made.folder / "query-encoder").encode_query(TEXTS), adapted.encode_queries(TEXTS))
+    assert_same(loaded(made.folder / "chunk-encoder").encode_document(TEXTS), base.encode_chunks(TEXTS))
+    assert "**For queries only.**" in (made.folder / "query-encoder" / "README.md").read_text("utf-8")
+    assert "**For chunks only.**" in (made.folder / "chunk-encoder" / "README.md").read_text("utf-8")
+    whole = (made.folder / "README.md").read_text("utf-8")
+    assert "encodes **queries**" in whole
+    assert "encodes **chunks**" in whole
+    assert "on queries alone" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+
+
+def test_where_base_is_served_the_model_is_the_base(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+    project = projects(0.0, "query")
+    made = export_project(project, tmp_path / "taken")
+    assert made.kinds == ("adapter", "model")
+    own = own_encoder(project, adapted=False)
+    assert_same(loaded(made.folder / "model").encode_query(TEXTS), own.encode_queries(TEXTS))
+    assert "Search does not serve it" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+    assert "no adapter is served" in (made.folder / "model" / "README.md").read_text("utf-8")
+
+
+def test_vectors_stand_beside_what_they_belong_to(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+    project = projects(1.0, "both")
+    made = export_project(project, tmp_path / "taken", ["vectors", "chunks"])
+    vectors = np.load(made.folder / "vectors" / "vectors.npy", allow_pickle=False)
+    ids = [json.loads(line) for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()]
+    chunks = [json.loads(line) for line in (made.folder / "chunks.jsonl").read_text("utf-8").split("\n") if line]
+    assert vectors.dtype == np.float32
+    assert len(vectors) == len(ids) == len(chunks) > 50
+    text = {chunk["chunk_id"]: chunk["text"] for chunk in chunks}
+    fresh = own_encoder(project, adapted=True).encode_chunks([text[one["chunk_id"]] for one in ids])
+    np.testing.assert_allclose(vectors, fresh, atol=2e-3)  # the index holds 16 bits of each number
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    store = project.store()
+    documents = {document.path: document.text for document in store.documents(with_text=True)}
+    store.close()
+    assert all(documents[one["path"]][one["start"] : one["end"]] == text[one["chunk_id"]] for one in ids)
+
+
+@needs_pyarrow
+def test_parquet_holds_the_same_rows(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    made = export_project(projects(1.0, "both"), tmp_path / "taken", ["vectors", "parquet"])
+    table = parquet.read_table(made.folder / "vectors" / "vectors.parquet").to_pylist()
+    ids = [json.loads(line) for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()]
+    assert [{name: value for name, value in row.items() if name != "vector"} for row in table] == ids
+    stacked = np.array([row["vector"] for row in table], dtype=np.float32)
+    assert np.array_equal(stacked, np.load(made.folder / "vectors" / "vectors.npy"))
+
+
+@needs_onnx
+def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(
+    projects: Callable[..., ProjectFolder], tmp_path: Path
+) -> None:
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    project = projects(1.0, "query")
+    made = export_project(project, tmp_path / "taken", ["onnx"])
+    assert sorted(path.name for path in made.folder.iterdir()) == [
+        "README.md", "chunk-encoder-onnx", "manifest.json", "query-encoder-onnx"
+    ]  # fmt: skip
+    for name, adapted in (("query-encoder-onnx", True), ("chunk-encoder-onnx", False)):
+        session = onnxruntime.InferenceSession(str(made.folder / name / "model.onnx"))
+        tokenizer = Tokenizer.from_file(str(made.folder / name / "tokenizer.json"))
+        tokenizer.enable_padding()
+        tokenizer.enable_truncation(128)
+        rows = tokenizer.encode_batch(TEXTS)
+        inputs = {"input_ids": [row.ids for row in rows], "attention_mask": [row.attention_mask for row in rows]}
+        found = session.run(None, {key: np.array(value, dtype=np.int64) for key, value in inputs.items()})[0]
+        np.testing.assert_allclose(found, own_encoder(project, adapted=adapted).encode_queries(TEXTS), atol=1e-5)
+        assert "ONNX" in (made.folder / name / "README.md").read_text("utf-8")
+
+
+def test_queries_and_judgments_can_be_read_as_beir(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+    project = projects(1.0, "query")
+    made = export_project(project, tmp_path / "taken", ["beir"])
+    folder = made.folder / "beir" / "chunks"
+    corpus = {entry.external_id: entry.text for entry in READER.read(folder / "corpus.jsonl")}
+    store = project.store()
+    queries, judged, chunks = store.queries(), store.judged(), {str(chunk.id): chunk for chunk in store.chunks()}
+    known = relevant_chunks(judged, list(chunks.values()), store.documents(with_text=True))
+    store.close()
+    assert corpus.keys() == chunks.keys()
+    for split in ("train", "validation", "heldout"):
+        read = read_beir_judgments(folder, split)
+        expected = [(query.text, str(query.chunk_id)) for query in queries if query.split == split]
+        assert [(one.text, one.grades[0][0]) for one in read] == expected
+    evidence = {one.text: one.evidence for one in judged}
+    test = read_beir_judgments(folder, "test")
+    assert len(test) > 5
+
+    def squeezed(text: str) -> str:
+        return "".join(text.split())
+
+    held = [
+        any(squeezed(string) in squeezed(corpus[key]) for string in evidence[one.text] for key, _ in one.grades)
+        for one in test
+    ]
+    assert sum(held) > 0.5 * len(held)  # the others are cut by a chunk's border
+    assert {one.key: dict(one.grades) for one in test} == {
+        one.key: {str(chunk): grade for chunk, grade in one.grades.items()} for one in known if one.usable
+    }
+
+
+def test_judgments_of_whole_documents_have_a_corpus_of_documents(project: Path, tmp_path: Path) -> None:
+    folder = ProjectFolder.open(project)
+    from engine.records import JudgedQuery
+
+    store = folder.store()
+    path = store.documents()[3].path
+    store.put_judged([JudgedQuery("tab\there", "about it all", grades=((path, 2),))])
+    store.close()
+    made = export_project(folder, tmp_path / "taken", ["beir"])
+    (one,) = read_beir_judgments(made.folder / "beir" / "documents", "test")
+    assert (one.key, one.text, one.grades) == ("tab here", "about it all", ((path, 2),))
+    assert path in {entry.external_id for entry in READER.read(made.folder / "beir" / "documents" / "corpus.jsonl")}
+
+
+def test_the_card_states_the_facts_and_no_text(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+    project = projects(0.5, "query")
+    made = export_project(project, tmp_path / "taken", ["all"] if importlib.util.find_spec("onnx") else None)
+    store = project.store()
+    counts, evaluation = store.counts(), store.artifact("evaluation")
+    queries = [query.text for query in store.queries()] + [query.text for query in store.judged()]
+    store.close()
+    assert evaluation is not None
+    pages = [path.read_text("utf-8") for path in made.folder.rglob("README.md")]
+    manifest = (made.folder / "manifest.json").read_text("utf-8")
+    known = json.loads(manifest)
+    assert len(pages) >= 4
+    for page in pages:
+        assert f"- chunks: {counts['chunks']}" in page
+        assert f"- documents: {counts['documents']}" in page
+        assert "learning_rate = `0.01`" in page
+        for table in evaluation.info["tables"].values():
+            cell = table["systems"]["base"]["ndcg@10"]
+            assert f"{cell['value']:.1f} [{cell['low']:.1f}, {cell['high']:.1f}]" in page
+        assert evaluation.info["reason"] in page
+        assert known["encoder"]["base_weights_sha256"] in page
+        assert known["adapter"]["digest"] in page
+    files = [path.read_text("utf-8") for path in (project.path / "documents").rglob("*") if path.is_file()]
+    runs = runs_of_words(" ".join(files))
+    assert len(runs) > 1000
+    for text in (*pages, manifest):
+        assert not runs & runs_of_words(text)
+        assert not [query for query in queries if len(query.split()) > 2 and query in text]
+        assert str(project.path) not in text
+        assert "/" + "documents" not in text
+
+
+def test_the_manifest_names_every_file_with_its_hash_and_all_are_private(
+    projects: Callable[..., ProjectFolder], tmp_path: Path
+) -> None:
+    made = export_project(projects(1.0, "both"), tmp_path / "taken", ["adapter", "model", "chunks"])
+    listed = json.loads((made.folder / "manifest.json").read_text("utf-8"))["files"]
+    files = {path.relative_to(made.folder).as_posix(): path for path in made.folder.rglob("*") if path.is_file()}
+    assert listed.keys() == files.keys() - {"manifest.json"}
+    assert made.files == len(files)
+    assert made.bytes == sum(path.stat().st_size for path in files.values())
+    for name, entry in listed.items():
+        assert hashlib.sha256(files[name].read_bytes()).hexdigest() == entry["sha256"]
+    assert {path.stat().st_mode & 0o777 for path in files.values()} == {0o600}
+    folders = [made.folder, *(path for path in made.folder.rglob("*") if path.is_dir())]
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+
+
+def test_no_path_of_this_machine_is_in_a_model(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+    project = projects(1.0, "query")
+    made = export_project(project, tmp_path / "taken")
+    for path in (*made.folder.rglob("*.json"), *made.folder.rglob("*.safetensors")):
+        content = path.read_bytes()
+        assert str(tmp_path).encode() not in content
+        assert str(project.path).encode() not in content
+        assert str(project.settings().encoder.model).encode() not in content
+
+
+@pytest.mark.parametrize("place", ["inside", "documents", "file", "full", "nowhere"])
+def test_where_an_export_may_not_go(project: Path, tmp_path: Path, place: str) -> None:
+    folder = ProjectFolder.open(project)
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "own").write_text("mine")
+    targets = {
+        "inside": project / "reports" / "taken", "documents": project / "documents" / "taken",
+        "file": tmp_path / "file", "full": tmp_path / "full", "nowhere": tmp_path / "no" / "taken",
+    }  # fmt: skip
+    with pytest.raises((UsageError, InputError)):
+        export_project(folder, targets[place], ["chunks"])
+    assert (tmp_path / "full" / "own").read_text() == "mine"
+    assert not (project / RECORD).exists()
+
+
+def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name in ("pyarrow", "onnx") else real(name, *rest)
+    )
+    folder = ProjectFolder.open(project)
+    for kind, package in (("parquet", "pyarrow"), ("onnx", "onnx")):
+        with pytest.raises(UsageError, match=f"{package} is not installed"):
+            export_project(folder, tmp_path / "taken", [kind, "chunks"])
+    assert not (tmp_path / "taken").exists()
+    with pytest.raises(UsageError, match="vektors"):
+        export_project(folder, tmp_path / "taken", ["vektors"])
+    made = export_project(folder, tmp_path / "taken", ["all"])
+    assert set(made.left_out) == {"parquet", "onnx"}
+    assert "pyarrow is not installed" in made.left_out["parquet"]
+    assert made.with_text == ("vectors", "chunks", "beir")
+
+
+def test_a_project_that_never_ran_says_what_to_do(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
+    folder = ProjectFolder.open(make_project(tmp_path / "new"))
+    for kinds in (None, ["all"], ["chunks"], ["vectors"], ["beir"]):
+        with pytest.raises(NotBuiltError, match="engine run"):
+            export_project(folder, tmp_path / "taken", kinds)
+    assert not (tmp_path / "taken").exists()
+
+
+def test_figures_and_model_must_belong_together(project: Path, tmp_path: Path) -> None:
+    folder = ProjectFolder.open(project)
+    store = folder.store()
+    evaluation, trained = store.artifact("evaluation"), store.artifact("adapter")
+    assert evaluation is not None
+    assert trained is not None
+    served = {"name": "merge-0.25", "scale": 0.25, "adapter": trained.info["adapter"], "side": "both"}
+    store.put_artifact(replace(evaluation, info={**evaluation.info, "served": served}))
+    store.close()
+    with pytest.raises(NotBuiltError, match="not yet embedded"):
+        export_project(folder, tmp_path / "taken", ["model"])
+
+
+def test_while_a_run_goes_on_nothing_is_exported(project: Path, tmp_path: Path) -> None:
+    folder = ProjectFolder.open(project)
+    with folder.locked(), pytest.raises(ProjectBusyError):
+        export_project(folder, tmp_path / "taken", ["chunks"])
+
+
+def leftovers(parent: Path) -> list[str]:
+    return sorted(path.name for path in parent.iterdir() if path.name != "ballast")
+
+
+@pytest.mark.parametrize("kind", ["model", "chunks", "vectors"])
+def test_a_full_disk_leaves_nothing(project: Path, small_disk: Path, disk_filler: Any, kind: str) -> None:
+    folder = ProjectFolder.open(project)
+    disk_filler(small_disk, 40_000)
+    with pytest.raises(ResourceError) as caught:
+        export_project(folder, small_disk / "taken", [kind])
+    assert caught.value.to_do
+    assert leftovers(small_disk) == []
+    assert known_exports(folder) == []
+    (small_disk / "ballast").unlink()
+    assert isinstance(export_project(folder, small_disk / "taken", [kind]), Exported)
+
+
+@pytest.mark.parametrize("point", ["before-rename", "renamed"])
+def test_a_killed_export_is_absent_or_complete(project: Path, tmp_path: Path, point: str) -> None:
+    target = tmp_path / "away" / "taken"
+    target.parent.mkdir()
+    path = os.pathsep.join([str(ROOT / "tests" / "fixtures" / "killing"), environment()["PYTHONPATH"]])
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "export", str(project), str(target), "--only", "chunks,adapter"],
+        env={**environment(), "PYTHONPATH": path, "KILL_STAGE": "export", "KILL_POINT": point},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    folder = ProjectFolder.open(project)
+    assert len(known_exports(folder)) == 1  # a purge can name it
+    if point == "renamed":
+        assert leftovers(target.parent) == ["taken"]
+        listed = json.loads((target / "manifest.json").read_text("utf-8"))["files"]
+        assert all((target / name).stat().st_size == entry["bytes"] for name, entry in listed.items())
+        target = target.with_name("second")
+    else:
+        assert leftovers(target.parent) != ["taken"]
+        assert not target.exists()
+    export_project(folder, target, ["chunks"])
+    kept = ["second", "taken"] if point == "renamed" else ["taken"]
+    assert leftovers(target.parent) == kept
+    assert sorted(Path(one["folder"]).name for one in known_exports(folder)) == kept
+
+
+def test_the_command_says_where_it_is_and_what_holds_text(project: Path, tmp_path: Path) -> None:
+    done = engine("export", str(project), str(tmp_path / "taken"), "--only", "adapter,chunks")
+    assert done.stdout == f"{tmp_path / 'taken'}\n"
+    assert "Words of your documents are in: chunks." in done.stderr
+    told = engine("export", str(project), str(tmp_path / "second"), "--only", "adapter", "--json")
+    assert json.loads(told.stdout)["kinds"] == ["adapter"]
+    assert "Words of your documents" not in told.stderr
+    refused = engine("export", str(project), str(tmp_path / "taken"), check=False)
+    assert refused.returncode == 2
+    assert "exists already" in refused.stderr

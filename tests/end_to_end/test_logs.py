@@ -1,0 +1,90 @@
+"""What a run writes down holds no text of the documents, also when it fails, unless the user asks for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import ROOT, engine, environment
+
+from engine.stage_process import fault_record
+
+SECRET = "the vault opens at nine"
+
+
+def runs_of_words(text: str) -> set[tuple[str, ...]]:
+    """Every three words that stand in a row."""
+    words = re.findall(r"\w+", text.lower())
+    return set(zip(words, words[1:], words[2:], strict=False))
+
+
+def test_no_three_words_of_the_documents_and_no_query_are_in_the_logs(finished: Path) -> None:
+    from engine.project import ProjectFolder
+
+    store = ProjectFolder.open(finished).store()
+    texts = [document.text for document in store.documents(with_text=True)]
+    queries = [query.text for query in (*store.queries(), *store.judged())]
+    store.close()
+    documents = set().union(*map(runs_of_words, texts))
+    asked = set().union(*map(runs_of_words, queries))
+    logs = [path for path in (finished / "runs").rglob("*") if path.is_file() and "checkpoints" not in path.parts]
+    assert {"events.jsonl", "run.json", "train.log"} <= {path.name for path in logs}
+    assert min(len(documents), len(asked)) > 200
+    own_words = runs_of_words(
+        " ".join(path.read_text("utf-8") for path in (ROOT / "engine").rglob("*.py"))
+    )  # such as "at the end"
+    for path in logs:
+        told = runs_of_words(path.read_text("utf-8", "replace"))
+        assert not told & (documents - own_words), path.name
+        assert not told & (asked - own_words), path.name
+
+
+def fail() -> BaseException:
+    try:
+        try:
+            raise KeyError(SECRET)
+        except KeyError as error:
+            raise ValueError(f"cannot use {SECRET}") from error
+    except ValueError as error:
+        return error
+
+
+def test_a_fault_is_recorded_without_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BMEMBED_LOG_TEXT", raising=False)
+    told = fault_record(fail())
+    assert "vault" not in told.replace(f'"{SECRET}"', "")
+    assert told.index("KeyError") < told.index("ValueError")
+    assert "in fail" in told
+    monkeypatch.setenv("BMEMBED_LOG_TEXT", "1")
+    assert f"cannot use {SECRET}" in fault_record(fail())
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_stage_that_meets_a_fault_of_its_own_logs_no_text(project: Path, tmp_path: Path, asked: bool) -> None:
+    """A fault whose message quotes the document, in the stage's own process."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'engine.stage_process' in sys.orig_argv:\n"
+        "    def broken(self, *rest, **named):\n"
+        "        raise RuntimeError('in: ' + open(sys.orig_argv[-4] + '/documents/note.txt').read())\n"
+        "    import engine.lexical.stage as stage\n"
+        "    stage.run = broken\n"
+    )
+    (project / "documents" / "note.txt").write_text(SECRET)
+    extra = {"BMEMBED_LOG_TEXT": "1"} if asked else {}
+    engine("ingest", str(project))
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "index", str(project)], capture_output=True, text=True, check=False,
+        env={**environment(), **extra, "PYTHONPATH": os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])},
+    )  # fmt: skip
+    assert done.returncode == 5, done.stderr
+    newest = max((project / "runs").iterdir())
+    log = (newest / "index.log").read_text()
+    assert "RuntimeError" in log
+    assert (SECRET in log) == asked
+    assert SECRET not in (newest / "events.jsonl").read_text()
+    assert SECRET not in (newest / "run.json").read_text()

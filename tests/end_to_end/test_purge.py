@@ -1,0 +1,186 @@
+"""`engine purge`: nothing of a project is left but the user's own files, and it is said where else text may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import engine, environment
+from platformdirs import user_state_path
+
+from engine import purge as purging
+from engine.errors import ProjectBusyError
+from engine.export import export_project
+from engine.export.folder import RECORD, known_exports
+from engine.project import ProjectFolder
+from engine.purge import Purged, purge
+
+
+def found(done: Purged) -> dict[str, str]:
+    return {one.path: one.what for one in done.elsewhere if one.found}
+
+
+def test_everything_goes_but_the_documents(project: Path) -> None:
+    documents = {path: path.read_bytes() for path in (project / "documents").rglob("*") if path.is_file()}
+    sizes = {path: path.stat().st_size for path in project.rglob("*") if path.is_file() and path not in documents}
+    done = purge(ProjectFolder.open(project))
+    assert sorted(path.name for path in project.iterdir()) == ["documents"]
+    assert {path: path.read_bytes() for path in (project / "documents").rglob("*") if path.is_file()} == documents
+    assert done.kept == ("documents",)
+    locks = [path for path in sizes if path.suffix == ".lock" and path.parent == project]
+    assert sum(one.files for one in done.removed) == len(sizes) - len(locks)
+    assert {"runs", "cache", "project.db", "project.toml"} <= {one.path for one in done.removed}
+    assert found(done)[str(project / "documents")] == "your documents"
+
+
+def test_the_folder_itself_goes_when_nothing_of_the_user_is_in_it(project: Path, tmp_path: Path) -> None:
+    (project / "documents").rename(tmp_path / "documents")
+    for name in ("project.db.bak", "project.db.damaged-17", "project.db.damaged-17-wal", ".tmp-project.toml"):
+        (project / name).write_text("x")
+    (project / "checkpoints" / "abc").mkdir(parents=True)
+    done = purge(ProjectFolder.open(project))
+    assert not project.exists()
+    assert done.kept == ()
+
+
+def test_no_word_of_the_documents_is_left(project: Path, tmp_path: Path) -> None:
+    folder = ProjectFolder.open(project)
+    store = folder.store()
+    words = {
+        word for document in store.documents(with_text=True) for word in re.findall(rb"\w{9,}", document.text.encode())
+    }
+    store.close()
+    (project / "documents").rename(tmp_path / "documents")
+    before = [path for path in project.rglob("*") if path.is_file()]
+    assert any(word in path.read_bytes() for path in before for word in words)
+    purge(folder)
+    assert not [path for path in project.rglob("*") if path.is_file()]
+
+
+def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: Path) -> None:
+    folder = ProjectFolder.open(project)
+    export_project(folder, tmp_path / "taken", ["chunks"])
+    half = tmp_path / ".other.1234.part"
+    half.mkdir()
+    (half / "chunks.jsonl").write_text("secret")
+    entries = [*known_exports(folder), {"folder": str(tmp_path / "other"), "building": str(half), "kinds": ["chunks"]}]
+    (project / RECORD).write_text(json.dumps(entries))
+    done = purge(folder)
+    assert not half.exists()
+    assert (tmp_path / "taken" / "chunks.jsonl").is_file()
+    (entry,) = (one for one in done.elsewhere if one.what == "an export")
+    assert (entry.path, entry.why, entry.found) == (str(tmp_path / "taken"), "It holds: chunks.", True)
+
+
+def test_the_list_of_recents_forgets_it_alone(project: Path) -> None:
+    file = user_state_path("bmembed", appauthor=False) / "recent.json"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.write_text(json.dumps(["/other", str(project), "/third"]))
+    purge(ProjectFolder.open(project))
+    assert json.loads(file.read_text()) == ["/other", "/third"]
+    file.unlink()
+
+
+def test_where_else_text_may_be_is_said(project: Path) -> None:
+    settings = project / "project.toml"
+    text = settings.read_text()
+    settings.write_text(re.sub(r"(?m)^(# )?endpoint = .*$", 'endpoint = "http://127.0.0.1:9/v1"', text, count=1))
+    fault = user_state_path("bmembed", appauthor=False) / "fault-20300101-000000.txt"
+    fault.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fault.write_text("x")
+    done = purge(ProjectFolder.open(project))
+    assert found(done)[str(fault)] == "a file of this program"
+    fault.unlink()
+    told = " ".join(one.what + one.path for one in done.elsewhere if not one.found)
+    for place in ("scrollback", "history", "clipboard", "backups", "swap", "free space", "http://127.0.0.1:9/v1"):
+        assert place in told
+
+
+def test_a_link_is_removed_and_what_it_leads_to_named(project: Path, tmp_path: Path) -> None:
+    (project / "cache").rename(tmp_path / "big-disk")
+    (project / "cache").symlink_to(tmp_path / "big-disk")
+    done = purge(ProjectFolder.open(project))
+    assert not (project / "cache").is_symlink()
+    assert any((tmp_path / "big-disk").iterdir())
+    assert found(done)[str(tmp_path / "big-disk")] == "what a link led to"
+
+
+def test_a_damaged_project_can_be_purged(project: Path) -> None:
+    (project / "project.db").write_bytes(b"no database")
+    (project / "project.toml").write_text("[encoder\n")
+    (project / RECORD).write_text("{")
+    purge(ProjectFolder.open(project))
+    assert sorted(path.name for path in project.iterdir()) == ["documents"]
+
+
+def test_a_purge_that_was_broken_off_can_be_repeated(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = purging._remove
+
+    def breaks(path: Path) -> object:
+        if path.name == "project.db":
+            raise KeyboardInterrupt
+        return real(path)
+
+    monkeypatch.setattr(purging, "_remove", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        purge(ProjectFolder.open(project))
+    assert not (project / "runs").exists()
+    monkeypatch.setattr(purging, "_remove", real)
+    purge(ProjectFolder.open(project))
+    assert sorted(path.name for path in project.iterdir()) == ["documents"]
+
+
+def test_while_a_run_goes_on_nothing_is_removed(project: Path) -> None:
+    folder = ProjectFolder.open(project)
+    before = sorted(project.rglob("*"))
+    with folder.locked(), pytest.raises(ProjectBusyError):
+        purge(folder)
+    assert sorted(path for path in project.rglob("*") if path.suffix != ".lock") == [
+        path for path in before if path.suffix != ".lock"
+    ]
+
+
+def answer(project: Path, reply: bytes) -> tuple[int, str]:
+    """`engine purge` on a terminal that answers its question."""
+    own, other = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "engine", "purge", str(project)],
+        stdin=other, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(),
+    )  # fmt: skip
+    os.close(other)
+    time.sleep(0.1)
+    os.write(own, reply)
+    told, _ = child.communicate(timeout=60)
+    os.close(own)
+    return child.returncode, told.decode()
+
+
+def test_the_command_asks(project: Path) -> None:
+    refused = engine("purge", str(project), check=False)
+    assert refused.returncode == 2
+    assert "--yes" in refused.stderr
+    code, told = answer(project, b"n\n")
+    assert code == 130
+    assert re.search(r"Remove .*: \d+ files, [\d.]+ MB\? Your documents stay", told)
+    assert "Nothing was removed" in told
+    assert (project / "project.toml").exists()
+    code, told = answer(project, b"y\n")
+    assert (code, sorted(path.name for path in project.iterdir())) == (0, ["documents"])
+    assert "Kept there, as this program did not make it: documents" in told
+    assert "terminal scrollback" in told
+    gone = engine("purge", str(project), "--yes", check=False)
+    assert gone.returncode == 2
+    assert "There is no project" in gone.stderr
+
+
+def test_json(project: Path) -> None:
+    told = json.loads(engine("purge", str(project), "--yes", "--json").stdout)
+    assert told["kept"] == ["documents"]
+    assert {"what", "why", "path", "found"} == set(told["elsewhere"][0])
