@@ -12,6 +12,12 @@ from engine import __version__
 def main(arguments: list[str] | None = None) -> None:
     """Open the app: its first screen, or a project given by name or path."""
     chosen = _parser().parse_args(arguments)
+    if chosen.window or chosen.install_shortcut:
+        from bmembed_tui.desktop import main as open_desktop
+
+        wanted = ["--install-shortcut"] if chosen.install_shortcut else ["--", chosen.project] if chosen.project else []
+        open_desktop(wanted)
+        return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(
             "Error: bmembed-tui needs a terminal.\n"
@@ -35,5 +41,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="bmembed-tui", description="Adapt an embedding model to your documents, offline, and search them."
     )
     parser.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
+    parser.add_argument("--window", action="store_true", help="in a window of its own (needs bmembed-tui[desktop])")
+    parser.add_argument(
+        "--install-shortcut", action="store_true", help="put the window among the system's applications"
+    )
     parser.add_argument("--version", action="version", version=f"bmembed-tui {__version__}")
     return parser

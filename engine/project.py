@@ -74,6 +74,13 @@ def sample_documents() -> Path:
     return asset_path("sample/documents")
 
 
+def desktop_files() -> Path:
+    """The folder of the shortcut and the icons that ship with the product. Raises EngineError where they are missing."""
+    from engine.assets import asset_path
+
+    return asset_path("desktop")
+
+
 @dataclass(frozen=True)
 class Building:
     """An artifact in the making: write into `folder`; `name` is where it will lie, relative to the project."""

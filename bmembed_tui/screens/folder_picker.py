@@ -36,6 +36,8 @@ class FolderPicker(ModalScreen[Path | None]):
             yield FolderTree(id="picker-tree")
             yield SafeStatic("", id="picker-note")
             with Horizontal(classes="dialog-buttons"):
+                if self.app.is_web:  # in a window: what the system offers
+                    yield SafeButton("Browse …", id="browse")
                 yield SafeButton(self._verb, id="take", variant="primary")
                 yield SafeButton("Cancel", id="cancel")
 
@@ -54,8 +56,20 @@ class FolderPicker(ModalScreen[Path | None]):
         event.stop()
         if event.button.id == "take":
             self._take()
+        elif event.button.id == "browse":
+            self._browse()
         else:
             self.dismiss(None)
+
+    def _browse(self) -> None:
+        """Ask the window for the system's dialog; what is chosen there is pasted over what the field holds."""
+        from bmembed_tui.window.driver import PipeDriver
+
+        field = self.query_one(PathField)
+        field.focus()
+        field.select_all()
+        if isinstance(driver := self.app._driver, PipeDriver):
+            driver.write_meta({"type": "pick_folder"})
 
     @on(Input.Submitted)
     def _take(self) -> None:

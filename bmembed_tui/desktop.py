@@ -1,0 +1,130 @@
+"""The `bmembed-desktop` command, and `bmembed-tui --window`: the app in a window of its own."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine import __version__
+from engine.errors import EngineError
+
+if TYPE_CHECKING:
+    from bmembed_tui.window.bridge import Bridge
+
+SIZE = (1120, 720)
+SMALLEST = (480, 320)
+SOCKETS = Path("/tmp/.X11-unix")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Open a window, or make a shortcut to it."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        if chosen.install_shortcut:
+            from bmembed_tui.window.shortcut import install
+
+            print("\n".join(str(path) for path in install()))
+            return
+        sys.exit(open_window(chosen.project))
+    except EngineError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bmembed-desktop", description="bmembed in a window of its own.")
+    parser.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
+    parser.add_argument("--install-shortcut", action="store_true", help="put it among the system's applications")
+    parser.add_argument("--version", action="version", version=f"bmembed-desktop {__version__}")
+    return parser
+
+
+def open_window(project: str | None) -> int:
+    """Show the app until its window is closed; a run goes on. Raises EngineError where no window can be opened."""
+    _check_extra()
+    _check_display()
+    from bmembed_tui.window.bridge import Bridge
+    from bmembed_tui.window.page import page
+
+    _prepare_web_view()
+    text = page()
+    bridge = Bridge(project)  # the app starts while the window's libraries are loaded
+    try:
+        _show(bridge, text)
+    finally:
+        code = bridge._close()
+    return code
+
+
+def _show(bridge: Bridge, text: str) -> None:
+    import webview
+
+    from bmembed_tui.window.clipboard import copier
+
+    window = webview.create_window(
+        "bmembed",
+        html=text,
+        js_api=bridge,
+        width=SIZE[0],
+        height=SIZE[1],
+        min_size=SMALLEST,
+        background_color="#12181f",
+    )
+
+    def choose() -> str | None:
+        found = window.create_file_dialog(webview.FileDialog.FOLDER)
+        if isinstance(found, (tuple, list)):
+            found = found[0] if found else None
+        return str(found) if found else None
+
+    def dropped(event: dict[str, Any]) -> None:
+        files = event.get("dataTransfer", {}).get("files", [])
+        bridge._paste([str(file["pywebviewFullPath"]) for file in files if file.get("pywebviewFullPath")])
+
+    def begin() -> None:
+        bridge._copy = copier()
+        with suppress(Exception):  # a window that is closed at once
+            window.dom.document.events.drop += dropped
+
+    bridge._choose = choose
+    bridge._on_end = window.destroy
+    window.events.loaded += begin
+    webview.start(gui="qt" if sys.platform.startswith("linux") else None, http_server=False, private_mode=True)
+
+
+def _check_extra() -> None:
+    for name, package in (("webview", "pywebview"), ("textual_serve", "textual-serve")):
+        if importlib.util.find_spec(name) is None:
+            raise EngineError(
+                f"A window cannot be opened: {package} is not installed. Install bmembed-tui[desktop], or use bmembed-tui."
+            )
+
+
+def _check_display() -> None:
+    """Raises EngineError where there is none: the window's libraries would end the process without a word."""
+    if not sys.platform.startswith("linux") or os.environ.get("WAYLAND_DISPLAY"):
+        return
+    display = os.environ.get("DISPLAY", "")
+    number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
+    local = display.startswith((":", "unix:"))
+    if not display or (local and not (SOCKETS / f"X{number}").exists()):
+        shown = f"the display {display} is not there" if display else "there is no display (DISPLAY is not set)"
+        raise EngineError(f"A window cannot be opened: {shown}. Use bmembed-tui, which works in a terminal.")
+
+
+def _prepare_web_view() -> None:
+    os.environ.setdefault("QT_API", "pyside6")
+    os.environ["QTWEBENGINE_CHROMIUM_FLAGS"] = " ".join(
+        [os.environ.get("QTWEBENGINE_CHROMIUM_FLAGS", ""), "--disable-background-networking", "--no-pings"]
+    ).strip()
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")  # Chromium's own refuses the administrator
+
+
+if __name__ == "__main__":
+    main()

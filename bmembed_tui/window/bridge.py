@@ -1,0 +1,83 @@
+"""All that the page can call. pywebview offers the page every name of this object that has no leading underscore."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bmembed_tui.window.child import AppProcess
+
+WAIT_SECONDS = 20.0
+LONGEST_INPUT = 4 * 2**20
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SMALLEST, _LARGEST = 2, 1000
+
+Starter = Callable[[str | None, tuple[int, int], Callable[[str], None], Callable[[dict[str, Any]], None]], AppProcess]
+
+
+class Bridge:
+    """Between one page and one app. The page asks for output when it has shown the last: none piles up in it."""
+
+    def __init__(self, project: str | None, size: tuple[int, int] = (100, 32), start: Starter = AppProcess) -> None:
+        self._waiting = threading.Condition()
+        self._output: list[str] = []
+        self._messages: list[dict[str, Any]] = []
+        self._choose: Callable[[], str | None] = lambda: None
+        self._copy: Callable[[str], None] = lambda _text: None
+        self._on_end: Callable[[], None] = lambda: None
+        self._app = start(project, size, self._add_output, self._add_message)
+
+    def read(self) -> dict[str, Any]:
+        """What the app has shown and wants since the last call; waits for it, but not for ever."""
+        with self._waiting:
+            self._waiting.wait_for(lambda: self._output or self._messages, WAIT_SECONDS)
+            output, self._output = "".join(self._output), []
+            messages, self._messages = self._messages, []
+        return {"output": output, "messages": messages}
+
+    def type(self, text: str) -> None:
+        """Keys, mouse and pasted text, as a terminal sends them."""
+        self._app.type(str(text)[:LONGEST_INPUT])
+
+    def resize(self, columns: int, rows: int) -> None:
+        """The terminal has another size now."""
+        width, height = (max(_SMALLEST, min(_LARGEST, int(number))) for number in (columns, rows))
+        self._app.tell(type="resize", width=width, height=height)
+
+    def focus(self, has: bool) -> None:
+        """Whether the window has the keyboard."""
+        self._app.tell(type="focus" if has else "blur")
+
+    def copy(self, text: str) -> None:
+        """Put what was selected on the clipboard."""
+        self._copy(str(text)[:LONGEST_INPUT])
+
+    def pick_folder(self) -> None:
+        """Show the system's folder dialog; what is chosen is pasted into the app."""
+        if chosen := self._choose():
+            self._paste([chosen])
+
+    def _paste(self, paths: Iterable[str]) -> None:
+        """Put the names of files or folders in where the cursor is."""
+        if text := " ".join(_CONTROL.sub("", path) for path in paths):
+            self._app.type(f"\x1b[200~{text}\x1b[201~")
+
+    def _close(self) -> int:
+        return self._app.close()
+
+    def _add_output(self, text: str) -> None:
+        with self._waiting:
+            self._output.append(text)
+            self._waiting.notify_all()
+
+    def _add_message(self, message: dict[str, Any]) -> None:
+        if message.get("type") == "copy":
+            self._copy(str(message["text"]))
+            return
+        with self._waiting:
+            self._messages.append(message)
+            self._waiting.notify_all()
+        if message.get("type") == "ended" and message["code"] == 0:
+            self._on_end()

@@ -1,0 +1,37 @@
+"""The app's end of the pipes: as textual's own web driver, and it leaves when the window is gone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from contextlib import suppress
+
+from textual import messages
+from textual.drivers.web_driver import WebDriver
+
+_COPY = "\x1b]52;c;"
+
+
+class PipeDriver(WebDriver):
+    """Packets on standard input and output. Copied text goes to the window as such, whose clipboard it is."""
+
+    def write(self, data: str) -> None:
+        """Send output to the window."""
+        if data.startswith(_COPY) and data.endswith("\a"):
+            with suppress(binascii.Error, ValueError):
+                text = base64.b64decode(data[len(_COPY) : -1]).decode("utf-8", "replace")
+                self.write_meta({"type": "copy", "text": text})
+                return
+        with suppress(BrokenPipeError):  # the window is gone, and the app leaves
+            super().write(data)
+
+    def write_meta(self, data: dict[str, object]) -> None:
+        """Send a message to the window."""
+        with suppress(BrokenPipeError):
+            super().write_meta(data)
+
+    def run_input_thread(self) -> None:
+        """Read until the window is closed, or its process has ended; then the app leaves, too."""
+        super().run_input_thread()
+        if not self.exit_event.is_set():
+            self._app.post_message(messages.ExitApp())

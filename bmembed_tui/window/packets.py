@@ -1,0 +1,47 @@
+"""Packets between the app's process and its window: one byte of kind, four of length (big-endian), then the payload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+READY = b"__GANGLION__\n"
+DATA, META, PACKED = "D", "M", "P"
+_KINDS = {DATA, META, PACKED}
+_HEADER = 5
+_LONGEST = 64 * 2**20
+
+
+class PacketError(ValueError):
+    """What came is not a packet."""
+
+
+def packet(kind: str, payload: bytes) -> bytes:
+    """One packet."""
+    return kind.encode("ascii") + len(payload).to_bytes(4, "big") + payload
+
+
+class Unpacker:
+    """Cuts a stream, in pieces of any length, into packets; what comes before `READY` is dropped."""
+
+    def __init__(self) -> None:
+        self._pending = b""
+        self._ready = False
+
+    def feed(self, data: bytes) -> Iterator[tuple[str, bytes]]:
+        """(kind, payload) of every packet that is complete now. Raises PacketError."""
+        self._pending += data
+        if not self._ready:
+            before, found, rest = self._pending.partition(READY)
+            if not found:
+                self._pending = before[-len(READY) :]
+                return
+            self._ready, self._pending = True, rest
+        while len(self._pending) >= _HEADER:
+            kind, length = chr(self._pending[0]), int.from_bytes(self._pending[1:_HEADER], "big")
+            if kind not in _KINDS or length > _LONGEST:
+                raise PacketError(f"a packet of kind {kind!r} and {length} bytes")
+            if len(self._pending) < _HEADER + length:
+                return
+            payload = self._pending[_HEADER : _HEADER + length]
+            self._pending = self._pending[_HEADER + length :]
+            yield kind, payload

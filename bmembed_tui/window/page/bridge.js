@@ -1,0 +1,73 @@
+"use strict";
+(() => {
+  const smallest = 8, largest = 40, usual = 15;
+  let api = null;
+  const ready = new Promise((resolve) => {
+    const found = () => { api = window.pywebview.api; resolve(); };
+    if (window.pywebview && window.pywebview.api && window.pywebview.api.read) found();
+    else window.addEventListener("pywebviewready", found);
+  });
+  const call = (name, ...values) => ready.then(() => api[name](...values));
+
+  // Stands in for the connection that the terminal's code wants: it goes nowhere but to the bridge.
+  window.BridgeSocket = class {
+    constructor() { this.heard = {}; ready.then(() => { this.tell("open", {}); this.listen(); }); }
+    addEventListener(name, take) { (this.heard[name] ||= []).push(take); }
+    tell(name, event) { for (const take of this.heard[name] || []) take(event); }
+    send(text) {
+      const [kind, value] = JSON.parse(text);
+      if (kind === "stdin") call("type", value);
+      else if (kind === "resize") call("resize", value.width, value.height);
+      else if (kind === "focus" || kind === "blur") call("focus", kind === "focus");
+    }
+    async listen() {
+      const encoder = new TextEncoder();
+      for (;;) {
+        const found = await api.read();
+        if (found.output) this.tell("message", { data: encoder.encode(found.output).buffer });
+        for (const message of found.messages) if (act(message)) { this.tell("close", {}); return; }
+      }
+    }
+  };
+
+  const act = (message) => {
+    if (message.type === "pick_folder") call("pick_folder");
+    else if (message.type === "ended") {
+      document.getElementById("ended").textContent = message.text || "The app has ended.";
+      return true;
+    }
+    return false;
+  };
+
+  const zoom = (size) => {
+    const terminal = window.bmembed.terminal;
+    terminal.options.fontSize = Math.max(smallest, Math.min(largest, size));
+    window.bmembed.fit();
+  };
+
+  window.addEventListener("keydown", (event) => {
+    if (!(event.ctrlKey || event.metaKey) || event.altKey) return;
+    const key = event.key.toLowerCase();
+    const terminal = window.bmembed.terminal;
+    const size = Number(terminal.options.fontSize);
+    if (key === "v") { event.stopImmediatePropagation(); return; }  // the system's own paste reaches the terminal
+    if (event.shiftKey && key === "c") call("copy", terminal.getSelection());
+    else if (key === "+" || key === "=") zoom(size + 1);
+    else if (key === "-") zoom(size - 1);
+    else if (key === "0") zoom(usual);
+    else return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
+  window.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    zoom(Number(window.bmembed.terminal.options.fontSize) + (event.deltaY < 0 ? 1 : -1));
+  }, { capture: true, passive: false });
+  window.addEventListener("focus", () => { call("focus", true); window.bmembed && window.bmembed.terminal.focus(); });
+  window.addEventListener("blur", () => call("focus", false));
+  for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => event.preventDefault());
+  window.addEventListener("load", () => setTimeout(() => window.bmembed.terminal.focus()));
+  document.fonts.load("15px 'Roboto Mono'").then(() => { if (window.bmembed) zoom(Number(window.bmembed.terminal.options.fontSize)); });
+})();

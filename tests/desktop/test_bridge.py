@@ -1,0 +1,199 @@
+"""A bridge with the real app behind it, as the page drives it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+from fixtures.pipeline import environment
+
+from bmembed_tui.window.bridge import Bridge
+from bmembed_tui.window.child import AppProcess
+
+SECONDS = 40
+
+
+def plain(shown: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?<>=$]*[a-zA-Z]", "", shown)
+
+
+class Page:
+    """Reads as the page does, and keeps what a terminal would have shown."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self.bridge, self.shown = bridge, ""
+        self.messages: list[dict[str, Any]] = []
+
+    def until(self, reached: Callable[[], object]) -> None:
+        end = time.monotonic() + SECONDS
+        while not reached():
+            assert time.monotonic() < end, f"{self.text[-2000:]!r} {self.messages}"
+            found = self.bridge.read()
+            self.shown += found["output"]
+            self.messages += found["messages"]
+
+    @property
+    def text(self) -> str:
+        """What was shown, without the sequences that colour and place it."""
+        return plain(self.shown)
+
+    def row(self, number: int) -> str:
+        """What was shown on a row, from 1."""
+        return plain("".join(re.findall(rf"\x1b\[{number};\d+H((?:(?!\x1b\[\d+;\d+H).)*)", self.shown, re.DOTALL)))
+
+    def forget(self) -> None:
+        self.shown = ""
+
+    def has(self, kind: str) -> bool:
+        return any(message["type"] == kind for message in self.messages)
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+    monkeypatch.setattr("bmembed_tui.window.bridge.WAIT_SECONDS", 1.0)
+    made = Page(Bridge(None))
+    yield made
+    made.bridge._close()
+
+
+def test_the_page_can_call_these_and_nothing_else() -> None:
+    names = {name for name, _ in inspect.getmembers(Bridge) if not name.startswith("_")}
+    assert names == {"read", "type", "resize", "focus", "copy", "pick_folder"}
+
+    class Silent:
+        def __init__(self, *_arguments: object) -> None:
+            pass
+
+    own = {name for name in vars(Bridge(None, start=Silent)) if not name.startswith("_")}  # type: ignore[arg-type]
+    assert not own
+
+
+def test_keys_resize_paste_and_leaving(page: Page) -> None:
+    page.until(lambda: "Try the sample" in page.text)
+    page.forget()
+    page.bridge.resize(70, 20)
+    page.until(lambda: "open a folder" in page.row(20))  # the line of keys is the last one
+    page.bridge.type("o")
+    page.until(lambda: "Browse" in page.text)
+    page.forget()
+    page.bridge._paste(["/tmp/some\x1b[201~ folder\n"])
+    page.until(lambda: "/tmp/some[201~ folder" in page.text)
+    page.bridge.type("\x1b")
+    page.bridge.type("\x11")  # Ctrl+Q
+    page.until(lambda: page.has("ended"))
+    assert page.messages[-1] == {"type": "ended", "code": 0, "text": ""}
+
+
+def test_the_systems_dialog_fills_the_field(page: Page) -> None:
+    page.until(lambda: "Try the sample" in page.text)
+    page.bridge.type("o")
+    page.until(lambda: "Browse" in page.text)
+    asked: list[str] = []
+
+    def choose() -> str:
+        asked.append("asked")
+        return "/srv/chosen one"
+
+    page.bridge._choose = choose
+    page.bridge.type("/former")
+    page.until(lambda: "/former" in page.text)
+    page.bridge.type("\x1b[Z" * 3)  # back over the dialog's end: Cancel, Open, Browse
+    page.bridge.type("\r")
+    page.until(lambda: page.has("pick_folder"))
+    page.forget()
+    page.bridge.pick_folder()
+    page.until(lambda: "/srv/chosen one" in page.text)
+    assert asked == ["asked"]
+    assert not re.search(r"/former\s*/srv|one/former", page.text)  # in its place, not beside it
+
+
+def test_copied_text_goes_to_the_window(page: Page) -> None:
+    page.until(lambda: "Try the sample" in page.text)
+    page.bridge.type("\x1b[24~")  # F12, diagnostics
+    page.until(lambda: "Machine" in page.text)
+    copied: list[str] = []
+    page.bridge._copy = copied.append
+    page.bridge.type("c")
+    page.until(lambda: copied)
+    assert copied[0].startswith("App\n  bmembed ")
+    page.bridge.copy("selected")
+    assert copied[1:] == ["selected"]
+    assert "\x1b]52" not in page.shown
+
+
+def test_when_the_windows_process_is_killed_the_app_leaves() -> None:
+    code = (
+        "import time\n"
+        "from bmembed_tui.window.bridge import Bridge\n"
+        "bridge = Bridge(None)\n"
+        "while 'Try the sample' not in bridge.read()['output']: pass\n"
+        "print(bridge._app.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    window = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment())
+    assert window.stdout is not None
+    app = psutil.Process(int(window.stdout.readline()))
+    os.kill(window.pid, signal.SIGKILL)
+    window.wait()
+    psutil.wait_procs([app], timeout=SECONDS)
+    assert not app.is_running() or app.status() == psutil.STATUS_ZOMBIE
+    window.stdout.close()
+
+
+def test_an_app_that_cannot_begin_says_why() -> None:
+    messages: list[dict[str, Any]] = []
+    app = AppProcess("/no/such/project", (80, 24), lambda _text: None, messages.append)
+    assert app.close() is not None
+    broken = Bridge(None, start=lambda *rest: _Broken(*rest))
+    end = time.monotonic() + SECONDS
+    found: list[dict[str, Any]] = []
+    while not found:
+        assert time.monotonic() < end
+        found = broken.read()["messages"]
+    assert (found[0]["code"], "no module of that name" in found[0]["text"]) == (3, True)
+
+
+class _Broken(AppProcess):
+    """An app whose process ends at once."""
+
+    def __init__(self, project: str | None, size: tuple[int, int], output: Any, message: Any) -> None:
+        real = subprocess.Popen
+
+        def popen(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+            text = "import sys; sys.stderr.write('no module of that name'); sys.exit(3)"
+            return real([sys.executable, "-c", text], **options)
+
+        subprocess.Popen = popen  # type: ignore[assignment,misc]
+        try:
+            super().__init__(project, size, output, message)
+        finally:
+            subprocess.Popen = real  # type: ignore[misc]
+
+
+def test_no_port_is_opened_and_nothing_is_looked_up(page: Page) -> None:
+    page.until(lambda: "Try the sample" in page.text)
+    for process in (psutil.Process(), psutil.Process(page.bridge._app.pid)):
+        internet = [one for one in process.net_connections() if one.family in (socket.AF_INET, socket.AF_INET6)]
+        assert not [one for one in internet if one.status == psutil.CONN_LISTEN]
+
+
+def test_what_the_page_sends_is_bounded(page: Page) -> None:
+    page.until(lambda: "Try the sample" in page.text)
+    page.bridge.resize(10**9, -5)
+    page.bridge.resize(80, 24)
+    page.forget()
+    page.until(lambda: "quit" in page.text)
+    with pytest.raises((TypeError, ValueError)):
+        page.bridge.resize("wide", 3)  # type: ignore[arg-type]
+    assert json.dumps(page.bridge.read())

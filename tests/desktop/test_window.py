@@ -1,0 +1,182 @@
+"""The window itself, on a display of its own and without a network."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from fixtures.pipeline import environment
+
+NEEDED = [name for name in ("webview", "PySide6", "textual_serve", "PIL") if importlib.util.find_spec(name) is None]
+TOOLS = [name for name in ("Xvfb", "xdotool", "xclip", "unshare") if shutil.which(name) is None]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(NEEDED or TOOLS), reason=f"not installed here: {', '.join(NEEDED + TOOLS)}"),
+]
+SECONDS = 60.0
+CLOSE = """
+import ctypes, sys
+x = ctypes.CDLL("libX11.so.6")
+x.XOpenDisplay.restype = ctypes.c_void_p
+x.XInternAtom.restype = ctypes.c_ulong
+class Message(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("serial", ctypes.c_ulong), ("sent", ctypes.c_int), ("display", ctypes.c_void_p),
+                ("window", ctypes.c_ulong), ("kind", ctypes.c_ulong), ("format", ctypes.c_int), ("data", ctypes.c_long * 20)]
+display = ctypes.c_void_p(x.XOpenDisplay(None))
+window = ctypes.c_ulong(int(sys.argv[1]))
+protocols, delete = (x.XInternAtom(display, name, 0) for name in (b"WM_PROTOCOLS", b"WM_DELETE_WINDOW"))
+message = Message(33, 0, 1, display, window, protocols, 32)
+message.data[0] = delete
+x.XSendEvent(display, window, 0, 0, ctypes.byref(message))
+x.XFlush(display)
+x.XCloseDisplay(display)
+"""
+HIGHLIGHT = (0x5F, 0xA8, 0xD3)  # the chosen line of the first screen
+PANEL = (0x20, 0x2C, 0x38)  # a dialog
+
+
+@pytest.fixture(scope="module")
+def display() -> Iterator[str]:
+    read, write = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
+        pass_fds=[write], stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(write)
+    with os.fdopen(read) as number:
+        name = f":{number.readline().strip()}"
+    yield name
+    server.terminate()
+    server.wait()
+
+
+class Screen:
+    """What a user sees and does on a display."""
+
+    def __init__(self, display: str) -> None:
+        self.display = display
+
+    def share(self, colour: tuple[int, int, int]) -> float:
+        """Part of the screen that has a colour, more or less."""
+        import numpy as np
+        from PIL import ImageGrab
+
+        picture = np.asarray(ImageGrab.grab(xdisplay=self.display).convert("RGB")).astype(int)
+        return float((np.abs(picture - np.array(colour)).max(axis=2) < 4).mean())
+
+    def until(self, reached: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + SECONDS
+        while not reached():
+            assert time.monotonic() < end, what
+            time.sleep(0.2)
+
+    def do(self, *arguments: str) -> str:
+        return subprocess.run(
+            ["xdotool", *arguments], capture_output=True, text=True, check=True, timeout=30,
+            env={**os.environ, "DISPLAY": self.display},
+        ).stdout  # fmt: skip
+
+    def keys(self, *names: str) -> None:
+        self.do("windowfocus", self.window(), "key", *names)
+
+    def window(self) -> str:
+        return self.do("search", "--name", "^bmembed$").split()[-1]
+
+    def close(self) -> None:
+        """What the cross of a window does: its window manager asks it to close. Here there is none."""
+        subprocess.run(
+            [sys.executable, "-c", CLOSE, self.window()], check=True, timeout=30,
+            env={**os.environ, "DISPLAY": self.display},
+        )  # fmt: skip
+
+    def clipboard(self, text: str | None = None) -> str:
+        env = {**os.environ, "DISPLAY": self.display}
+        if text is not None:
+            subprocess.run(["xclip", "-selection", "clipboard"], input=text.encode(), env=env, check=True, timeout=10)
+            return text
+        command = ["xclip", "-o", "-selection", "clipboard"]
+        return subprocess.run(command, capture_output=True, env=env, timeout=10, check=False).stdout.decode()
+
+
+@pytest.fixture
+def opened(display: str, tmp_path: Path) -> Iterator[tuple[Screen, subprocess.Popen[bytes]]]:
+    """A window on a display, in a network of its own that leads nowhere."""
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no network of one's own can be had here")
+    paths = [environment()["PYTHONPATH"], os.environ.get("PYTHONPATH")]
+    log = (tmp_path / "window.log").open("wb")
+    child = subprocess.Popen(
+        ["unshare", "-n", sys.executable, "-m", "bmembed_tui.desktop"],
+        env={**environment(), "DISPLAY": display, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        stdout=log, stderr=log,
+    )  # fmt: skip
+    screen = Screen(display)
+    try:
+        screen.until(lambda: child.poll() is not None or screen.share(HIGHLIGHT) > 0.01, "nothing is shown")
+        assert child.poll() is None, (tmp_path / "window.log").read_text("utf-8", "replace")
+        yield screen, child
+    finally:
+        child.terminate()
+        child.wait(SECONDS)
+        log.close()
+        screen.until(lambda: screen.share(PANEL) + screen.share(HIGHLIGHT) < 0.001, "the window is still there")
+
+
+def of_the_app(child: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    processes = psutil.Process(child.pid).children(recursive=True)
+    return [one for one in processes if "bmembed_tui.window.app_process" in one.cmdline()]
+
+
+def test_it_opens_without_a_network_takes_keys_and_closes(
+    opened: tuple[Screen, subprocess.Popen[bytes]],
+) -> None:
+    screen, child = opened
+    (app,) = of_the_app(child)
+    everything = [psutil.Process(child.pid), *psutil.Process(child.pid).children(recursive=True)]
+    assert not [one for process in everything for one in process.net_connections("inet")]
+    screen.keys("o")
+    screen.until(lambda: screen.share(PANEL) > 0.1, "no dialog came")
+    screen.do("windowsize", screen.window(), "700", "500")
+    screen.until(lambda: 0.02 < screen.share(PANEL) < 0.25, "the dialog keeps its size")
+    screen.keys("Escape")
+    screen.until(lambda: screen.share(HIGHLIGHT) > 0.005, "the dialog stays")
+    screen.keys("ctrl+q")
+    assert child.wait(SECONDS) == 0
+    assert not app.is_running()
+
+
+def test_the_clipboard_both_ways(opened: tuple[Screen, subprocess.Popen[bytes]]) -> None:
+    screen, _ = opened
+    screen.clipboard("nothing yet")
+    screen.keys("F12")
+    screen.until(lambda: screen.share(PANEL) > 0.2, "no diagnostics came")
+    screen.until(lambda: (screen.keys("c"), "bmembed" in screen.clipboard())[1], "nothing was copied")
+    screen.keys("Escape")
+    screen.until(lambda: screen.share(PANEL) < 0.1 and screen.share(HIGHLIGHT) > 0.01, "the diagnostics stay")
+    screen.keys("o")
+    screen.until(lambda: screen.share(PANEL) > 0.1, "no dialog came")
+    screen.clipboard("/a folder/é 東京")
+    screen.keys("ctrl+v")
+    time.sleep(1)
+    screen.clipboard("something else")
+    screen.until(
+        lambda: (screen.keys("End", "shift+Home", "ctrl+c"), screen.clipboard())[1] == "/a folder/é 東京",
+        "what was pasted is not in the field",
+    )
+
+
+def test_closing_the_window_ends_the_app_behind_it(opened: tuple[Screen, subprocess.Popen[bytes]]) -> None:
+    screen, child = opened
+    (app,) = of_the_app(child)
+    screen.close()
+    child.wait(SECONDS)
+    psutil.wait_procs([app], timeout=SECONDS)
+    assert not app.is_running()
