@@ -20,7 +20,7 @@ Starter = Callable[[str | None, tuple[int, int], Callable[[str], None], Callable
 class Bridge:
     """Between one page and one app. The page asks for output when it has shown the last: none piles up in it."""
 
-    def __init__(self, project: str | None, size: tuple[int, int] = (100, 32), start: Starter = AppProcess) -> None:
+    def __init__(self, project: str | None, size: tuple[int, int] = (124, 36), start: Starter = AppProcess) -> None:
         self._waiting = threading.Condition()
         self._output: list[str] = []
         self._messages: list[dict[str, Any]] = []

@@ -13,6 +13,7 @@ _HERE = Path(__file__).parent / "page"
 _OWN_SOCKET = "this.socket=new WebSocket("
 _HANDLE = "window.onresize=()=>{this.fit()}"
 _WEBGL = "this.terminal.loadAddon(this.webglAddon),"
+_LINKS = "this.terminal.loadAddon(this.weblinksAddon),"
 # pywebview itself makes functions from texts to call the page, hence 'unsafe-eval'; nothing can be loaded or sent.
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}' 'unsafe-eval'; style-src 'unsafe-inline'; font-src data:; "
@@ -25,7 +26,7 @@ def page() -> str:
     static = _static()
     nonce = secrets.token_urlsafe(18)
     terminal = (static / "js" / "textual.js").read_text(encoding="utf-8")
-    if any(terminal.count(part) != 1 for part in (_OWN_SOCKET, _HANDLE, _WEBGL)):
+    if any(terminal.count(part) != 1 for part in (_OWN_SOCKET, _HANDLE, _WEBGL, _LINKS)):
         raise EngineError(
             "The window's terminal cannot be shown.",
             "The installed textual-serve is of a version that this program does not know.",
@@ -33,6 +34,7 @@ def page() -> str:
         )
     terminal = terminal.replace(_OWN_SOCKET, "this.socket=new window.BridgeSocket(")
     terminal = terminal.replace(_WEBGL, "")  # its canvas does as well, and needs no graphics card
+    terminal = terminal.replace(_LINKS, "")  # an address in a document must not be a way out
     terminal = terminal.replace(_HANDLE, f"window.bmembed=this,{_HANDLE}").replace("</script", "<\\/script")
     font = base64.b64encode((static / "fonts" / "RobotoMono-VariableFont_wght.ttf").read_bytes()).decode("ascii")
     parts = {

@@ -173,6 +173,17 @@ def test_the_clipboard_both_ways(opened: tuple[Screen, subprocess.Popen[bytes]])
     )
 
 
+def test_the_mouse_and_the_size_of_letters(opened: tuple[Screen, subprocess.Popen[bytes]]) -> None:
+    screen, _ = opened
+    before = screen.share(HIGHLIGHT)
+    screen.keys("ctrl+plus", "ctrl+plus", "ctrl+plus", "ctrl+plus")
+    screen.until(lambda: screen.share(HIGHLIGHT) > 1.15 * before, "the letters do not grow")
+    screen.keys("ctrl+0")
+    screen.until(lambda: abs(screen.share(HIGHLIGHT) / before - 1) < 0.1, "the letters keep their size")
+    screen.do("mousemove", "--window", screen.window(), "300", "270", "click", "1")  # the third line, a folder's dialog
+    screen.until(lambda: screen.share(PANEL) > 0.1, "a click does nothing")
+
+
 def test_closing_the_window_ends_the_app_behind_it(opened: tuple[Screen, subprocess.Popen[bytes]]) -> None:
     screen, child = opened
     (app,) = of_the_app(child)

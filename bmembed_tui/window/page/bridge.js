@@ -2,6 +2,7 @@
 (() => {
   const smallest = 8, largest = 40, usual = 15;
   let api = null;
+  window.open = () => null;  // nothing here leads out
   const ready = new Promise((resolve) => {
     const found = () => { api = window.pywebview.api; resolve(); };
     if (window.pywebview && window.pywebview.api && window.pywebview.api.read) found();
