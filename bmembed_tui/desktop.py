@@ -88,6 +88,11 @@ def _show(bridge: Bridge, text: str) -> None:
 
     def begin() -> None:
         bridge._copy = copier()
+        if view := getattr(window.native, "webview", None) if sys.platform.startswith("linux") else None:
+            from bmembed_tui.window.qt import on_the_desk
+
+            on_the_desk().watch(view, bridge._paste)  # the page of Qt's web view is not told of drops
+            return
         with suppress(Exception):  # a window that is closed at once
             window.dom.document.events.drop += dropped
 

@@ -62,6 +62,7 @@ class Bridge:
     def _paste(self, paths: Iterable[str]) -> None:
         """Put the names of files or folders in where the cursor is."""
         if text := " ".join(_CONTROL.sub("", path) for path in paths):
+            self._app.tell(type="focus")  # the system's dialog, or what was dragged from, has the keyboard still
             self._app.type(f"\x1b[200~{text}\x1b[201~")
 
     def _close(self) -> int:

@@ -41,6 +41,24 @@ x.XCloseDisplay(display)
 """
 HIGHLIGHT = (0x5F, 0xA8, 0xD3)  # the chosen line of the first screen
 PANEL = (0x20, 0x2C, 0x38)  # a dialog
+DRAG = """
+import sys
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QDrag
+from PySide6.QtWidgets import QApplication, QLabel
+class Folder(QLabel):
+    def mouseMoveEvent(self, event):
+        data, drag = QMimeData(), QDrag(self)
+        data.setUrls([QUrl.fromLocalFile(sys.argv[1])])
+        drag.setMimeData(data)
+        drag.exec(Qt.DropAction.CopyAction | Qt.DropAction.MoveAction)  # as managers of files offer
+app = QApplication([])
+folder = Folder("a folder")
+folder.setGeometry(0, 760, 120, 40)
+folder.setWindowTitle("a folder to drag")
+folder.show()
+app.exec()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +105,13 @@ class Screen:
     def keys(self, *names: str) -> None:
         self.do("windowfocus", self.window(), "key", *names)
 
+    def found(self, name: str) -> list[str]:
+        tool = ["xdotool", "search", "--onlyvisible", "--name", name]
+        env = {**os.environ, "DISPLAY": self.display}
+        return subprocess.run(tool, capture_output=True, text=True, check=False, timeout=30, env=env).stdout.split()
+
     def window(self) -> str:
-        return self.do("search", "--name", "^bmembed$").split()[-1]
+        return self.found("^bmembed$")[-1]
 
     def close(self) -> None:
         """What the cross of a window does: its window manager asks it to close. Here there is none."""
@@ -182,6 +205,32 @@ def test_the_mouse_and_the_size_of_letters(opened: tuple[Screen, subprocess.Pope
     screen.until(lambda: abs(screen.share(HIGHLIGHT) / before - 1) < 0.1, "the letters keep their size")
     screen.do("mousemove", "--window", screen.window(), "300", "270", "click", "1")  # the third line, a folder's dialog
     screen.until(lambda: screen.share(PANEL) > 0.1, "a click does nothing")
+
+
+def test_a_folder_is_dropped_on_the_window(opened: tuple[Screen, subprocess.Popen[bytes]], tmp_path: Path) -> None:
+    screen, _ = opened
+    screen.keys("o")
+    screen.until(lambda: screen.share(PANEL) > 0.1, "no dialog came")
+    (tmp_path / "to be dropped").mkdir()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", DRAG, str(tmp_path / "to be dropped")],
+        env={**os.environ, "DISPLAY": screen.display}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        screen.until(lambda: bool(screen.found("a folder to drag")), "the folder to drag is not shown")
+        screen.do("mousemove", "40", "780", "mousedown", "1")
+        for step in range(12):
+            screen.do("mousemove", str(60 + 40 * step), str(775 - 30 * step), "sleep", "0.1")
+        screen.do("mouseup", "1")
+        screen.until(
+            lambda: (
+                (screen.keys("End", "shift+Home", "ctrl+c"), screen.clipboard())[1] == str(tmp_path / "to be dropped")
+            ),
+            "what was dropped is not in the field",
+        )
+    finally:
+        holder.terminate()
+        holder.wait()
 
 
 def test_closing_the_window_ends_the_app_behind_it(opened: tuple[Screen, subprocess.Popen[bytes]]) -> None:

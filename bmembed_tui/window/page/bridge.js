@@ -68,7 +68,9 @@
   }, { capture: true, passive: false });
   window.addEventListener("focus", () => { call("focus", true); window.bmembed && window.bmembed.terminal.focus(); });
   window.addEventListener("blur", () => call("focus", false));
-  for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => event.preventDefault());
+  for (const name of ["dragenter", "dragover", "drop"]) {
+    window.addEventListener(name, (event) => { event.preventDefault(); event.dataTransfer.dropEffect = "copy"; }, true);
+  }
   window.addEventListener("load", () => setTimeout(() => window.bmembed.terminal.focus()));
   document.fonts.load("15px 'Roboto Mono'").then(() => { if (window.bmembed) zoom(Number(window.bmembed.terminal.options.fontSize)); });
 })();

@@ -1,0 +1,62 @@
+"""What belongs to the thread of Qt's windows: the clipboard, and folders that are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+Dropped = Callable[[list[str]], None]
+
+
+class Desk:
+    """Takes calls from any thread to the one of the windows."""
+
+    def __init__(self, carrier: Any) -> None:
+        self._carrier = carrier
+
+    def copy(self, text: str) -> None:
+        """Put a text on the clipboard."""
+        with suppress(RuntimeError):  # the window has just been closed
+            self._carrier.copied.emit(text)
+
+    def watch(self, view: Any, dropped: Dropped) -> None:
+        """Call `dropped` with the paths of files and folders that are dropped on `view`, which sees nothing of it."""
+        with suppress(RuntimeError):
+            self._carrier.watched.emit(view, dropped)
+
+
+@cache
+def on_the_desk() -> Desk:
+    """The desk of this process. Call it when there is a window."""
+    from PySide6.QtCore import QEvent, QObject, Qt, Signal
+    from PySide6.QtGui import QGuiApplication
+
+    class Carrier(QObject):  # type: ignore[misc]  # the extra is not there for the type checker
+        copied = Signal(str)
+        watched = Signal(object, object)
+
+        def take(self, text: str) -> None:
+            QGuiApplication.clipboard().setText(text)
+
+        def watch(self, view: Any, dropped: Dropped) -> None:
+            self.dropped = dropped
+            view.setAcceptDrops(True)
+            view.installEventFilter(self)
+
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+            kinds = (QEvent.Type.DragEnter, QEvent.Type.DragMove, QEvent.Type.Drop)
+            if event.type() not in kinds or not event.mimeData().hasUrls():
+                return bool(super().eventFilter(watched, event))
+            event.setDropAction(Qt.DropAction.CopyAction)
+            event.accept()
+            if event.type() == QEvent.Type.Drop:
+                self.dropped([url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()])
+            return True
+
+    carrier: Any = Carrier()
+    carrier.moveToThread(QGuiApplication.instance().thread())
+    carrier.copied.connect(carrier.take, Qt.ConnectionType.QueuedConnection)
+    carrier.watched.connect(carrier.watch, Qt.ConnectionType.QueuedConnection)
+    return Desk(carrier)
