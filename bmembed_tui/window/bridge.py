@@ -22,6 +22,7 @@ class Bridge:
 
     def __init__(self, project: str | None, size: tuple[int, int] = (124, 36), start: Starter = AppProcess) -> None:
         self._waiting = threading.Condition()
+        self._size = size
         self._output: list[str] = []
         self._messages: list[dict[str, Any]] = []
         self._choose: Callable[[], str | None] = lambda: None
@@ -44,7 +45,9 @@ class Bridge:
     def resize(self, columns: int, rows: int) -> None:
         """The terminal has another size now."""
         width, height = (max(_SMALLEST, min(_LARGEST, int(number))) for number in (columns, rows))
-        self._app.tell(type="resize", width=width, height=height)
+        if (width, height) != self._size:
+            self._size = width, height
+            self._app.tell(type="resize", width=width, height=height)
 
     def focus(self, has: bool) -> None:
         """Whether the window has the keyboard."""

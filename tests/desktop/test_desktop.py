@@ -95,7 +95,7 @@ def test_the_page_loads_and_sends_nothing() -> None:
     assert not re.search(r"(?:src|href)\s*=|@import|url\((?!\s*[\"']?data:)", outside)
     assert "new WebSocket" not in text
     assert "loadAddon(this.weblinksAddon)" not in text
-    assert len(re.findall(r"<script", text)) == 2
+    assert len(re.findall(r"<script", text)) == 3
     assert not re.search(r"@(?:policy|nonce|font|style|bridge|terminal)@", text)
 
 

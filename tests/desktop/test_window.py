@@ -65,7 +65,7 @@ app.exec()
 def display() -> Iterator[str]:
     read, write = os.pipe()
     server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
+        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-noreset"],
         pass_fds=[write], stderr=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(write)
@@ -205,6 +205,22 @@ def test_the_mouse_and_the_size_of_letters(opened: tuple[Screen, subprocess.Pope
     screen.until(lambda: abs(screen.share(HIGHLIGHT) / before - 1) < 0.1, "the letters keep their size")
     screen.do("mousemove", "--window", screen.window(), "300", "270", "click", "1")  # the third line, a folder's dialog
     screen.until(lambda: screen.share(PANEL) > 0.1, "a click does nothing")
+
+
+def test_the_systems_own_dialog(opened: tuple[Screen, subprocess.Popen[bytes]], tmp_path: Path) -> None:
+    screen, _ = opened
+    (tmp_path / "chosen").mkdir()
+    screen.keys("o")
+    screen.until(lambda: screen.share(PANEL) > 0.1, "no dialog came")
+    screen.keys("slash", "x", "shift+Tab", "shift+Tab", "shift+Tab", "Return")  # to "Browse …"
+    screen.until(lambda: bool(screen.found("^Open folder$")), "the system's dialog did not come")
+    screen.do("windowfocus", "--sync", screen.found("^Open folder$")[-1], "type", str(tmp_path / "chosen"))
+    screen.do("key", "Return")
+    screen.until(lambda: not screen.found("^Open folder$"), "the system's dialog stays")
+    screen.until(
+        lambda: (screen.keys("End", "shift+Home", "ctrl+c"), screen.clipboard())[1] == str(tmp_path / "chosen"),
+        "what was chosen is not in the field",
+    )
 
 
 def test_a_folder_is_dropped_on_the_window(opened: tuple[Screen, subprocess.Popen[bytes]], tmp_path: Path) -> None:

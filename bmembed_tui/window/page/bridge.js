@@ -71,6 +71,9 @@
   for (const name of ["dragenter", "dragover", "drop"]) {
     window.addEventListener(name, (event) => { event.preventDefault(); event.dataTransfer.dropEffect = "copy"; }, true);
   }
-  window.addEventListener("load", () => setTimeout(() => window.bmembed.terminal.focus()));
-  document.fonts.load("15px 'Roboto Mono'").then(() => { if (window.bmembed) zoom(Number(window.bmembed.terminal.options.fontSize)); });
+  // The terminal measures its letters when it begins: their font comes first.
+  window.beginTerminal = (begin) => document.fonts.load("15px 'Roboto Mono'").finally(() => {
+    begin();
+    window.bmembed.terminal.focus();
+  });
 })();
