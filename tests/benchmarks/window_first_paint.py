@@ -33,7 +33,7 @@ def seconds_until_painted(command: list[str], environment: dict[str, str]) -> fl
             picture = np.asarray(ImageGrab.grab(xdisplay=environment["DISPLAY"]).convert("RGB")).astype(int)
             if (np.abs(picture - np.array(COLOUR)).max(axis=2) < 4).mean() > 0.01:
                 return time.perf_counter() - started
-            time.sleep(0.02)
+            time.sleep(0.1)  # looking costs time of its own
         raise SystemExit(f"{command} painted nothing in 60 s")
     finally:
         child.terminate()
