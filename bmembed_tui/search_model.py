@@ -39,6 +39,7 @@ class Hit:
     page: int | None
     rankers: Mapping[str, tuple[int, float]]
     shares: Mapping[str, float]
+    place_name: str = ""
 
     @classmethod
     def from_answer(cls, answer: Mapping[str, Any]) -> Hit:
@@ -49,16 +50,21 @@ class Hit:
             tuple(answer["headings"]), answer["snippet"], tuple((start, end) for start, end in answer["marks"]),
             answer["format"], answer["chunk_id"], answer["document_id"], answer["start"], answer["end"],
             answer.get("line", 1), answer.get("page"), rankers, answer.get("shares", {}),
+            answer.get("place", ""),
         )  # fmt: skip
 
     @property
     def file(self) -> Path:
-        """Where the document lies, if it lies on this disk."""
-        return Path(self.source) / self.path
+        """Where the document lies, if it lies on this disk; for what lies inside a file, that file."""
+        named = Path(self.source) / self.path
+        around = [folder for folder in named.parents if folder.is_relative_to(self.source)]
+        return next((file for file in (named, *around) if file.is_file()), named)
 
     @property
     def place(self) -> str:
-        """Page or line."""
+        """Page, slide or sheet; or line."""
+        if self.place_name:
+            return self.place_name
         return f"page {self.page}" if self.page is not None else f"line {self.line}"
 
     @property

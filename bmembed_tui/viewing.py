@@ -8,11 +8,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+# Viewers of PDF files that can be told a page, by a word of their desktop file's name.
+_PAGED = {
+    "evince": ("evince", "--page-index={page}"),
+    "papers": ("papers", "--page-index={page}"),
+    "okular": ("okular", "--page={page}"),
+    "zathura": ("zathura", "--page={page}"),
+    "atril": ("atril", "--page-index={page}"),
+    "xreader": ("xreader", "--page-index={page}"),
+}
 
-def open_file(path: Path) -> str:
+
+def open_file(path: Path, page: int | None = None) -> str:
     """Hand `path` to the system's viewer, without a shell; returns what went wrong, or an empty text.
 
-    Over SSH, or without a display, there is none: the answer says so and names the path.
+    A PDF is opened at `page` where the viewer that is the system's own for PDFs can be told one. Over SSH, or without a
+    display, there is none: the answer says so and names the path.
     """
     try:
         if not path.is_file():
@@ -23,8 +34,9 @@ def open_file(path: Path) -> str:
         command = _viewer()
         if command is None:
             return f"There is no display here to open it on. It lies at {path}"
+        paged = _paged_viewer(page) if page and path.suffix.lower() == ".pdf" and command.endswith("xdg-open") else []
         subprocess.Popen(
-            [command, str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            [*(paged or [command]), str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
@@ -38,3 +50,19 @@ def _viewer() -> str | None:
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return None
     return shutil.which("xdg-open")
+
+
+def _paged_viewer(page: int) -> list[str]:
+    """The command that opens a PDF at a page with the user's own viewer; empty where that viewer cannot."""
+    query = shutil.which("xdg-mime")
+    if query is None:
+        return []
+    try:
+        asked = subprocess.run(
+            [query, "query", "default", "application/pdf"], capture_output=True, text=True, timeout=3, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    known = next((known for word, known in _PAGED.items() if word in asked.stdout.lower()), None)
+    program = shutil.which(known[0]) if known else None
+    return [program, known[1].format(page=page)] if program and known else []

@@ -119,14 +119,32 @@ class Project:
 
     def skipped(self) -> dict[str, str]:
         """Files that are not searched, with the reason."""
+        from engine.store import UNREAD
+
         store = self.folder.store()
         try:
-            unreadable = {record.path: record.reason for record in store.files().values() if record.state == "skipped"}
+            unreadable = {record.path: record.reason for record in store.files().values() if record.state in UNREAD}
             corpus = store.artifact("corpus")
             left_out: dict[str, str] = corpus.info.get("skipped", {}) if corpus else {}
             return dict(sorted({**left_out, **unreadable}.items()))
         finally:
             store.close()
+
+    def documents(self, state: str | None = None) -> list[dict[str, Any]]:
+        """What became of every file, and of what is inside it: read, skipped or quarantined, and why."""
+        from engine.service.documents import ledger
+
+        store = self.folder.store()
+        try:
+            return ledger(store, state)
+        finally:
+            store.close()
+
+    def retry(self, paths: Sequence[str] = ()) -> int:
+        """Let the next ingest read files again that were not read, or not all of them: all, or those that match globs."""
+        from engine.service.documents import retry_matching
+
+        return retry_matching(self.folder, paths)
 
     def report(self) -> dict[str, Any]:
         """What the last evaluation found: `served`, `reason`, `tables` (kind of queries → figures in percent), `folder`."""

@@ -239,7 +239,7 @@ def source_names(sources: Collection[str]) -> dict[str, str]:
 
 def _heading(hit: Hit, source: str) -> Text:
     path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
-    line = f":{hit.line}" if hit.page is None else f":{hit.line}, page {hit.page}"
+    line = f":{hit.line}, {harmless(hit.place)}" if hit.place else f":{hit.line}"
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
     return Text.assemble(

@@ -14,7 +14,9 @@ class Document:
     """One readable unit of the corpus: a file, or one entry of a BEIR `corpus.jsonl`.
 
     `path` is relative to the source folder with forward slashes; a BEIR entry has the path `corpus.jsonl#ID` and
-    `external_id = ID`. `modified` is seconds since the epoch, UTC. `content_hash` is the hex sha256 of the bytes read.
+    `external_id = ID`; what lies inside a file has the path `mail.eml/attachment.pdf`. `modified` is that of the file, in
+    seconds since the epoch, UTC; `created` and `changed` are what the document says of itself. `content_hash` is the hex
+    sha256 of the bytes read.
     """
 
     path: str
@@ -27,6 +29,10 @@ class Document:
     modified: float
     external_id: str | None = None
     id: int = 0
+    author: str = ""
+    created: float | None = None
+    changed: float | None = None
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,8 @@ class Chunk:
 
     `headings` is the path of headings that the chunk stands under, outermost first. `content_hash` is the hex sha256 of
     `embedded_text`, which is what BM25 and the encoder see. `id` is the row id, and the key in tantivy and usearch.
+    `pages` says on which pages, slides or sheets it stands: (offset within the chunk, number, name such as `page 3` or
+    `sheet Budget`), the first at offset 0; empty for a text without pages.
     """
 
     document_id: int
@@ -47,6 +55,7 @@ class Chunk:
     embedded_text: str
     content_hash: str
     id: int = 0
+    pages: tuple[tuple[int, int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,21 @@ class CorpusSettings(Section):
     )
     include: list[str] = Field(default=["**/*"], min_length=1, description="glob patterns of files to read")
     exclude: list[str] = Field(default=[], description="glob patterns of files to leave out")
+    follow_links: bool = Field(
+        default=False, description="whether links that lead out of the folders are followed; loops never are"
+    )
+    reading_processes: int = Field(
+        default=0,
+        ge=0,
+        le=256,
+        description="processes that read files side by side; 0 takes one per processor, up to 8",
+    )
+    reading_seconds: int = Field(
+        default=60, ge=1, le=86_400, description="longest time for one file, or one thing inside a file"
+    )
+    reading_memory_mb: int = Field(
+        default=2048, ge=512, le=1_048_576, description="memory that each reading process may use"
+    )
     chunk_tokens: int = Field(
         default=256, ge=16, le=8192, description="longest chunk, in tokens of the encoder's tokenizer"
     )

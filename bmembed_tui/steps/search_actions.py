@@ -68,7 +68,7 @@ class HitActions(SearchView):
     def action_open_file(self) -> None:
         """Open the file with the system's viewer."""
         if self._hit is not None:
-            self._say(open_file(self._hit.file) or f"Opened {self._hit.path}.")
+            self._say(open_file(self._hit.file, self._hit.page) or f"Opened {self._hit.path}.")
 
     def action_copy_path(self) -> None:
         """The file's path to the clipboard."""

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @app.command()
 def new(
     name: ProjectName,
-    documents: Annotated[list[Path], typer.Argument(help="folders or files: .txt, .md, .html, or a BEIR folder")],
+    documents: Annotated[
+        list[Path], typer.Argument(help="folders or files: text, office files, PDF, mails, or a BEIR folder")
+    ],
     model: Annotated[
         str | None, typer.Option(help="folder of a sentence-transformers model; the bundled one if left out")
     ] = None,

@@ -32,7 +32,7 @@ class BeirReader:
 
     formats = frozenset({"beir"})
 
-    def read(self, path: Path) -> Iterator[ReadDocument]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`. Raises DatasetError for a line without _id or text, and for an _id that occurs twice."""
         seen: set[str] = set()
         for place, row in _json_lines(path):

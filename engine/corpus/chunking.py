@@ -9,10 +9,11 @@ short.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from math import ceil
 from pathlib import Path
 from typing import Literal
@@ -233,7 +234,17 @@ class Chunker:
             tokens=tokens + self._special,
             embedded_text=embedded,
             content_hash=sha256(embedded.encode()).hexdigest(),
+            pages=_pages(document, span),
         )
+
+
+def _pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str], ...]:
+    """The pages that a span stands on, by where they begin within it."""
+    if not document.pages:
+        return ()
+    first = max(0, bisect_right(document.pages, span[0], key=lambda page: page.start) - 1)
+    inside = takewhile(lambda page: page.start < span[1], islice(document.pages, first, None))
+    return tuple((max(0, page.start - span[0]), page.number, page.name) for page in inside)
 
 
 def _group(sections: Sequence[Section], tokens: int) -> _Group:

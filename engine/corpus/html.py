@@ -32,9 +32,9 @@ class HtmlReader:
 
     formats = frozenset({"html"})
 
-    def read(self, path: Path) -> Iterator[ReadDocument]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
-        data = read_bytes(path)
+        data = read_bytes(path, data)
         if b"\0" in data and not data.startswith(_WIDE_MARKS):
             raise UnreadableFileError(path, "binary content, not text")
         soup = _parse(data)

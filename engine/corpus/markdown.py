@@ -27,9 +27,9 @@ class MarkdownReader:
 
     formats = frozenset({"md"})
 
-    def read(self, path: Path) -> Iterator[ReadDocument]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
-        text, front_title = split_front_matter(decode(read_bytes(path), path))
+        text, front_title = split_front_matter(decode(read_bytes(path, data), path))
         if not text.strip():
             raise UnreadableFileError(path, "empty")
         headings = tuple(find_headings(text))

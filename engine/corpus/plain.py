@@ -27,9 +27,9 @@ class PlainReader:
 
     formats = frozenset({"txt"})
 
-    def read(self, path: Path) -> Iterator[ReadDocument]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
-        text = decode(read_bytes(path), path)
+        text = decode(read_bytes(path, data), path)
         first = next(line.strip() for line in text.split("\n") if line.strip())
         short = len(first) <= _LONGEST_TITLE and any(map(str.isalpha, first))
         yield ReadDocument(first if short else title_from_name(path), text, format="txt")

@@ -7,20 +7,36 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from engine.errors import InputError
 
 LARGEST_FILE = 512 * 2**20
 
+Kind = Literal[
+    "",
+    "encrypted",
+    "damaged",
+    "empty",
+    "needs OCR",
+    "too large",
+    "timed out",
+    "out of memory",
+    "unsupported",
+    "refused",
+]
+
 
 class UnreadableFileError(InputError):
-    """One file cannot be read; `why` holds the reason in a few words. The others are not affected."""
+    """One file cannot be read; `why` holds the reason in a few words, `kind` what sort of reason it is. The others are
+    not affected.
+    """
 
-    def __init__(self, path: Path, reason: str) -> None:
+    def __init__(self, path: Path, reason: str, kind: Kind = "") -> None:
         super().__init__(
             f"{path.name} cannot be read.", reason, "Convert the file, or leave it out with corpus.exclude."
         )
+        self.kind: Kind = kind or ("empty" if reason == "empty" else "damaged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +49,56 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """Where a page, slide or sheet begins: the character offset in the text, its number from 1, and how a reader would
+    name it (`page 3`, `slide 3`, `sheet Budget`).
+    """
+
+    start: int
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """What a reader makes of a file, or of one entry of a BEIR corpus. Line ends in `text` are "\\n"."""
+    """What a reader makes of a file, of one entry of a BEIR corpus, or of something inside a file. Line ends in `text`
+    are "\\n".
+
+    `member` is the path inside the file: `report.pdf` for an attachment, empty for the file itself. `created` and
+    `changed` are what the document says of itself, in seconds since the epoch.
+    """
 
     title: str
     text: str
     headings: tuple[Heading, ...] = ()
     external_id: str | None = None
     format: str = "txt"
+    pages: tuple[Page, ...] = ()
+    author: str = ""
+    created: float | None = None
+    changed: float | None = None
+    member: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something inside a file that gives no document, and why. `state`: skipped or quarantined."""
+
+    member: str
+    state: str
+    kind: Kind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file inside a file, still to be read: its path there and its bytes."""
+
+    path: str
+    data: bytes
+
+
+Found = ReadDocument | LeftOut | Member
 
 
 class Reader(Protocol):
@@ -50,12 +108,21 @@ class Reader(Protocol):
     def formats(self) -> frozenset[str]:
         """The formats that it reads, as `ScannedFile.format` names them."""
 
-    def read(self, path: Path) -> Iterator[ReadDocument]:
-        """The documents of a file, at least one. Raises OSError when it cannot be opened, UnreadableFileError when its
-        content is no text, DatasetError for a malformed data set."""
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+        """The documents of a file, and the files inside it. `data` stands in for what lies at `path` where it is not on
+        the disk, such as a mail's attachment.
+
+        Raises OSError when it cannot be opened, UnreadableFileError when its content is no text, DatasetError for a
+        malformed data set.
+        """
 
 
-_BUILT_IN = {"txt": "plain", "md": "markdown", "html": "html", "beir": "beir"}
+_OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "rtf", "epub", "wordml")
+_BUILT_IN = {
+    "txt": "plain", "md": "markdown", "html": "html", "beir": "beir", "csv": "tabular", "json": "tabular",
+    "jsonl": "tabular", "eml": "mail", "mbox": "mail", "msg": "outlook", "zip": "archive", "odp": "slides_odp",
+    **dict.fromkeys(_OFFICE, "office"),
+}  # fmt: skip
 _readers: dict[str, Reader] = {}
 
 
@@ -67,7 +134,9 @@ def register_reader(reader: Reader) -> None:
 def reader_for(format: str) -> Reader:
     """The reader of a format. Raises InputError for a format that none reads."""
     if format not in _readers and format in _BUILT_IN:
-        register_reader(import_module(f"engine.corpus.{_BUILT_IN[format]}").READER)
+        module = import_module(f"engine.corpus.{_BUILT_IN[format]}")
+        for reader in getattr(module, "READERS", None) or (module.READER,):
+            register_reader(reader)
     if format not in _readers:
         raise InputError(
             f"There is no reader for the format '{format}'.", "", "Leave such files out with corpus.exclude."
@@ -75,11 +144,18 @@ def reader_for(format: str) -> Reader:
     return _readers[format]
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file. Raises OSError when it is missing or closed to us, UnreadableFileError when too large or empty."""
-    if path.stat().st_size > LARGEST_FILE:
-        raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB")
-    data = path.read_bytes()
+def is_registered(format: str) -> bool:
+    """Whether a reader that is not one of the product's own reads this format: such a one works in this process."""
+    return format in _readers and not type(_readers[format]).__module__.startswith("engine.corpus.")
+
+
+def read_bytes(path: Path, data: bytes | None = None) -> bytes:
+    """The bytes of a file, or `data` where they are at hand. Raises OSError when it is missing or closed to us,
+    UnreadableFileError when too large or empty.
+    """
+    if (path.stat().st_size if data is None else len(data)) > LARGEST_FILE:
+        raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB", "too large")
+    data = path.read_bytes() if data is None else data
     if not data.strip():
         raise UnreadableFileError(path, "empty")
     return data

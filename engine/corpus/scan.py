@@ -9,21 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.corpus.formats import FORMATS, IMAGES, ending_of, is_mail
 from engine.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from pathspec import PathSpec
     from pathspec.pattern import Pattern
 
-FORMATS = {
-    ".txt": "txt",
-    ".text": "txt",
-    ".md": "md",
-    ".markdown": "md",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-}
 BEIR_CORPUS = "corpus.jsonl"
 OWN_FILES = {"project.toml", "project.db"}
 _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
@@ -61,14 +53,21 @@ class Scan:
     closed: list[tuple[str, str]] = field(default_factory=list)
 
 
-def scan(sources: Sequence[Path], include: Sequence[str] = ("**/*",), exclude: Sequence[str] = ()) -> Scan:
+def scan(
+    sources: Sequence[Path],
+    include: Sequence[str] = ("**/*",),
+    exclude: Sequence[str] = (),
+    *,
+    follow_links: bool = False,
+) -> Scan:
     """The documents under `sources` (folders or files), by path.
 
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
     a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
-    their source only, and a file reached in two ways counts once. A folder with a corpus.jsonl is a BEIR data set: that
-    file is its only document. A folder that is a project of this program is left out. Raises InputError for a missing
-    source, UsageError for a pattern that cannot be understood.
+    their source only, unless `follow_links`, and a file reached in two ways counts once. A folder with a corpus.jsonl is
+    a BEIR data set: that file is its only document. A folder that is a project of this program is left out. A file
+    without an ending is looked into: it may be a mail. Raises InputError for a missing source, UsageError for a pattern
+    that cannot be understood.
     """
     wanted, unwanted = _patterns(include), _patterns(exclude)
     result = Scan()
@@ -77,7 +76,7 @@ def scan(sources: Sequence[Path], include: Sequence[str] = ("**/*",), exclude: S
         absolute = Path(os.path.normpath(Path(source).absolute()))
         if not absolute.exists():
             raise InputError(f"{source} does not exist.", "", "Check corpus.paths in project.toml.")
-        _Walk(str(absolute), wanted, unwanted, result, taken).run()
+        _Walk(str(absolute), wanted, unwanted, result, taken, follow_links).run()
     result.files.sort(key=lambda file: (file.path, file.source))
     result.skipped.sort(key=lambda item: item.path)
     return result
@@ -102,8 +101,10 @@ class _Walk:
     """One source. Real folders first, links afterwards, so that a linked file is known by its real path."""
 
     def __init__(
-        self, source: str, wanted: PathSpec[Pattern], unwanted: PathSpec[Pattern], result: Scan, taken: set[str]
-    ) -> None:
+        self, source: str, wanted: PathSpec[Pattern], unwanted: PathSpec[Pattern], result: Scan, taken: set[str],
+        follow_links: bool = False,
+    ) -> None:  # fmt: skip
+        self._follow_links = follow_links
         self._source, self._wanted, self._unwanted, self._result, self._taken = source, wanted, unwanted, result, taken
         self._real = os.path.realpath(source)
         self._folders: list[str] = []
@@ -170,7 +171,7 @@ class _Walk:
         except OSError as error:
             self._closed(path, error, "broken link: ")
             return
-        if os.path.commonpath([real, self._real]) != self._real:
+        if not self._follow_links and os.path.commonpath([real, self._real]) != self._real:
             if self._matches(path):
                 self._skip(path, "a link that leads out of the folder")
         elif stat.S_ISDIR(status.st_mode):
@@ -184,7 +185,7 @@ class _Walk:
     def _beir_only(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> dict[str, os.DirEntry[str]]:
         for name, entry in found.items():
             if name != BEIR_CORPUS and name not in _BEIR_COMPANIONS and self._matches(prefix + name):
-                is_document = _ending(name) in FORMATS
+                is_document = ending_of(name) in FORMATS
                 if is_document or entry.is_dir():
                     self._skip(prefix + name, f"beside a BEIR data set's {BEIR_CORPUS}")
         return {BEIR_CORPUS: found[BEIR_CORPUS]}
@@ -195,10 +196,15 @@ class _Walk:
     def _take(self, path: str, status: os.stat_result, real: str) -> None:
         if real in self._taken:
             return
-        ending = _ending(path)
-        format = "beir" if path.rpartition("/")[2] == BEIR_CORPUS else FORMATS.get(ending)
+        ending = ending_of(path)
         if not stat.S_ISREG(status.st_mode):
             self._skip(path, "not a regular file")
+            return
+        format = "beir" if path.rpartition("/")[2] == BEIR_CORPUS else FORMATS.get(ending)
+        if not ending and status.st_size:
+            format = _mail_format(Path(self._source, path))
+        if ending in IMAGES:
+            self._skip(path, "a picture: without OCR it holds no text")
         elif format is None:
             self._skip(path, f"format not supported yet: {ending or 'no ending'}")
         else:
@@ -217,9 +223,13 @@ class _Walk:
         self._result.skipped.append(Skipped(shown, reason))
 
 
-def _ending(path: str) -> str:
-    name, dot, ending = path.rpartition("/")[2].rpartition(".")
-    return f".{ending.lower()}" if dot and name else ""
+def _mail_format(path: Path) -> str | None:
+    """The format of a file without an ending: mails are often kept so."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    if head.startswith(b"From ") and is_mail(head.partition(b"\n")[2]):
+        return "mbox"
+    return "eml" if is_mail(head) else None
 
 
 def _is_text(path: str) -> bool:

@@ -4,31 +4,46 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
+import stat
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from engine.corpus.beir import read_beir_judgments
+from engine.corpus.formats import STREAMED
 from engine.corpus.imports import read_judgments, restore_marked
-from engine.corpus.readers import ReadDocument, UnreadableFileError, reader_for
+from engine.corpus.readers import (
+    LARGEST_FILE,
+    Kind,
+    ReadDocument,
+    UnreadableFileError,
+    is_registered,
+    reader_for,
+    title_from_name,
+)
+from engine.corpus.sandbox import Limits, Outcome, Pool
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
 from engine.errors import NoDocumentsError, UsageError
 from engine.records import Document
 from engine.stage import StageContext, View, fingerprint
-from engine.store import Artifact, FileRecord
+from engine.store import Artifact, FileRecord, PartRecord
 
 VERSION = 2
 ARTIFACT = "corpus"
 ALWAYS = True  # only a look at the folder tells whether anything changed
 FILES_PER_TRANSACTION = 50
+SECONDS_PER_TRANSACTION = 1.0
 SKIPPED_KEPT = 1000  # names of files left out that 'engine status' can show
 
 
 def inputs(view: View) -> dict[str, Any]:
     """Everything but the files themselves, which the stage compares one by one."""
-    return {"corpus": view.settings.corpus.model_dump(exclude={"drift"}), "model": view.settings.encoder.model}
+    aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb"}
+    return {"corpus": view.settings.corpus.model_dump(exclude=aside), "model": view.settings.encoder.model}
 
 
 @dataclass
@@ -38,6 +53,7 @@ class Tally:
     read: int = 0
     unchanged: int = 0
     removed: int = 0
+    renamed: int = 0
     new_chunks: int = 0
 
 
@@ -54,7 +70,8 @@ def run(context: StageContext) -> dict[str, Any]:
         raise UsageError(
             "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it."
         )
-    found = scan(sources, context.settings.corpus.include, context.settings.corpus.exclude)
+    corpus = context.settings.corpus
+    found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links)
     _refuse_empty(found, sources)
     found.files = [replace(file, source=_movable(file.source, context.project.path)) for file in found.files]
     found.closed = [(_movable(source, context.project.path), path) for source, path in found.closed]
@@ -73,7 +90,7 @@ def run(context: StageContext) -> dict[str, Any]:
     return {
         "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
         "files_skipped": counts["skipped"] + len(found.skipped), "new_chunks": tally.new_chunks, "documents": counts["documents"],
-        "chunks": counts["chunks"], "judged_queries": judged,
+        "chunks": counts["chunks"], "judged_queries": judged, "files_renamed": tally.renamed,
     }  # fmt: skip
 
 
@@ -88,7 +105,7 @@ def _no_documents(what: str, why: str) -> NoDocumentsError:
     return NoDocumentsError(
         what,
         why,
-        "Put documents that hold text there (.txt, .md, .html, or a BEIR folder), or name another folder in "
+        "Put documents that hold text there (text, office files, PDF, mails, or a BEIR folder), or name another folder in "
         "project.toml. What was searchable before stays so.",
     )
 
@@ -115,6 +132,16 @@ def _told_skipped(context: StageContext, skipped: list[Skipped]) -> dict[str, st
     return left_out
 
 
+@dataclass
+class Looked:
+    """What a look at a changed file found: its hash, and what its reading came to where it had to be read."""
+
+    file: ScannedFile
+    content_hash: str = ""
+    outcome: Outcome | None = None
+    closed: str = ""
+
+
 class Ingest:
     """Compares scanned files with what the database knows, and reads the difference."""
 
@@ -129,11 +156,17 @@ class Ingest:
             overlap_sentences=corpus.overlap_sentences,
             context=corpus.context,
         )
+        self._titled = corpus.context == "title"
+        self._pool = Pool(
+            corpus.reading_processes or min(8, os.cpu_count() or 1),
+            Limits(memory=corpus.reading_memory_mb * 2**20, seconds=corpus.reading_seconds),
+        )
         self._tally = Tally()
-        self._touched = 0
+        self._told = 0.0
         self._known: dict[tuple[str, str], FileRecord] = {}
+        self._lost: dict[str, list[FileRecord]] = {}
         self._unopened: list[FileRecord] = []
-        self._unreadable: list[FileRecord] = []
+        self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
     def bring_in_line(self, found: Scan) -> Tally:
         """Read what is new or changed, a batch of files per transaction; then forget what is gone.
@@ -141,70 +174,176 @@ class Ingest:
         Raises NoDocumentsError, with nothing forgotten, when nothing would be left to search.
         """
         self._known = self._store.files()
-        changed = [file for file in found.files if self._is_changed(file, self._known.get((file.source, file.path)))]
-        for start in range(0, len(changed), FILES_PER_TRANSACTION):
-            self._context.check_stop()
-            with self._store.transaction():
-                for file in changed[start : start + FILES_PER_TRANSACTION]:
-                    self._read(file)
-            self._context.progress(min(start + FILES_PER_TRANSACTION, len(changed)), len(changed), "files")
-        self._tally.unchanged = len(found.files) - len(changed) + self._touched
+        self._note_lost(found)
+        changed = [file for file in found.files if self._is_changed(file, self._record_of(file))]
+        same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
+        self._tally.unchanged = sum(self._known[key].state == "read" for key in same)
+        try:
+            self._read_all(changed)
+        finally:
+            self._pool.close()
         with self._store.transaction():
             self._forget(found)
             if not self._store.counts()["chunks"]:
-                unread = [Skipped(record.path, record.reason) for record in (*self._unopened, *self._unreadable)]
-                raise _no_documents("None of the files could be read.", _reasons(unread + found.skipped))
+                unread = [record for record, _ in self._unreadable]
+                skipped = [Skipped(record.path, record.reason) for record in (*self._unopened, *unread)]
+                raise _no_documents("None of the files could be read.", _reasons(skipped + found.skipped))
         return self._tally
+
+    def _record_of(self, file: ScannedFile) -> FileRecord | None:
+        return self._known.get((file.source, file.path))
+
+    def _note_lost(self, found: Scan) -> None:
+        """Files that are not where they were, by content: one that turns up elsewhere was renamed."""
+        present = {(file.source, file.path) for file in found.files}
+        for key, record in self._known.items():
+            current = record.state == "read" and record.chunking == self._chunking
+            if current and key not in present and not _is_closed(record, found.closed):
+                self._lost.setdefault(record.content_hash, []).append(record)
 
     def _is_changed(self, file: ScannedFile, record: FileRecord | None) -> bool:
         return (
             record is None
-            or record.state != "read"  # one that was skipped may be open to us now, whatever its time stamp says
+            or record.state not in ("read", "quarantined")  # what was closed to us may be open now
             or record.chunking != self._chunking
             or (record.size, record.mtime_ns) != (file.size, file.mtime_ns)
         )
 
-    def _read(self, file: ScannedFile) -> None:
-        record = self._known.get((file.source, file.path))
-        former = record if record and record.state != "gone" else None
+    def _read_all(self, changed: list[ScannedFile]) -> None:
+        done = 0
+        looks = self._pool.map(self._look, changed)
+        while batch := self._some(looks):
+            with self._store.transaction():
+                for looked in batch:
+                    self._take(looked)
+            done += len(batch)
+            self._context.progress(done, len(changed), "files")
+
+    def _some(self, looks: Iterator[Looked]) -> list[Looked]:
+        """The next files that were looked at: a batch, or what came within a second."""
+        batch: list[Looked] = []
+        started = time.monotonic()
+        for looked in looks:
+            self._context.check_stop()
+            batch.append(looked)
+            if len(batch) >= FILES_PER_TRANSACTION or time.monotonic() - started > SECONDS_PER_TRANSACTION:
+                break
+        return batch
+
+    def _look(self, file: ScannedFile) -> Looked:
+        """Hash a file, and read it unless its content is known. Done in a thread of the pool: it leaves the store alone."""
+        if file.size > LARGEST_FILE and file.format not in STREAMED | {"beir"}:
+            reason = f"larger than {LARGEST_FILE // 2**20} MB"
+            return Looked(file, outcome=Outcome(kind="too large", reason=reason))
         try:
             content_hash = _hash_file(file.absolute)
-            if former and (former.content_hash, former.chunking) == (content_hash, self._chunking):
-                self._store.put_file(_record(file, content_hash, "read", "", self._chunking))
-                self._touched += 1
-                return
+        except OSError as error:
+            return Looked(file, closed=(error.strerror or str(error)).lower())
+        looked = Looked(file, content_hash)
+        record = self._record_of(file)
+        if record and (record.content_hash, record.chunking) == (content_hash, self._chunking):
+            return looked
+        if content_hash in self._lost or file.format == "beir" or is_registered(file.format):
+            return looked
+        looked.outcome = self._pool.read(file.absolute, file.format)
+        return looked
+
+    def _take(self, looked: Looked) -> None:
+        """Bring the database in line with one file that was looked at."""
+        record = self._record_of(looked.file)
+        former = record if record and record.state != "gone" else None
+        if looked.outcome and looked.outcome.closed:
+            looked.closed = looked.outcome.reason
+        if looked.closed:
+            unread = former or _record(looked.file, "", "", "", "")
+            self._unopened.append(replace(unread, state="skipped", reason=looked.closed, kind=""))
+            self._tell_unread(self._unopened[-1], former)
+        elif former and self._is_known(former, looked.content_hash):
+            state = former.state if former.state == "quarantined" else "read"
+            reason, kind = (former.reason, former.kind) if state == "quarantined" else ("", "")
+            self._store.put_file(_record(looked.file, looked.content_hash, state, reason, self._chunking, kind))
+            self._tally.unchanged += state == "read"
+        elif record is None and self._is_renamed(looked):
+            self._tally.renamed += 1
+        else:
+            self._read(looked, former)
+
+    def _is_known(self, former: FileRecord, content_hash: str) -> bool:
+        return bool(content_hash) and (former.content_hash, former.chunking) == (content_hash, self._chunking)
+
+    def _is_renamed(self, looked: Looked) -> bool:
+        """Whether a file that is gone had this content: then its documents go on under the new name."""
+        file, lost = looked.file, self._lost.get(looked.content_hash, [])
+        former = next((record for record in lost if record.format == file.format), None)
+        titles = (title_from_name(Path(former.path)), title_from_name(Path(file.path))) if former else ("", "")
+        if former is None or (self._titled and titles[0] != titles[1]):
+            return False
+        lost.remove(former)
+        self._store.move_file(former, _record(file, looked.content_hash, "read", "", self._chunking), titles)
+        del self._known[former.source, former.path]
+        return True
+
+    def _read(self, looked: Looked, former: FileRecord | None) -> None:
+        file = looked.file
+        parts: list[PartRecord] = []
+        try:
             with self._store.savepoint():
-                new_chunks = self._keep(file, content_hash, former)
+                new_chunks = self._keep(looked, former, parts)
         except UnreadableFileError as error:
-            self._unreadable.append(_record(file, "", "skipped", error.why or error.what, self._chunking))
-            self._tell_skipped(self._unreadable[-1], former)
+            unread = _record(
+                file, looked.content_hash, "quarantined", error.why or error.what, self._chunking, error.kind
+            )
+            self._unreadable.append((unread, parts))
+            self._tell_unread(unread, former)
         except OSError as error:
             unread = former or _record(file, "", "", "", "")
             reason = (error.strerror or str(error)).lower()
-            self._unopened.append(replace(unread, state="skipped", reason=reason))
-            self._tell_skipped(self._unopened[-1], former)
+            self._unopened.append(replace(unread, state="skipped", reason=reason, kind=""))
+            self._tell_unread(self._unopened[-1], former)
         else:
             self._tally.read += 1
             self._tally.new_chunks += new_chunks
 
-    def _tell_skipped(self, record: FileRecord, former: FileRecord | None) -> None:
+    def _tell_unread(self, record: FileRecord, former: FileRecord | None) -> None:
         if former is None or (former.state, former.reason) != (record.state, record.reason):
-            self._context.warn(f"{record.path} was skipped: {record.reason}")
+            self._context.warn(f"{record.path} was {record.state}: {record.reason}")
 
-    def _keep(self, file: ScannedFile, content_hash: str, record: FileRecord | None) -> int:
-        """Bring the documents of one file in line; returns how many chunks are new."""
+    def _keep(self, looked: Looked, record: FileRecord | None, parts: list[PartRecord]) -> int:
+        """Bring the documents of one file in line; returns how many chunks are new. What gave no document goes to `parts`."""
+        file, content_hash = looked.file, looked.content_hash
         self._store.mark_incomplete(ARTIFACT)
         file_id = self._store.put_file(_record(file, content_hash, "read", "", self._chunking))
         former = self._store.documents_of(file_id)
         same_chunking = record is not None and record.chunking == self._chunking
         new_chunks = 0
-        for block in _blocks(reader_for(file.format).read(file.absolute), 512):
+        for block in _blocks(self._documents(looked, parts), 512):
             new_chunks += self._keep_block(file, file_id, content_hash, block, former, same_chunking)
         for document_id, _ in former.values():
             self._store.drop_document(document_id)
         if not self._store.has_chunks(file_id):
-            raise UnreadableFileError(file.absolute, "empty")
+            kind, reason = (parts[0].kind, f"{parts[0].path}: {parts[0].reason}") if parts else ("empty", "empty")
+            raise UnreadableFileError(file.absolute, reason, cast(Kind, kind))
+        self._store.put_parts(file_id, parts)
         return new_chunks
+
+    def _documents(self, looked: Looked, parts: list[PartRecord]) -> Iterator[ReadDocument]:
+        """The documents of a file: read in a child process already, or read here and now."""
+        outcome = looked.outcome
+        if outcome is None:
+            file = looked.file
+            if file.format != "beir" and not is_registered(file.format):  # a second file with the content of a lost one
+                outcome = self._pool.read(file.absolute, file.format)
+        if outcome is None:
+            for found in reader_for(looked.file.format).read(looked.file.absolute):
+                if isinstance(found, ReadDocument):
+                    yield found
+            return
+        if outcome.closed:
+            raise OSError(0, outcome.reason)
+        parts += [PartRecord(part.member, part.state, part.kind, part.reason) for part in outcome.left_out]
+        if outcome.kind:
+            raise UnreadableFileError(looked.file.absolute, outcome.reason, outcome.kind)
+        yield from outcome.documents
 
     def _keep_block(
         self, file: ScannedFile, file_id: int, content_hash: str, block: list[ReadDocument],
@@ -236,8 +375,9 @@ class Ingest:
             self._tally.removed += record.state == "read"
         for record in self._unopened:
             self._store.put_file(record)
-        for record in self._unreadable:
+        for record, parts in self._unreadable:
             file_id = self._store.put_file(record)
+            self._store.put_parts(file_id, parts)
             for document_id, _ in self._store.documents_of(file_id).values():
                 self._store.drop_document(document_id)
         if gone or self._unreadable:
@@ -251,26 +391,31 @@ def _is_closed(record: FileRecord, closed: list[tuple[str, str]]) -> bool:
     )
 
 
-def _record(file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str) -> FileRecord:
+def _record(file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str, kind: str = "") -> FileRecord:
     return FileRecord(
-        file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking
+        file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking, kind=kind
     )
 
 
 def _document(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
-    if read.external_id is None:
-        path = file.path
-    else:
+    path = f"{file.path}/{read.member}" if read.member else file.path
+    if read.external_id is not None:
         path = f"{file.path}#{read.external_id}"
+    if path != file.path:
         content_hash = hashlib.sha256(f"{read.title}\0{read.text}".encode()).hexdigest()
     return Document(
         path=path, source=file.source, format=read.format, title=read.title, text=read.text, content_hash=content_hash,
         size=file.size, modified=file.mtime_ns / 1e9, external_id=read.external_id,
+        author=read.author, created=read.created, changed=read.changed,
     )  # fmt: skip
 
 
 def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
+    """The hash of a file's content. Raises OSError, also where a pipe or a device has taken the file's place."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a regular file any more")
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -31,23 +31,30 @@ class SearchFilter:
 
     def allowed(self, documents: Iterable[Document]) -> set[int]:
         """Ids of the documents that pass. Raises UsageError for a malformed glob."""
-        from pathspec import GitIgnoreSpec
-
-        try:
-            spec = GitIgnoreSpec.from_lines(self.paths)
-        except (ValueError, re.error) as error:
-            raise UsageError(
-                "A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'."
-            ) from None
+        matches = path_filter(self.paths)
         formats = {text.lower().lstrip(".") for text in self.formats}
         return {
             document.id
             for document in documents
-            if (not self.paths or spec.match_file(document.path))
+            if matches(document.path)
             and (not formats or document.format in formats)
             and (self.after is None or document.modified >= self.after)
             and (self.before is None or document.modified < self.before)
         }
+
+
+def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
+    """Whether a path matches one of these globs; every path does where there are none. Raises UsageError."""
+    from pathspec import GitIgnoreSpec
+
+    wanted = tuple(globs)
+    try:
+        spec = GitIgnoreSpec.from_lines(wanted)
+    except (ValueError, re.error) as error:
+        raise UsageError(
+            "A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'."
+        ) from None
+    return spec.match_file if wanted else lambda _path: True
 
 
 def parse_date(text: str, *, end_of_day: bool = False) -> float:

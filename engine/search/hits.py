@@ -20,8 +20,10 @@ class Hit:
 
     `score` is the score of the chosen mode (BM25, cosine, or fusion); `rankers` says which ranker found the chunk and
     at what rank; `shares` what part of a fused score each ranker gave (they sum to 1; {} when one ranker was asked, or
-    the score is 0). `start` and `end` are character offsets of the chunk in its document's text; `line` and `page`,
-    from 1, are where it starts there, `page` None for a text without pages.
+    the score is 0). `start` and `end` are character offsets of the chunk in its document's text; `line`, from 1, is where
+    it starts there. `page` is the number of the page, slide or sheet that holds the first matched term, or where the chunk
+    starts, and `place` its name (`slide 4`, `sheet Budget`); None and empty for a text without pages. `author`, and
+    `created` and `changed` in seconds since the epoch, are what the document says of itself.
     """
 
     rank: int
@@ -42,6 +44,10 @@ class Hit:
     page: int | None = None
     rankers: dict[str, Ranked] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
+    place: str = ""
+    author: str = ""
+    created: float | None = None
+    changed: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

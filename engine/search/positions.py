@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+
 
 def position(text: str, chunk: str, start: int) -> tuple[int, int | None]:
     """(line, page) of a document's `text`, both from 1, where the first character to see of a chunk at `start` stands.
@@ -11,3 +14,11 @@ def position(text: str, chunk: str, start: int) -> tuple[int, int | None]:
     at = start + len(chunk) - len(chunk.lstrip())
     page = text.count("\f", 0, at) + 1 if "\f" in text else None
     return text.count("\n", 0, at) + 1, page
+
+
+def page_at(pages: Sequence[tuple[int, int, str]], offset: int) -> tuple[int | None, str]:
+    """(number, name) of the page, slide or sheet that an offset within a chunk stands on."""
+    if not pages:
+        return None, ""
+    _, number, name = pages[max(0, bisect_right(pages, offset, key=lambda page: page[0]) - 1)]
+    return number, name

@@ -14,8 +14,8 @@ from engine.search.filters import SearchFilter
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.hits import Found, Hit, Ranked
 from engine.search.loaded import Loaded
-from engine.search.positions import position
-from engine.search.snippets import snippet
+from engine.search.positions import page_at, position
+from engine.search.snippets import first_shown, snippet
 from engine.search.words import holds_word, symbols
 
 Mode = Literal["hybrid", "semantic", "bm25"]
@@ -179,13 +179,17 @@ class Searcher:
                 whole = self._loaded.store.document(document.id)
                 texts[document.id] = whole.text if whole else ""
             line, page = position(texts[document.id], chunk.text, chunk.start)
-            text, marks = snippet(chunk.text, self._matches(query, chunk.text), snippet_width)
+            matches = self._matches(query, chunk.text)
+            text, marks = snippet(chunk.text, matches, snippet_width)
+            number, place = page_at(chunk.pages, first_shown(chunk.text, matches, snippet_width))
+            page, place = (page, f"page {page}" if page else "") if number is None else (number, place)
             hits.append(Hit(
                 rank=len(hits) + 1, score=score, path=document.path,
                 source=str(self.project.path / document.source), title=document.title, headings=chunk.headings,
                 snippet=text, marks=marks, format=document.format, modified=document.modified, chunk_id=chunk.id,
                 document_id=document.id, start=chunk.start, end=chunk.end, line=line, page=page, rankers=ranks,
-                shares=fused.shares(chunk.id),
+                shares=fused.shares(chunk.id), place=place, author=document.author, created=document.created,
+                changed=document.changed,
             ))  # fmt: skip
         return tuple(hits)
 

@@ -28,6 +28,12 @@ def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, 
     return before + body + after, tuple(marks)
 
 
+def first_shown(text: str, matches: Sequence[Span], width: int = 300) -> int:
+    """Where in `text` the first match stands that its `snippet` shows; where the snippet begins when it shows none."""
+    start, end = _window(text, matches, max(1, width))
+    return next((first for first, last in matches if start <= first and last <= end), start)
+
+
 def _window(text: str, matches: Sequence[Span], width: int) -> Span:
     """The stretch of at most `width` characters that holds most different matches (the earliest such).
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from typing import Any
 
 from engine.project import ProjectFolder
 from engine.service import params
-from engine.store import Store
+from engine.store import UNREAD, Store
 
 SKIPPED_SHOWN = 500
+STATES = ("read", *UNREAD)
 
 
 def scan(
@@ -33,7 +35,8 @@ def _scan(project: ProjectFolder, wanted: dict[str, list[str]]) -> dict[str, Any
     if len(wanted) < 3:
         corpus = project.settings().corpus.model_copy(update=settings.corpus.model_dump(include=set(wanted)))
         settings = settings.model_copy(update={"corpus": corpus})
-    found = scan(project.sources(settings), settings.corpus.include, settings.corpus.exclude)
+    corpus = settings.corpus
+    found = scan(project.sources(settings), corpus.include, corpus.exclude, follow_links=corpus.follow_links)
     files, sizes = Counter[str](), Counter[str]()
     for file in found.files:
         files[file.format] += 1
@@ -75,6 +78,42 @@ def skipped_files(store: Store) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["path"], row["source"]))
 
 
+def ledger(store: Store, state: str | None = None) -> list[dict[str, Any]]:
+    """What became of every file, by path: {source, path, format, size, state, kind, reason, documents}.
+
+    Raises UsageError for a state that there is not.
+    """
+    from engine.errors import UsageError
+
+    if state is not None and state not in STATES:
+        raise UsageError(
+            f"There is no state '{state}'.", "The states are " + ", ".join(STATES) + ".", "Name one of them."
+        )
+    rows = [asdict(row) for row in store.ledger(state)]
+    if state in (None, "skipped"):
+        known = {row["path"] for row in rows}
+        rows += [
+            {"source": "", "path": row["path"], "format": "", "size": 0, "state": "skipped", "kind": "unsupported",
+             "reason": row["reason"], "documents": 0}
+            for row in skipped_files(store)
+            if not row["known"] and row["path"] not in known
+        ]  # fmt: skip
+    return sorted(rows, key=lambda row: (row["path"], row["source"]))
+
+
+def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
+    """Let the next ingest read again what was not read, or not all of it; only what matches a glob where one is given.
+
+    Raises UsageError for a malformed glob.
+    """
+    from engine.search.filters import path_filter
+
+    matches = path_filter(globs)
+    with project.locked(), closing(project.store()) as store, store.transaction():
+        unread = [key for key, record in store.files().items() if record.state in UNREAD or store.parts(record.id)]
+        return sum(store.forget_reading(source, path) for source, path in unread if matches(path))
+
+
 def retry(project: ProjectFolder, files: Any) -> Callable[[], dict[str, int]]:
     """Let the next ingest read skipped files again, although they did not change."""
     if not isinstance(files, list) or not all(isinstance(item, dict) for item in files):
@@ -89,4 +128,21 @@ def retry(project: ProjectFolder, files: Any) -> Callable[[], dict[str, int]]:
     return task
 
 
-METHODS: dict[str, Callable[..., Callable[[], Any]]] = {"scan": scan, "skipped": skipped, "retry": retry}
+def documents(project: ProjectFolder, state: Any = None) -> Callable[[], dict[str, Any]]:
+    """What became of every file: {files: [...], total}; of one state where it is named."""
+    wanted = None if state is None else params.text("state", state)
+
+    def task() -> dict[str, Any]:
+        with closing(project.store()) as store:
+            files = ledger(store, wanted)
+        return {"files": files, "total": len(files)}
+
+    return task
+
+
+METHODS: dict[str, Callable[..., Callable[[], Any]]] = {
+    "scan": scan,
+    "skipped": skipped,
+    "retry": retry,
+    "documents": documents,
+}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from engine.store.artifacts import INCOMPLETE, Artifact
-from engine.store.documents import DocumentTables, FileRecord
+from engine.store.documents import UNREAD, DocumentTables, FileRecord, LedgerRow, PartRecord
 from engine.store.queries import QueryTables
 from engine.store.schema import SCHEMA_VERSION
 
-__all__ = ["INCOMPLETE", "SCHEMA_VERSION", "Artifact", "FileRecord", "Store"]
+__all__ = ["INCOMPLETE", "SCHEMA_VERSION", "UNREAD", "Artifact", "FileRecord", "LedgerRow", "PartRecord", "Store"]
 
 
 class Store(DocumentTables, QueryTables):
@@ -17,7 +17,7 @@ class Store(DocumentTables, QueryTables):
         """Row counts of what is live: files, documents, chunks, queries, judged queries."""
         sql = {
             "files": "SELECT count(*) FROM files WHERE state = 'read'",
-            "skipped": "SELECT count(*) FROM files WHERE state = 'skipped'",
+            "skipped": "SELECT count(*) FROM files WHERE state IN ('skipped', 'quarantined')",
             "documents": "SELECT count(*) FROM documents WHERE live",
             "chunks": "SELECT count(*) FROM chunks WHERE live",
             "queries": "SELECT count(*) FROM queries",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from engine.errors import DamagedError, EngineError, InputError, ResourceError, UsageError
-from engine.store.schema import SCHEMA, SCHEMA_VERSION
+from engine.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 
 _NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
@@ -148,11 +148,34 @@ def _is_settled(path: Path) -> bool:
 
 def _checked(connection: sqlite3.Connection, path: Path, every_page: bool) -> sqlite3.Connection:
     try:
+        bring_up_to_date(connection)
         check_schema(connection, path, every_page)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an earlier version of the program to those of this one, all or nothing."""
+
+    def version() -> int:
+        with closing(connection.execute("PRAGMA user_version")) as cursor:
+            return int(cursor.fetchone()[0])
+
+    if version() not in MIGRATIONS:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        while (now := version()) in MIGRATIONS:  # another process may have done it meanwhile
+            for statement in filter(str.strip, MIGRATIONS[now].split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {now + 1}")
+        connection.commit()
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.rollback()
+        raise
 
 
 def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
@@ -196,6 +219,8 @@ def guarded(path: Path) -> Iterator[None]:
             f"It holds bytes that are not text: {error.object[max(0, error.start - 40) : error.end + 40]!a}.",
             "Rename the file, or save it as UTF-8.",
         ) from error
+    except UnicodeDecodeError as error:  # SQLite quotes a damaged page in its message
+        raise damaged(path, f"it holds bytes that are not text ({error.reason})") from error
     except OSError as error:
         raise ResourceError(
             "The project's database could not be written.",

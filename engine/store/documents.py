@@ -12,12 +12,20 @@ from typing import Any, cast
 from engine.records import Chunk, Document
 from engine.store.connection import Database, damaged, guarded
 
-_CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id"
+_CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages"
+_FILE = "source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id, kind"
+UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
+_UNREAD = str(UNREAD)
+
+
+def _document_columns(text: str) -> str:
+    return f"path, source, format, title, {text}, content_hash, size, modified, external_id, id, author, created, changed, language"
 
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """One file of the corpus as last read. `state`: read, gone or skipped (then `reason` says why).
+    """One file of the corpus as last read. `state`: read, gone, skipped (the system did not let us read it) or
+    quarantined (its content cannot be read, `kind` says in one word why); then `reason` says why.
 
     A skipped file has live documents only where it could be read before and the system has since refused to open it:
     `content_hash` and `chunking` then tell what those were made of.
@@ -33,6 +41,31 @@ class FileRecord:
     reason: str
     chunking: str
     id: int = 0
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartRecord:
+    """Something inside a file that gave no document, and why. `path` within the file; `state` and `kind` as of files."""
+
+    path: str
+    state: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """What became of one file, or of something inside it (`path` is then `mail.eml/attachment.pdf`)."""
+
+    source: str
+    path: str
+    format: str
+    size: int
+    state: str
+    kind: str
+    reason: str
+    documents: int = 0
 
 
 class DocumentTables(Database):
@@ -42,31 +75,73 @@ class DocumentTables(Database):
 
     def files(self) -> dict[tuple[str, str], FileRecord]:
         """Every known file by (source, path)."""
-        rows = self._rows(
-            "SELECT source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id FROM files"
-        )
+        rows = self._rows(f"SELECT {_FILE} FROM files")
         return {(row[0], row[1]): FileRecord(*row) for row in rows}
 
     def skipped_files(self) -> list[tuple[str, str, str]]:
         """(source, path, reason) of the files that could not be read, by path."""
-        rows = self._rows("SELECT source, path, reason FROM files WHERE state = 'skipped' ORDER BY path, source")
+        rows = self._rows(f"SELECT source, path, reason FROM files WHERE state IN {_UNREAD} ORDER BY path, source")
         return cast(list[tuple[str, str, str]], rows)
 
     def forget_reading(self, source: str, path: str) -> bool:
-        """Let a skipped file count as changed, so that it is read again; what was searchable of it stays. Whether there is one."""
-        sql = """UPDATE files SET size = -1, mtime_ns = -1, content_hash = ''
-            WHERE source = ? AND path = ? AND state = 'skipped' RETURNING id"""
+        """Let a file that was not read, or not all of it, count as changed, so that it is read again; what was searchable
+        of it stays. Whether there is one.
+        """
+        sql = f"""UPDATE files SET size = -1, mtime_ns = -1, content_hash = '' WHERE source = ? AND path = ?
+            AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""
         return bool(self._rows(sql, (source, path)))
+
+    def ledger(self, state: str | None = None) -> list[LedgerRow]:
+        """What became of every file and of what is inside it, by path; of one state where it is named."""
+        rows = self._rows(
+            """SELECT source, path, format, size, state, kind, reason,
+                (SELECT count(*) FROM documents WHERE file_id = files.id AND live) FROM files
+            WHERE state <> 'gone' AND (?1 IS NULL OR state = ?1)
+            UNION ALL SELECT source, files.path || '/' || parts.path, '', 0, parts.state, parts.kind, parts.reason, 0
+            FROM parts JOIN files ON files.id = parts.file_id
+            WHERE files.state <> 'gone' AND (?1 IS NULL OR parts.state = ?1) ORDER BY 2, 1""",
+            (state,),
+        )
+        return [LedgerRow(*row) for row in rows]
+
+    def put_parts(self, file_id: int, parts: Iterable[PartRecord]) -> None:
+        """Replace what is noted of the inside of a file."""
+        self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
+        with guarded(self.path):
+            self._db.executemany(
+                "INSERT OR REPLACE INTO parts (file_id, path, state, kind, reason) VALUES (?, ?, ?, ?, ?)",
+                [(file_id, part.path, part.state, part.kind, part.reason) for part in parts],
+            )
+
+    def parts(self, file_id: int) -> list[PartRecord]:
+        """What is noted of the inside of a file, by path."""
+        rows = self._rows("SELECT path, state, kind, reason FROM parts WHERE file_id = ? ORDER BY path", (file_id,))
+        return [PartRecord(*row) for row in rows]
+
+    def move_file(self, former: FileRecord, record: FileRecord, titles: tuple[str, str]) -> None:
+        """A file has another name now: its documents and chunks are the same. `titles`: one that was made from the former
+        name becomes the other.
+        """
+        self._rows(
+            "UPDATE files SET source = ?, path = ?, size = ?, mtime_ns = ? WHERE id = ?",
+            (record.source, record.path, record.size, record.mtime_ns, former.id),
+        )
+        self._rows(
+            """UPDATE documents SET source = ?, path = ? || substr(path, ?), modified = ?,
+                title = CASE WHEN title = ? AND path = ? THEN ? ELSE title END WHERE file_id = ?""",
+            (record.source, record.path, len(former.path) + 1, record.mtime_ns / 1e9, titles[0], former.path, titles[1],
+             former.id),
+        )  # fmt: skip
 
     def put_file(self, record: FileRecord) -> int:
         """Insert or replace the record of a file, keeping its id; returns the id."""
         rows = self._rows(
-            """INSERT INTO files (source, path, format, size, mtime_ns, content_hash, state, reason, chunking)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, path) DO UPDATE SET format = excluded.format,
+            """INSERT INTO files (source, path, format, size, mtime_ns, content_hash, state, reason, chunking, kind)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, path) DO UPDATE SET format = excluded.format,
             size = excluded.size, mtime_ns = excluded.mtime_ns, content_hash = excluded.content_hash, state = excluded.state,
-            reason = excluded.reason, chunking = excluded.chunking RETURNING id""",
+            reason = excluded.reason, chunking = excluded.chunking, kind = excluded.kind RETURNING id""",
             (record.source, record.path, record.format, record.size, record.mtime_ns, record.content_hash, record.state,
-             record.reason, record.chunking),
+             record.reason, record.chunking, record.kind),
         )  # fmt: skip
         return int(rows[0][0])
 
@@ -76,6 +151,7 @@ class DocumentTables(Database):
             "UPDATE chunks SET live = 0 WHERE document_id IN (SELECT id FROM documents WHERE file_id = ?)", (file_id,)
         )
         self._rows("UPDATE documents SET live = 0 WHERE file_id = ?", (file_id,))
+        self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
         self._rows(
             "DELETE FROM files WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents WHERE file_id = ?)",
             (file_id, file_id),
@@ -95,17 +171,19 @@ class DocumentTables(Database):
     def put_document(self, file_id: int, document: Document) -> int:
         """Insert a document (id 0) or update the row `document.id`; returns the row id."""
         values = (document.path, document.source, document.external_id, document.format, document.title, document.text,
-                  document.content_hash, document.size, document.modified)  # fmt: skip
+                  document.content_hash, document.size, document.modified, document.author, document.created,
+                  document.changed, document.language)  # fmt: skip
         if document.id:
             self._rows(
                 """UPDATE documents SET path = ?, source = ?, external_id = ?, format = ?, title = ?, text = ?,
-                content_hash = ?, size = ?, modified = ?, live = 1 WHERE id = ?""",
+                content_hash = ?, size = ?, modified = ?, author = ?, created = ?, changed = ?, language = ?, live = 1
+                WHERE id = ?""",
                 (*values, document.id),
             )
             return document.id
         rows = self._rows(
-            """INSERT INTO documents (path, source, external_id, format, title, text, content_hash, size, modified, file_id)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+            """INSERT INTO documents (path, source, external_id, format, title, text, content_hash, size, modified, author,
+            created, changed, language, file_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
             (*values, file_id),
         )
         return int(rows[0][0])
@@ -130,19 +208,20 @@ class DocumentTables(Database):
         fresh = []
         for chunk in chunks:
             row = (chunk.ordinal, chunk.start, chunk.end, chunk.text, json.dumps(chunk.headings), chunk.tokens,
-                   None if chunk.embedded_text == chunk.text else chunk.embedded_text, chunk.content_hash)  # fmt: skip
+                   None if chunk.embedded_text == chunk.text else chunk.embedded_text, json.dumps(chunk.pages),
+                   chunk.content_hash)  # fmt: skip
             if ids := known.get(chunk.content_hash):
                 self._rows(
                     """UPDATE chunks SET ordinal = ?, start = ?, end = ?, text = ?, headings = ?, tokens = ?,
-                    embedded_text = ?, content_hash = ?, live = 1 WHERE id = ?""",
+                    embedded_text = ?, pages = ?, content_hash = ?, live = 1 WHERE id = ?""",
                     (*row, ids.pop(0)),
                 )
             else:
                 fresh.append((*row, document_id))
         with guarded(self.path):
             self._db.executemany(
-                """INSERT INTO chunks (ordinal, start, end, text, headings, tokens, embedded_text, content_hash, document_id)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                """INSERT INTO chunks (ordinal, start, end, text, headings, tokens, embedded_text, pages, content_hash,
+                document_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
                 fresh,
             )
         return len(fresh)
@@ -158,28 +237,17 @@ class DocumentTables(Database):
     def documents(self, *, with_text: bool = False) -> list[Document]:
         """Live documents, in order of path; their text is left empty unless asked for."""
         text = "text" if with_text else "''"
-        rows = self._rows(
-            f"""SELECT path, source, format, title, {text}, content_hash, size, modified, external_id, id FROM documents
-            WHERE live ORDER BY path, id"""
-        )
+        rows = self._rows(f"SELECT {_document_columns(text)} FROM documents WHERE live ORDER BY path, id")
         return [Document(*row) for row in rows]
 
     def document(self, document_id: int) -> Document | None:
         """One document, live or not, with its text."""
-        rows = self._rows(
-            """SELECT path, source, format, title, text, content_hash, size, modified, external_id, id FROM documents
-            WHERE id = ?""",
-            (document_id,),
-        )
+        rows = self._rows(f"SELECT {_document_columns('text')} FROM documents WHERE id = ?", (document_id,))
         return Document(*rows[0]) if rows else None
 
     def document_card(self, document_id: int) -> Document:
         """One document, live or not, without its text. Raises DamagedError when the row is gone."""
-        rows = self._rows(
-            """SELECT path, source, format, title, '', content_hash, size, modified, external_id, id FROM documents
-            WHERE id = ?""",
-            (document_id,),
-        )
+        rows = self._rows(f"""SELECT {_document_columns("''")} FROM documents WHERE id = ?""", (document_id,))
         if not rows:
             raise damaged(self.path, f"document {document_id} is missing")
         return Document(*rows[0])
@@ -192,6 +260,7 @@ class DocumentTables(Database):
         return Chunk(
             row[0], row[1], row[2], row[3], row[4], tuple(self._json(row[5])), row[6],
             row[7] if row[7] is not None else row[4], row[8], row[9],
+            tuple((int(at), int(number), str(name)) for at, number, name in self._json(row[10])),
         )  # fmt: skip
 
     def chunks_of(self, document_id: int) -> list[Chunk]:
@@ -236,7 +305,7 @@ class DocumentTables(Database):
             marks = ",".join("?" * len(block))
             sql = f"""SELECT {_CHUNK} FROM chunks WHERE id IN ({marks})
                 AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""
-            found.update((row[-1], self._chunk(row)) for row in self._rows(sql, block))
+            found.update((chunk.id, chunk) for chunk in map(self._chunk, self._rows(sql, block)))
         return found
 
     def corpus_fingerprint(self) -> str:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, content_hash TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '',
-    chunking TEXT NOT NULL, UNIQUE (source, path));
+    chunking TEXT NOT NULL, kind TEXT NOT NULL DEFAULT '', UNIQUE (source, path));
+CREATE TABLE parts (
+    file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE, path TEXT NOT NULL, state TEXT NOT NULL,
+    kind TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (file_id, path)) WITHOUT ROWID;
 CREATE TABLE documents (
     id INTEGER PRIMARY KEY, file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE, path TEXT NOT NULL,
     source TEXT NOT NULL, external_id TEXT, format TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
-    content_hash TEXT NOT NULL, size INTEGER NOT NULL, modified REAL NOT NULL, live INTEGER NOT NULL DEFAULT 1);
+    content_hash TEXT NOT NULL, size INTEGER NOT NULL, modified REAL NOT NULL, live INTEGER NOT NULL DEFAULT 1,
+    author TEXT NOT NULL DEFAULT '', created REAL, changed REAL, language TEXT NOT NULL DEFAULT '');
 CREATE INDEX documents_by_file ON documents (file_id);
 CREATE TABLE chunks (
     id INTEGER PRIMARY KEY AUTOINCREMENT, document_id INTEGER NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, text TEXT NOT NULL, headings TEXT NOT NULL,
-    tokens INTEGER NOT NULL, embedded_text TEXT, content_hash TEXT NOT NULL, live INTEGER NOT NULL DEFAULT 1);
+    tokens INTEGER NOT NULL, embedded_text TEXT, content_hash TEXT NOT NULL, live INTEGER NOT NULL DEFAULT 1,
+    pages TEXT NOT NULL DEFAULT '[]');
 CREATE INDEX chunks_by_document ON chunks (document_id);
 CREATE TABLE queries (
     id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
@@ -28,3 +33,18 @@ CREATE TABLE artifacts (
     kind TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, folder TEXT NOT NULL, created REAL NOT NULL, info TEXT NOT NULL);
 CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+
+# What brings a database of a version to the next one.
+MIGRATIONS = {
+    1: """
+ALTER TABLE files ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+CREATE TABLE parts (
+    file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE, path TEXT NOT NULL, state TEXT NOT NULL,
+    kind TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (file_id, path)) WITHOUT ROWID;
+ALTER TABLE documents ADD COLUMN author TEXT NOT NULL DEFAULT '';
+ALTER TABLE documents ADD COLUMN created REAL;
+ALTER TABLE documents ADD COLUMN changed REAL;
+ALTER TABLE documents ADD COLUMN language TEXT NOT NULL DEFAULT '';
+ALTER TABLE chunks ADD COLUMN pages TEXT NOT NULL DEFAULT '[]';
+""",
+}

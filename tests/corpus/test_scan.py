@@ -34,8 +34,9 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
         "b.md",
         "a.TXT",
         "sub/deep/c.html",
-        "x.pdf",
+        "x.pages",
         "README",
+        "picture.PNG",
         "sub/y.PDF",
         ".hidden.txt",
         ".git/z.txt",
@@ -46,11 +47,12 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
         ("a.TXT", "txt"),
         ("b.md", "md"),
         ("sub/deep/c.html", "html"),
+        ("sub/y.PDF", "pdf"),
     ]
     assert reasons(found) == {
         "README": "format not supported yet: no ending",
-        "sub/y.PDF": "format not supported yet: .pdf",
-        "x.pdf": "format not supported yet: .pdf",
+        "picture.PNG": "a picture: without OCR it holds no text",
+        "x.pages": "format not supported yet: .pages",
     }
     file = found.files[2]
     status = (tmp_path / "sub/deep/c.html").stat()
@@ -125,9 +127,12 @@ def test_a_beir_folder_is_one_document_file(tmp_path: Path) -> None:
         "loose.jsonl",
     )
     found = scan([tmp_path])
-    assert [(file.path, file.format) for file in found.files] == [("other.txt", "txt"), ("set/corpus.jsonl", "beir")]
+    assert [(file.path, file.format) for file in found.files] == [
+        ("loose.jsonl", "jsonl"),
+        ("other.txt", "txt"),
+        ("set/corpus.jsonl", "beir"),
+    ]
     assert reasons(found) == {
-        "loose.jsonl": "format not supported yet: .jsonl",
         "set/notes.md": "beside a BEIR data set's corpus.jsonl",
     }
 

@@ -1,0 +1,97 @@
+"""Commands about the files of a project: what became of each, reading them again, and keeping up with a folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.cli.app import AsJson, ProjectName, app, opened, print_json
+
+ACTIONS = ("list", "retry", "export")
+_COLUMNS = ("source", "path", "format", "size", "state", "kind", "reason", "documents")
+
+
+@app.command()
+def documents(
+    name: ProjectName,
+    action: Annotated[
+        str, typer.Argument(help="list; retry: read again what was not read; export: write the list to a file")
+    ] = "list",
+    target: Annotated[
+        Path | None, typer.Argument(help="of export: a .csv or .json file; standard output as CSV if left out")
+    ] = None,
+    state: Annotated[str | None, typer.Option(help="only these: read, skipped or quarantined")] = None,
+    path: Annotated[
+        list[str] | None, typer.Option(help="only paths that match this glob, such as 'mail/**'; may repeat")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what became of every file, and of what is inside it: read, skipped or quarantined, and why."""
+    from engine.errors import UsageError
+    from engine.search.filters import path_filter
+
+    if action not in ACTIONS:
+        raise UsageError(f"'{action}' cannot be done.", "Known are " + ", ".join(ACTIONS) + ".", "Name one of them.")
+    matches = path_filter(path or ())
+    with opened(name) as project:
+        if action == "retry":
+            count = project.retry(path or ())
+            print(f"{count} will be read again. Next: engine run {shlex.quote(name)}", file=sys.stderr)
+            return
+        rows = [row for row in project.documents(state) if matches(row["path"])]
+    if action == "export":
+        _export(rows, target)
+    elif as_json:
+        print_json(rows)
+    else:
+        _show(rows)
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    from engine.console import harmless
+
+    for row in rows:
+        told = row["state"] + (f" ({row['kind']})" if row["kind"] else "")
+        what = row["reason"] or f"{row['format']}, {row['documents']} document{'' if row['documents'] == 1 else 's'}"
+        print(f"{told:<26} {harmless(row['path'])}  {harmless(what)}")
+    counts = Counter(row["state"] for row in rows)
+    print(", ".join(f"{count} {state}" for state, count in counts.items()) or "No files.", file=sys.stderr)
+
+
+def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
+    from engine.errors import UsageError
+    from engine.project import disk_errors, write_text
+
+    if target is None:
+        print(_csv(rows), end="")
+        return
+    if target.suffix.lower() not in (".csv", ".json"):
+        raise UsageError(f"{target.name} is neither .csv nor .json.", "", "Give the file one of these endings.")
+    if target.suffix.lower() == ".json":
+        import json
+
+        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+    else:
+        text = _csv(rows)
+    with disk_errors(f"{target} could not be written."):
+        write_text(target, text)
+    print(f"{len(rows)} rows were written to {target}.", file=sys.stderr)
+
+
+def _csv(rows: Iterable[dict[str, Any]]) -> str:
+    """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for row in rows:
+        cells = [str(row[column]) for column in _COLUMNS]
+        writer.writerow([f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell for cell in cells])
+    return file.getvalue()

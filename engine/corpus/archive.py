@@ -1,0 +1,84 @@
+"""ZIP archives: every file in them is read for itself. Nothing is ever unpacked to the disk."""
+
+from __future__ import annotations
+
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.corpus.formats import MOST_UNPACKED, open_zip, refuse_bomb
+from engine.corpus.readers import Found, LeftOut, Member, UnreadableFileError
+
+LARGEST_MEMBER = 256 * 2**20
+_PIECE = 2**20
+_LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
+_ENCRYPTED = 1
+_UTF8_NAME = 0x800
+
+
+class ZipReader:
+    """Reads .zip files."""
+
+    formats = frozenset({"zip"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+        """See `Reader.read`."""
+        with open_zip(path, data) as archive:
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            refuse_bomb(path, members)
+            if not members:
+                raise UnreadableFileError(path, "an archive without files", "empty")
+            left = MOST_UNPACKED
+            for member in members:
+                found = _member(archive, member, left)
+                if found is not None:
+                    left -= len(found.data) if isinstance(found, Member) else 0
+                    yield found
+
+
+READER = ZipReader()
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> Found | None:
+    name = _name(member)
+    if name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/") or name[1:3] == ":\\":
+        shown = name.replace("\\", "/").strip("/")
+        return LeftOut(shown, "quarantined", "refused", "its name leads out of the archive")
+    if name.rpartition("/")[2].startswith(".") or name.startswith(_LITTER) or name.endswith(_LITTER):
+        return None
+    if stat.S_ISLNK(member.external_attr >> 16):
+        return LeftOut(name, "skipped", "refused", "a link inside an archive")
+    if member.flag_bits & _ENCRYPTED:
+        return LeftOut(name, "quarantined", "encrypted", "encrypted: it opens with a password only")
+    try:
+        return Member(name, _unpacked(archive, member, min(left, LARGEST_MEMBER)))
+    except OverflowError:
+        return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB")
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError) as error:
+        return LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
+    except NotImplementedError as error:
+        return LeftOut(name, "quarantined", "unsupported", str(error).rstrip("."))
+
+
+def _name(member: zipfile.ZipInfo) -> str:
+    """A member's name; one that its archive does not call UTF-8 may still be that."""
+    if member.flag_bits & _UTF8_NAME:
+        return member.filename
+    try:
+        return member.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return member.filename
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
+    """The bytes of a member, whatever size it claims. Raises OverflowError where there are more than `most`."""
+    pieces, size = [], 0
+    with archive.open(member) as file:
+        while piece := file.read(_PIECE):
+            size += len(piece)
+            if size > most:
+                raise OverflowError
+            pieces.append(piece)
+    return b"".join(pieces)

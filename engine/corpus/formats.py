@@ -1,0 +1,202 @@
+"""What a file really is: by its first bytes and, for containers, by what lies in them; the ending decides among texts."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
+
+from engine.corpus.compound import MAGIC, CompoundFile
+from engine.corpus.readers import LARGEST_FILE, UnreadableFileError, read_bytes
+
+FORMATS = {
+    ".txt": "txt", ".text": "txt", ".log": "txt", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html",
+    ".xhtml": "html", ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".dotx": "docx", ".dotm": "docx", ".doc": "doc",
+    ".dot": "doc", ".pptx": "pptx", ".pptm": "pptx", ".ppsx": "pptx", ".potx": "pptx", ".ppt": "ppt", ".pps": "ppt",
+    ".xlsx": "xlsx", ".xlsm": "xlsx", ".xltx": "xlsx", ".xls": "xls", ".xlt": "xls", ".odt": "odt", ".ott": "odt",
+    ".ods": "ods", ".ots": "ods", ".odp": "odp", ".otp": "odp", ".rtf": "rtf", ".epub": "epub", ".eml": "eml",
+    ".mht": "eml", ".mhtml": "eml", ".msg": "msg", ".mbox": "mbox", ".mbx": "mbox", ".csv": "csv", ".tsv": "csv",
+    ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".zip": "zip",
+}  # fmt: skip
+IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
+STREAMED = frozenset({"zip", "mbox"})  # read piece by piece: they may be larger than what is read at once
+BINARY = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip"})
+MOST_UNPACKED = 2**30
+_SUSPICIOUS_RATIO = 200
+_UNSUSPICIOUS = 2**26
+_FOLDERS = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
+_OPEN_DOCUMENT = {
+    "application/vnd.oasis.opendocument.text": "odt",
+    "application/vnd.oasis.opendocument.spreadsheet": "ods",
+    "application/vnd.oasis.opendocument.presentation": "odp",
+    "application/epub+zip": "epub",
+}
+_STREAMS = (("WordDocument", "doc"), ("Workbook", "xls"), ("Book", "xls"), ("PowerPoint Document", "ppt"))
+_HEADER = re.compile(
+    rb"(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|delivered-to|reply-to|sender|"
+    rb"content-type|envelope-to|x-[a-z0-9-]+)[ \t]*:",
+    re.IGNORECASE,
+)
+_LINES_LOOKED_AT = 12
+
+
+def ending_of(path: str) -> str:
+    """`a/Report.PDF` → `.pdf`; empty for a name without one, or one that only starts with a dot."""
+    name, dot, ending = path.rpartition("/")[2].rpartition(".")
+    return f".{ending.lower()}" if dot and name else ""
+
+
+def is_mail(head: bytes) -> bool:
+    """Whether a file begins like a mail: its first lines are header fields that mails have."""
+    lines = re.split(rb"\r?\n", head.lstrip(b"\r\n"))[:_LINES_LOOKED_AT]
+    fields = 0
+    for line in lines:
+        if not line:
+            break
+        if _HEADER.match(line):
+            fields += 1
+        elif not (fields and line[:1] in b" \t") and not line.startswith(b"From ") and b":" not in line:
+            return False
+    return fields >= 2
+
+
+def true_format(path: Path, format: str, data: bytes | None = None) -> str:
+    """The format that a file's content has, where its first bytes tell; else the one that its name claims.
+
+    Raises UnreadableFileError for one that is encrypted as a whole, holds a bomb, or is not at all what its name says.
+    """
+    head = _head(path, data)
+    if not head.strip():
+        raise UnreadableFileError(path, "empty")
+    if head.startswith(b"PK\x03\x04"):
+        return _zip_format(path, format, data)
+    if head.startswith(MAGIC):
+        return _compound_format(path, data)
+    if b"%PDF-" in head[:1024]:
+        return "pdf"
+    if head.lstrip().startswith(b"{\\rtf"):
+        return "rtf"
+    if format not in BINARY:
+        return format
+    return _text_in_disguise(path, format, head)
+
+
+def _head(path: Path, data: bytes | None) -> bytes:
+    if data is not None:
+        return data[:4096]
+    with path.open("rb") as file:
+        return file.read(4096)
+
+
+def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"<?xml") and b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
+        return "wordml"
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "html"
+    if format == "xls" and head[:2] in (b"\x09\x00", b"\x09\x02", b"\x09\x04"):
+        raise UnreadableFileError(path, "a spreadsheet of Excel before version 5, which is not read", "unsupported")
+    if format == "doc" and head[:4] in (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00"):
+        raise UnreadableFileError(path, "a document of Word before version 6, which is not read", "unsupported")
+    if format == "zip" and head.startswith((b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")):
+        return "zip"
+    raise UnreadableFileError(path, f"its content is not that of a .{format} file", "damaged")
+
+
+def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
+    """A ZIP archive. Raises UnreadableFileError for a damaged one."""
+    try:
+        return zipfile.ZipFile(path if data is None else BytesIO(data))
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
+        raise UnreadableFileError(path, f"damaged: {str(error).rstrip('.') or 'not a ZIP archive'}") from error
+
+
+def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
+    """Raises UnreadableFileError for an archive that says it unpacks to more than a document would."""
+    packed = unpacked = 0
+    for member in members:
+        packed, unpacked = packed + member.compress_size, unpacked + member.file_size
+    if unpacked > MOST_UNPACKED or (unpacked > _UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)):
+        raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB, as a ZIP bomb does", "too large")
+
+
+def _zip_format(path: Path, format: str, data: bytes | None) -> str:
+    with open_zip(path, data) as archive:
+        names = archive.namelist()
+        kind = next((kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)), "")
+        if "[Content_Types].xml" not in names or not kind:
+            kind = _OPEN_DOCUMENT.get(_declared(archive, names).removesuffix("-template"), "")
+        if not kind:
+            if format in BINARY - {"zip"}:
+                raise UnreadableFileError(path, f"its content is a ZIP archive, not a .{format} file", "damaged")
+            return "zip"
+        refuse_bomb(path, archive.infolist())
+        if kind in ("odt", "ods", "odp") and "META-INF/manifest.xml" in names:
+            manifest = archive.getinfo("META-INF/manifest.xml")
+            if manifest.file_size < LARGEST_FILE // 16 and b"encryption-data" in _read(path, archive, manifest):
+                raise UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+    if data is None and path.stat().st_size > LARGEST_FILE:
+        raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB", "too large")
+    return kind
+
+
+def _declared(archive: zipfile.ZipFile, names: list[str]) -> str:
+    if "mimetype" not in names or archive.getinfo("mimetype").file_size > 200:
+        return ""
+    try:
+        return archive.read("mimetype").decode("ascii", "replace").strip()
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError):
+        return ""
+
+
+def _read(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    import zlib
+
+    try:
+        return archive.read(member)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+        raise UnreadableFileError(path, f"damaged: {error}") from error
+
+
+def _compound_format(path: Path, data: bytes | None) -> str:
+    try:
+        compound = CompoundFile(read_bytes(path, data))
+    except (ValueError, OverflowError) as error:
+        raise UnreadableFileError(path, f"damaged: {error}") from error
+    if "EncryptedPackage" in compound or "EncryptionInfo" in compound:
+        raise UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+    kind = next((kind for stream, kind in _STREAMS if stream in compound), "")
+    if not kind and "__properties_version1.0" in compound:
+        return "msg"
+    if not kind:
+        raise UnreadableFileError(path, "a compound file that holds no document", "damaged")
+    if kind == "doc" and compound.read("WordDocument", 2) == b"\xdc\xa5":
+        raise UnreadableFileError(path, "a document of Word 6 or 95, which is not read", "unsupported")
+    if _is_locked(kind, compound):
+        raise UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+    return kind
+
+
+def _is_locked(kind: str, compound: CompoundFile) -> bool:
+    if kind == "doc":
+        flags = compound.read("WordDocument", 12)
+        return len(flags) == 12 and flags[:2] == b"\xec\xa5" and bool(flags[11] & 1)
+    if kind == "ppt":
+        user = compound.read("Current User", 16)
+        return "EncryptedSummary" in compound or user[12:16] == b"\xdf\xc4\xd1\xf3"
+    return _has_record(compound.read("Workbook") or compound.read("Book"), 0x2F)
+
+
+def _has_record(stream: bytes, wanted: int) -> bool:
+    """Whether a workbook's globals, its records up to the first end mark, hold one of a kind."""
+    at = 0
+    while at + 4 <= len(stream):
+        kind, size = int.from_bytes(stream[at : at + 2], "little"), int.from_bytes(stream[at + 2 : at + 4], "little")
+        if kind == wanted:
+            return True
+        if kind == 0x0A:
+            return False
+        at += 4 + size
+    return False

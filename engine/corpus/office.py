@@ -1,0 +1,137 @@
+"""Office documents, PDF, RTF and EPUB, through kreuzberg. Only ever called in a sandboxed child process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
+from engine.corpus.structure import MARK, Text, from_nodes, from_pages, place_pages
+
+_OOXML = "application/vnd.openxmlformats-officedocument."
+MIME = {
+    "pdf": "application/pdf",
+    "docx": f"{_OOXML}wordprocessingml.document",
+    "doc": "application/msword",
+    "pptx": f"{_OOXML}presentationml.presentation",
+    "ppt": "application/vnd.ms-powerpoint",
+    "xlsx": f"{_OOXML}spreadsheetml.sheet",
+    "xls": "application/vnd.ms-excel",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "ods": "application/vnd.oasis.opendocument.spreadsheet",
+    "rtf": "application/rtf",
+    "epub": "application/epub+zip",
+    "wordml": "application/xml",
+    "msg": "application/vnd.ms-outlook",
+}
+_PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
+_NO_TITLE = re.compile(
+    r"(?:untitled|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$", re.IGNORECASE
+)
+_LONGEST_TITLE = 300
+_PAGED = ("pdf", "pptx")
+
+
+class OfficeReader:
+    """Reads what kreuzberg reads better than we would. The title is the document's own, else its first heading."""
+
+    formats = frozenset(MIME) - {"msg"}
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+        """See `Reader.read`."""
+        from engine.corpus.formats import true_format
+
+        format = true_format(path, path.suffix.lstrip(".").lower(), data)
+        content = read_bytes(path, data)
+        result = extract(path, content, format)
+        text = _text(result, format)
+        if not text.text.strip():
+            raise _without_text(path, format, content)
+        metadata: Mapping[str, Any] = result.metadata
+        yield ReadDocument(
+            title_of(metadata, text, path), text.text, text.headings, format=format, pages=text.pages,
+            author=author_of(metadata), created=seconds(metadata.get("created_at")),
+            changed=seconds(metadata.get("modified_at")),
+        )  # fmt: skip
+
+
+READER = OfficeReader()
+
+
+def extract(path: Path, content: bytes, format: str) -> Any:
+    """kreuzberg's result for some bytes. Raises UnreadableFileError with the reason that it gives."""
+    from kreuzberg import ConcurrencyConfig, ExtractionConfig, KreuzbergError, PageConfig, extract_bytes_sync
+
+    config = ExtractionConfig(
+        use_cache=False,
+        enable_quality_processing=False,
+        pages=PageConfig(extract_pages=True, insert_page_markers=format in _PAGED, marker_format=MARK),
+        include_document_structure=True,
+        output_format="plain",
+        concurrency=ConcurrencyConfig(max_threads=1),
+    )
+    try:
+        return extract_bytes_sync(content, MIME[format], config)
+    except (KreuzbergError, OSError, ValueError, RuntimeError) as error:
+        raise _failed(path, str(error)) from error
+
+
+def _failed(path: Path, message: str) -> UnreadableFileError:
+    told = message.partition(": ")[2] or message
+    if re.search(r"password|encrypted", told, re.IGNORECASE):
+        return UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+    parts = dict.fromkeys(part.strip() for part in " ".join(clean(told).split()).split(": "))
+    return UnreadableFileError(path, f"damaged: {': '.join(parts)[:200]}", "damaged")
+
+
+def _text(result: Any, format: str) -> Text:
+    content = clean(result.content)
+    if format in _PAGED:
+        return from_pages(content, "slide" if format == "pptx" else "page")
+    nodes = result.document["nodes"] if result.document else []
+    sheets = format in ("xlsx", "xls", "ods")
+    built = from_nodes(nodes, sheets=sheets, footnotes=format != "ppt")
+    if not sheets and _letters(built.text) < 0.9 * _letters(content):
+        return Text(content)  # nothing is lost where the structure does not hold all
+    return place_pages(built, [clean(page["content"]) for page in result.pages or []]) if format == "docx" else built
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def _without_text(path: Path, format: str, content: bytes) -> UnreadableFileError:
+    if format == "pdf" and _PICTURE.search(content):
+        return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
+    return UnreadableFileError(path, "it holds no text", "empty")
+
+
+def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
+    """The title that a document gives itself, else its first heading, else the file's name."""
+    own = " ".join(clean(str(metadata.get("title") or "")).split())[:_LONGEST_TITLE]
+    if own and not _NO_TITLE.match(own) and "\ufffd" not in own:
+        return own
+    sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
+    first = next((heading.title for heading in text.headings if heading.level == 1 and not sheets), "")
+    return first or title_from_name(path)
+
+
+def author_of(metadata: Mapping[str, Any]) -> str:
+    """The authors that a document names, with commas between."""
+    authors = metadata.get("authors") or ()
+    names = [" ".join(clean(str(name)).split()) for name in ([authors] if isinstance(authors, str) else authors)]
+    return ", ".join(filter(None, names))[:_LONGEST_TITLE]
+
+
+def seconds(date: Any) -> float | None:
+    """Seconds since the epoch of an ISO date, UTC where it names no zone; None for anything else."""
+    if not isinstance(date, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(date.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

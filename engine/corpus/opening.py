@@ -1,0 +1,134 @@
+"""A file and everything inside it, down to attachments of mails in archives. Works in the sandboxed child process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from engine.corpus.formats import FORMATS, IMAGES, MOST_UNPACKED, STREAMED, ending_of, is_mail, true_format
+from engine.corpus.readers import LeftOut, Member, ReadDocument, UnreadableFileError, clean, read_bytes, reader_for
+
+MOST_MEMBERS = 100_000
+DEEPEST = 6
+LONGEST_TEXT = 64 * 2**20  # characters
+_LONGEST_NAME = 200
+
+
+def everything_in(
+    path: Path, format: str, *, without: Collection[str] = (), begin: Callable[[str], None] = lambda _member: None
+) -> Iterator[ReadDocument | LeftOut]:
+    """The documents of a file and of all files inside it, and what is left out, in order.
+
+    `begin` is told each member before it is read; those in `without` are passed over. Raises as `Reader.read` where the
+    file itself cannot be read; what cannot be read inside it is left out with its reason.
+    """
+    yield from _Opening(frozenset(without), begin).file(path, format)
+
+
+@dataclass
+class _Opening:
+    without: frozenset[str]
+    begin: Callable[[str], None]
+    members: int = 0
+    unpacked: int = 0
+    names: set[str] = field(default_factory=set)
+
+    def file(self, path: Path, format: str) -> Iterator[ReadDocument | LeftOut]:
+        yield from self._read(path, format, None, "", 0)
+
+    def _read(
+        self, path: Path, format: str, data: bytes | None, within: str, depth: int
+    ) -> Iterator[ReadDocument | LeftOut]:
+        found_format = true_format(path, format, data)
+        inner = path
+        if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
+            data, inner = read_bytes(path, data), path.with_name(_named(path.stem, found_format))
+        for found in reader_for(found_format).read(inner, data):
+            if isinstance(found, Member):
+                yield from self._member(found, within, depth + 1)
+            elif isinstance(found, LeftOut):
+                yield replace(found, member=self._unique(_joined(within, found.member)))
+            else:
+                member = self._unique(_joined(within, found.member)) if found.member else within
+                yield from self._document(replace(found, member=member), path)
+
+    def _document(self, found: ReadDocument, path: Path) -> Iterator[ReadDocument | LeftOut]:
+        if len(found.text) <= LONGEST_TEXT:
+            yield found
+        elif found.member:
+            yield LeftOut(found.member, "quarantined", "too large", _too_long(found))
+        else:
+            raise UnreadableFileError(path, _too_long(found), "too large")
+
+    def _member(self, member: Member, within: str, depth: int) -> Iterator[ReadDocument | LeftOut]:
+        name = self._unique(_joined(within, member.path))
+        self.members += 1
+        self.unpacked += len(member.data)
+        problem = self._refusal(depth)
+        if problem:
+            yield LeftOut(name, "quarantined", "too large", problem)
+            return
+        format = member_format(name, member.data)
+        if not format:
+            yield _unsupported(name)
+        elif name not in self.without:
+            self.begin(name)
+            yield from self._inside(name, format, member.data, depth)
+
+    def _inside(self, name: str, format: str, data: bytes, depth: int) -> Iterator[ReadDocument | LeftOut]:
+        try:
+            yield from self._read(Path(PurePosixPath(name).name), format, data, name, depth)
+        except UnreadableFileError as error:
+            yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
+
+    def _refusal(self, depth: int) -> str:
+        if depth > DEEPEST:
+            return f"nested more than {DEEPEST} deep"
+        if self.members > MOST_MEMBERS:
+            return f"the file holds more than {MOST_MEMBERS:,} others"
+        if self.unpacked > MOST_UNPACKED:
+            return f"the file unpacks to more than {MOST_UNPACKED // 2**20} MB"
+        return ""
+
+    def _unique(self, name: str) -> str:
+        candidate, number = name, 1
+        while candidate in self.names:
+            number += 1
+            candidate = f"{name} ({number})"
+        self.names.add(candidate)
+        return candidate
+
+
+def member_format(name: str, data: bytes) -> str:
+    """The format of a file inside another, by its name, else by its content; empty for one that is not read."""
+    ending = ending_of(name)
+    if ending in FORMATS:
+        return FORMATS[ending]
+    if ending in IMAGES:
+        return ""
+    if data.startswith(b"%PDF-"):
+        return "pdf"
+    return "eml" if not ending and is_mail(data[:4096]) else ""
+
+
+def _unsupported(name: str) -> LeftOut:
+    ending = ending_of(name)
+    if ending in IMAGES:
+        return LeftOut(name, "skipped", "needs OCR", "a picture: without OCR it holds no text")
+    return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
+
+
+def _named(stem: str, format: str) -> str:
+    """A name whose ending tells the true format: a reader of several formats goes by it."""
+    return f"{stem}.{format}"
+
+
+def _joined(within: str, name: str) -> str:
+    parts = [part for part in clean(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    shown = "/".join(part[:_LONGEST_NAME] for part in parts) or "unnamed"
+    return f"{within}/{shown}" if within else shown
+
+
+def _too_long(found: ReadDocument) -> str:
+    return f"its text has {len(found.text):,} characters; at most {LONGEST_TEXT:,} are read"

@@ -1,0 +1,11 @@
+"""Reading files in child processes that can do no harm: little memory, little time, no network, no writing.
+
+In: files. Out: their documents, or the reason why there are none, in the order of the files. Whatever a file makes its
+reader do, only a child process is lost by it.
+"""
+
+from __future__ import annotations
+
+from engine.corpus.sandbox.pool import Limits, Outcome, Pool
+
+__all__ = ["Limits", "Outcome", "Pool"]

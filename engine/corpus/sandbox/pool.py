@@ -1,0 +1,276 @@
+"""The parent's side: several reading processes, watched from outside, ended on a time limit, and renewed now and then."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.children import import_path
+from engine.corpus.readers import Kind, LeftOut, ReadDocument
+from engine.corpus.sandbox.wire import HEADER, LONGEST_FRAME, finding
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_STDERR_KEPT = 4000
+_MOST_CRASHES = 5  # within one file: then the rest of it is given up
+_START_SECONDS = 60.0
+_ONE_THREAD = (
+    "RAYON_NUM_THREADS",
+    "TOKIO_WORKER_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MALLOC_ARENA_MAX",
+)
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "TMPDIR", "SYSTEMROOT", "VIRTUAL_ENV")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of each reading process: address space in bytes, seconds for one file, and files until it is renewed."""
+
+    memory: int = 2 * 2**30
+    seconds: int = 60
+    files: int = 200
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one file: its documents and what inside it was left out; or `kind` and `reason` why it gave nothing.
+
+    `closed`: the system did not let us read it, which says nothing about its content.
+    """
+
+    documents: list[ReadDocument] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    kind: Kind = ""
+    reason: str = ""
+    closed: bool = False
+    _seen: set[str] = field(default_factory=set)
+
+    def keep(self, found: ReadDocument | LeftOut) -> None:
+        """Add a finding; one that was told before, as a second reading of a file does, changes nothing."""
+        if found.member in self._seen:
+            return
+        self._seen.add(found.member)
+        if isinstance(found, LeftOut):
+            self.left_out.append(found)
+        else:
+            self.documents.append(found)
+
+    def give_up(self, kind: Kind, reason: str) -> None:
+        """The rest of the file cannot be read: what came of it before stays."""
+        if self.documents:
+            self.left_out.append(LeftOut("…", "quarantined", kind, f"the rest was given up: {reason}"))
+        else:
+            self.kind, self.reason = kind, reason
+
+
+class _Died(Exception):
+    def __init__(self, kind: Kind, reason: str) -> None:
+        super().__init__(reason)
+        self.kind, self.reason = kind, reason
+
+
+class Pool:
+    """Reads files in up to `processes` child processes. They are started when they are first needed."""
+
+    def __init__(self, processes: int, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._processes = max(1, processes)
+        self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
+        self._own = threading.local()
+        self._children: set[_Child] = set()
+        self._closed = False
+        self.offline = True
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """`work` done for items in the pool's threads, in order, a few items ahead of who asks. It may call `read`."""
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(self._threads.submit(work, item))
+            if len(waiting) > 4 * self._processes:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def read(self, path: Path, format: str) -> Outcome:
+        """What is in one file. Whatever happens to the child process is told in the outcome."""
+        outcome, crashes = Outcome(), 0
+        without: list[str] = []
+        done: set[str] = set()
+        while not self._closed:
+            child = self._child()
+            try:
+                child.read(path, format, [*without, *done], outcome, done)
+                return outcome
+            except _Died as death:
+                crashes += 1
+                self._drop(child)
+                if child.member:
+                    without.append(child.member)
+                    outcome.keep(LeftOut(child.member, "quarantined", death.kind, death.reason))
+                if not child.member or crashes >= _MOST_CRASHES:
+                    outcome.give_up(death.kind, death.reason)
+                    return outcome
+        return Outcome(reason="the reading was stopped", closed=True)
+
+    def close(self) -> None:
+        """End all child processes."""
+        self._closed = True
+        for child in list(self._children):
+            child.end()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for child in list(self._children):
+            child.end()
+
+    def _child(self) -> _Child:
+        child: _Child | None = getattr(self._own, "child", None)
+        if child is not None and child.used >= self._limits.files:
+            self._drop(child)
+            child = None
+        if child is None:
+            child = self._own.child = _Child(self._limits)
+            self._children.add(child)
+            self.offline = self.offline and child.offline
+        return child
+
+    def _drop(self, child: _Child) -> None:
+        child.end()
+        self._children.discard(child)
+        self._own.child = None
+
+
+class _Child:
+    """One reading process."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.used, self.member = 0, ""
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        self._said = b""
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self._buffer = bytearray()
+        try:
+            self.offline = bool(self._next(time.monotonic() + _START_SECONDS).get("offline"))
+        except _Died:
+            self.end()
+            raise RuntimeError(f"the reading process did not start: {self._said.decode('utf-8', 'replace')}") from None
+
+    def read(self, path: Path, format: str, without: list[str], outcome: Outcome, done: set[str]) -> None:
+        """Read one file into `outcome`. Raises _Died where the process is lost by it."""
+        self.used, self.member = self.used + 1, ""
+        asked = json.dumps({"path": str(path), "format": format, "without": without}) + "\n"
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(asked.encode())
+            self._process.stdin.flush()
+        except OSError:
+            raise self._death() from None
+        while self._take(self._next(time.monotonic() + self._limits.seconds), outcome, done):
+            pass
+
+    def _take(self, message: dict[str, Any], outcome: Outcome, done: set[str]) -> bool:
+        """Note what a message tells; returns whether more are to come."""
+        match message.get("told"):
+            case "begin":
+                begun = str(message["member"])
+                if self.member and not begun.startswith(f"{self.member}/"):
+                    done.add(self.member)
+                self.member = begun
+            case "document" | "left out":
+                try:
+                    found = finding(message)
+                except (ValueError, KeyError, TypeError):
+                    raise _Died("damaged", "its reader answered nonsense") from None
+                outcome.keep(found)
+            case "failed":
+                if message["kind"] == "out of memory":
+                    raise _Died("out of memory", self._out_of_memory())
+                outcome.give_up(message["kind"], str(message["reason"]))
+                return False
+            case "closed":
+                outcome.closed, outcome.reason = True, str(message["reason"]).lower()
+                return False
+            case _:
+                return False
+        return True
+
+    def _next(self, deadline: float) -> dict[str, Any]:
+        size = HEADER.unpack(self._bytes(HEADER.size, deadline))[0]
+        if size > LONGEST_FRAME:
+            raise _Died("damaged", "its reader answered nonsense")
+        try:
+            message = json.loads(self._bytes(size, deadline))
+        except ValueError:
+            raise _Died("damaged", "its reader answered nonsense") from None
+        return message if isinstance(message, dict) else {}
+
+    def _bytes(self, count: int, deadline: float) -> bytes:
+        assert self._process.stdout is not None
+        pipe = self._process.stdout.fileno()
+        while len(self._buffer) < count:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+                raise _Died("timed out", f"it was not read within {self._limits.seconds} s")
+            piece = os.read(pipe, 2**20)
+            if not piece:
+                raise self._death()
+            self._buffer += piece
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+    def _death(self) -> _Died:
+        """Why the process is gone."""
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            code = 0
+        self._listener.join(1)
+        said = self._said.decode("utf-8", "replace")
+        if code == -signal.SIGXCPU:
+            return _Died("timed out", f"it was not read within {self._limits.seconds} s of computing")
+        if "memory allocation of" in said or "MemoryError" in said or code == -signal.SIGKILL:
+            return _Died("out of memory", self._out_of_memory())
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return _Died("damaged", f"its reader crashed ({name})")
+
+    def _out_of_memory(self) -> str:
+        return f"reading it needs more than {self._limits.memory / 1e6:,.0f} MB of memory"
+
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        pipe = self._process.stderr
+        while piece := pipe.read1(4096):  # type: ignore[attr-defined]
+            self._said = (self._said + piece)[-_STDERR_KEPT:]
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._listener.join(1)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                with suppress(OSError):  # what was still to be written has no reader any more
+                    pipe.close()

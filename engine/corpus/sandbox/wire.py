@@ -1,0 +1,56 @@
+"""What the reading process and its parent say to each other: JSON in frames. Nothing of it is ever run or unpickled."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict
+from typing import Any
+
+from engine.corpus.readers import Heading, LeftOut, Page, ReadDocument
+
+LONGEST_FRAME = 2**30
+HEADER = struct.Struct(">I")
+
+
+def encoded(message: dict[str, Any]) -> bytes:
+    """A message as a frame. Raises ValueError where it is longer than a frame may be."""
+    data = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
+    if len(data) > LONGEST_FRAME:
+        raise ValueError("too long a message")
+    return HEADER.pack(len(data)) + data
+
+
+def told(found: ReadDocument | LeftOut) -> dict[str, Any]:
+    """A finding as a message."""
+    if isinstance(found, LeftOut):
+        return {"told": "left out", **asdict(found)}
+    return {
+        "told": "document", **{name: getattr(found, name) for name in _PLAIN},
+        "headings": [[heading.start, heading.level, heading.title] for heading in found.headings],
+        "pages": [[page.start, page.number, page.name] for page in found.pages],
+    }  # fmt: skip
+
+
+_PLAIN = ("title", "text", "format", "author", "created", "changed", "member")
+
+
+def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
+    """The finding that a message tells. Raises ValueError, KeyError or TypeError for one that was tampered with."""
+    if message["told"] == "left out":
+        return LeftOut(str(message["member"]), str(message["state"]), message["kind"], str(message["reason"]))
+    for name in ("title", "text", "format", "author", "member"):
+        if not isinstance(message[name], str):
+            raise TypeError(name)
+    length = len(message["text"])
+    return ReadDocument(
+        **{name: message[name] for name in _PLAIN},
+        headings=tuple(Heading(_within(s, length), int(level), str(title)) for s, level, title in message["headings"]),
+        pages=tuple(Page(_within(start, length), int(number), str(name)) for start, number, name in message["pages"]),
+    )
+
+
+def _within(start: Any, length: int) -> int:
+    if not isinstance(start, int) or not 0 <= start <= length:
+        raise ValueError("an offset outside the text")
+    return start

@@ -1,0 +1,68 @@
+"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`.
+
+A line of JSON on standard input names a file; frames on standard output tell what is in it, the last one how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.corpus.sandbox.limits import allow_seconds, confine
+from engine.corpus.sandbox.wire import encoded, told
+
+
+def main(arguments: list[str]) -> int:
+    """Read what is asked for until standard input ends."""
+    memory, seconds = map(int, arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    answers = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
+    _send(answers, {"told": "ready", "offline": confine(memory)})
+    for line in sys.stdin.buffer:
+        _answer(answers, json.loads(line), seconds)
+    return 0
+
+
+def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
+    from engine.corpus.opening import everything_in
+    from engine.corpus.readers import UnreadableFileError
+
+    def begin(member: str) -> None:
+        allow_seconds(seconds)
+        _send(answers, {"told": "begin", "member": member})
+
+    allow_seconds(seconds)
+    path = Path(asked["path"])
+    try:
+        for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
+            _send(answers, told(found))
+        last: dict[str, Any] = {"told": "end"}
+    except UnreadableFileError as error:
+        last = {"told": "failed", "kind": error.kind, "reason": error.why or error.what}
+    except MemoryError:
+        last = {"told": "failed", "kind": "out of memory", "reason": ""}
+    except OSError as error:
+        last = {"told": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
+    except Exception as error:  # a fault of a reader: this file's, not the run's
+        last = {
+            "told": "failed",
+            "kind": "damaged",
+            "reason": f"its reader failed ({type(error).__name__}: {error})"[:300],
+        }
+    _send(answers, last)
+
+
+def _send(answers: int, message: dict[str, Any]) -> None:
+    left = memoryview(encoded(message))
+    while left:
+        left = left[os.write(answers, left) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,163 @@
+"""What kreuzberg tells of a document's structure → text with headings and pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.corpus.readers import Heading, Page, clean
+
+MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted text holds
+_MARK = re.compile("\n*\x02page (\\d+)\x03\n*")
+_LONGEST_HEADING = 300
+_LONGEST_SLIDE_TITLE = 120
+_LEAST_LOCATED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text with where its headings and its pages begin."""
+
+    text: str
+    headings: tuple[Heading, ...] = ()
+    pages: tuple[Page, ...] = ()
+
+
+class Builder:
+    """Joins blocks with a blank line between two, and keeps where headings and pages begin."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._headings: list[Heading] = []
+        self._pages: list[Page] = []
+        self._length, self._list = 0, False
+
+    def page(self, number: int, name: str) -> None:
+        """A page begins with the next block."""
+        self._pages.append(Page(self._length + (2 if self._parts else 0), number, name))
+
+    def heading(self, level: int, title: str) -> None:
+        """A heading as a block of its own."""
+        line = " ".join(title.split())
+        if line:
+            start = self._add(line)
+            self._headings.append(Heading(start, max(1, level), line[:_LONGEST_HEADING]))
+
+    def block(self, text: str) -> None:
+        """A paragraph, or a table's rows."""
+        if text.strip():
+            self._add(text.strip("\n"))
+
+    def item(self, text: str) -> None:
+        """A list item."""
+        if text.strip():
+            self._add(f"- {text.strip()}", item=True)
+
+    def _add(self, text: str, *, item: bool = False) -> int:
+        gap = "" if not self._parts else "\n" if item and self._list else "\n\n"
+        self._parts += (gap, text)
+        start = self._length + len(gap)
+        self._length, self._list = start + len(text), item
+        return start
+
+    def done(self) -> Text:
+        """All that was added. Pages that turned out to be empty begin where the next one does."""
+        text = "".join(self._parts)
+        pages = tuple(Page(min(page.start, len(text)), page.number, page.name) for page in self._pages)
+        return Text(text, tuple(self._headings), pages)
+
+
+def from_nodes(nodes: Iterable[Mapping[str, Any]], *, sheets: bool = False, footnotes: bool = True) -> Text:
+    """The body of a document from its nodes in reading order; with `sheets`, its headings are the names of sheets."""
+    built, number = Builder(), 0
+    for node in nodes:
+        content = node["content"]
+        kind = content["node_type"]
+        text = clean(content.get("text") or content.get("title") or "")
+        if node.get("content_layer") in ("header", "footer"):
+            continue
+        if kind == "heading" or kind == "title":
+            if sheets:
+                number += 1
+                built.page(number, f"sheet {' '.join(text.split())}")
+            built.heading(1 if sheets else content.get("level") or 1, text)
+        elif kind == "table":
+            built.block(rows_as_text(_rows(content["grid"])))
+        elif kind == "list_item":
+            built.item(text)
+        elif kind not in ("group", "image", "page_break", "list") and (footnotes or kind != "footnote"):
+            built.block(text)
+    return built.done()
+
+
+def _rows(grid: Mapping[str, Any]) -> list[list[str]]:
+    rows: dict[int, dict[int, str]] = {}
+    for cell in grid["cells"]:
+        rows.setdefault(cell["row"], {})[cell["col"]] = " ".join(clean(cell["content"] or "").split())
+    width = max((max(row) for row in rows.values() if row), default=-1) + 1
+    return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
+
+
+def rows_as_text(rows: Sequence[Sequence[str]]) -> str:
+    """A table, one row a line. Where the first row names the columns, every cell after it is told with its column's
+    name, so that a row can be understood wherever the table is cut.
+    """
+    filled = [row for row in rows if any(cell.strip() for cell in row)]
+    if not filled:
+        return ""
+    if not _is_header(filled):
+        return "\n".join(" | ".join(filter(None, row)) for row in filled)
+    names = filled[0]
+    lines = [" | ".join(filter(None, names))]
+    for row in filled[1:]:
+        lines.append(
+            " | ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)
+            + "".join(f" | {cell}" for cell in row[len(names) :] if cell)
+        )
+    return "\n".join(filter(None, lines))
+
+
+def _is_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row is one: a name for most columns, none of them a number, and rows with numbers or many rows."""
+    first = [cell for cell in rows[0] if cell]
+    named = len(first) >= 2 and len(set(first)) == len(first) and len(first) >= 0.8 * max(len(row) for row in rows)
+    words = all(any(map(str.isalpha, cell)) and len(cell) <= 60 for cell in first)
+    return named and words and len(rows) >= 2
+
+
+def from_pages(content: str, unit: str) -> Text:
+    """A text that holds `MARK`s. A slide's first line is its heading where it is short."""
+    pieces = _MARK.split(content)
+    built = Builder()
+    built.block(pieces[0])
+    for number, piece in zip(map(int, pieces[1::2]), pieces[2::2], strict=True):
+        text = unwrapped(piece) if unit == "page" else piece.strip("\n")
+        if not text.strip():
+            continue
+        built.page(number, f"{unit} {number}")
+        title, _, rest = text.strip().partition("\n")
+        if unit == "slide" and len(title) <= _LONGEST_SLIDE_TITLE:
+            built.heading(1, title)
+            text = rest
+        built.block(text)
+    return built.done()
+
+
+def unwrapped(page: str) -> str:
+    """The text of a page without the blanks that end its lines, and with words put together that a line end parts."""
+    lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
+    return re.sub(r"(?<=[^\W\d_])[-\u00ad\u2010]\n(?=[^\W\d_A-Z])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
+
+
+def place_pages(text: Text, pages: Sequence[str]) -> Text:
+    """Finds where each page begins by its first words, one after the other; a page that is not found has no place."""
+    found, at = [], 0
+    for number, page in enumerate(pages, 1):
+        line = next((line.strip() for line in page.split("\n") if len(line.strip()) >= _LEAST_LOCATED), "")[:60]
+        place = 0 if number == 1 else text.text.find(line, at) if line else -1
+        if place >= 0:
+            found.append(Page(place, number, f"page {number}"))
+            at = place + len(line)
+    return Text(text.text, text.headings, tuple(found) if len(found) > 1 else ())

@@ -1,0 +1,192 @@
+"""What an ingest makes of a folder of good and bad files, and what it keeps of each in the ledger."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from fixtures import office
+from fixtures.pipeline import engine, ingest_here, stage_here
+
+from engine.project import ProjectFolder
+from engine.store import LedgerRow, Store
+
+PDF = office.pdf("The pelican boards at dawn.", "The heron moors at noon.")
+FILES = {
+    "a.pdf": PDF, "b.docx": office.docx(), "c.xlsx": office.xlsx(), "locked.pdf": office.locked_pdf(),
+    "scan.pdf": office.pdf(""), "broken.docx": office.docx()[:500], "blank.txt": b"  \n",
+    "mail.eml": office.eml({"plan.pdf": PDF, "photo.jpg": b"\xff\xd8", "locked.docx": office.locked_package()}),
+    "note.txt": b"The tern rests on the pier.",
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "documents").mkdir()
+    for name, content in FILES.items():
+        (tmp_path / "documents" / name).write_bytes(content)
+    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+
+
+def stored(project: Path) -> Store:
+    return ProjectFolder(project).store()
+
+
+def ledger(project: Path) -> dict[str, LedgerRow]:
+    store = stored(project)
+    try:
+        return {row.path: row for row in store.ledger()}
+    finally:
+        store.close()
+
+
+def test_every_file_has_its_line_and_every_failure_its_reason(project: Path) -> None:
+    done, told = ingest_here(project)
+    rows = ledger(project)
+    assert {path: (row.state, row.kind) for path, row in rows.items()} == {
+        "a.pdf": ("read", ""), "b.docx": ("read", ""), "c.xlsx": ("read", ""), "note.txt": ("read", ""),
+        "locked.pdf": ("quarantined", "encrypted"), "scan.pdf": ("quarantined", "needs OCR"),
+        "broken.docx": ("quarantined", "damaged"), "blank.txt": ("quarantined", "empty"), "mail.eml": ("read", ""),
+        "mail.eml/photo.jpg": ("skipped", "needs OCR"), "mail.eml/locked.docx": ("quarantined", "encrypted"),
+    }  # fmt: skip
+    assert rows["mail.eml"].documents == 2
+    assert all(row.reason for row in rows.values() if row.state != "read")
+    assert (done["files_read"], done["files_skipped"], done["documents"]) == (5, 4, 6)
+    assert "locked.pdf was quarantined: encrypted: it opens with a password only" in told
+
+
+def test_what_was_quarantined_is_not_read_again_until_it_changes(project: Path) -> None:
+    ingest_here(project)
+    done, told = ingest_here(project)
+    assert (done["files_read"], done["files_unchanged"], done["files_skipped"], told) == (0, 5, 4, [])
+    os.utime(project.parent / "documents" / "scan.pdf")
+    assert (ingest_here(project)[0]["files_read"], ledger(project)["scan.pdf"].kind) == (0, "needs OCR")
+    (project.parent / "documents" / "scan.pdf").write_bytes(PDF)
+    assert ingest_here(project)[0]["files_read"] == 1
+    assert ledger(project)["scan.pdf"].state == "read"
+
+
+def test_a_retry_reads_quarantined_files_and_files_with_such_parts_again(project: Path) -> None:
+    from engine.service.documents import retry_matching
+
+    ingest_here(project)
+    folder = ProjectFolder(project)
+    assert retry_matching(folder, ["*.eml", "scan.*"]) == 2
+    assert retry_matching(folder) == 5
+    done, _ = ingest_here(project)
+    assert (done["files_read"], done["new_chunks"], done["files_skipped"]) == (1, 0, 4)
+    assert ledger(project)["mail.eml/locked.docx"].kind == "encrypted"
+
+
+def test_a_renamed_file_keeps_its_chunks_and_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.corpus.sandbox import Pool
+
+    ingest_here(project)
+    store = stored(project)
+    before = {chunk.id: chunk.text for chunk in store.chunks()}
+    fingerprint = store.corpus_fingerprint()
+    store.close()
+    documents = project.parent / "documents"
+    (documents / "mail.eml").rename(documents / "post.eml")
+    (documents / "moved").mkdir()
+    (documents / "c.xlsx").rename(documents / "moved" / "Berth list.xlsx")
+    monkeypatch.setattr(Pool, "read", None)
+    done, _ = ingest_here(project)
+    assert (done["files_renamed"], done["files_removed"], done["files_read"], done["new_chunks"]) == (2, 0, 0, 0)
+    store = stored(project)
+    assert {chunk.id: chunk.text for chunk in store.chunks()} == before
+    assert store.corpus_fingerprint() == fingerprint
+    paths = {document.path for document in store.documents()}
+    store.close()
+    assert {"post.eml", "post.eml/plan.pdf", "moved/Berth list.xlsx"} <= paths
+    assert not {"mail.eml", "mail.eml/plan.pdf", "c.xlsx"} & paths
+    assert "post.eml/locked.docx" in ledger(project)
+
+
+def test_a_copy_is_no_rename(project: Path) -> None:
+    ingest_here(project)
+    documents = project.parent / "documents"
+    shutil.copy(documents / "a.pdf", documents / "copy.pdf")
+    done, _ = ingest_here(project)
+    assert (done["files_renamed"], done["files_read"], done["documents"]) == (0, 1, 7)
+    (documents / "a.pdf").unlink()
+    shutil.copy(documents / "copy.pdf", documents / "x.pdf")
+    (documents / "y.pdf").write_bytes(PDF)
+    done, _ = ingest_here(project)
+    assert (done["files_renamed"], done["files_read"], done["documents"]) == (1, 1, 8)
+
+
+def test_chunks_know_their_pages_and_documents_their_author(project: Path) -> None:
+    ingest_here(project)
+    store = stored(project)
+    by_path = {document.path: document for document in store.documents()}
+    pages = {path: [chunk.pages for chunk in store.chunks_of(document.id)] for path, document in by_path.items()}
+    store.close()
+    assert pages["a.pdf"] == [((0, 1, "page 1"), (29, 2, "page 2"))]
+    assert [page[2] for chunk in pages["c.xlsx"] for page in chunk] == ["sheet Berths", "sheet Pilots"]
+    assert pages["note.txt"] == [()]
+    assert (by_path["b.docx"].author, by_path["b.docx"].created) == ("Ada Quay", 1930367167.0)
+    assert by_path["mail.eml/plan.pdf"].format == "pdf"
+
+
+def test_a_text_of_5_gb_is_left_alone(project: Path) -> None:
+    with (project.parent / "documents" / "note.txt").open("r+b") as file:
+        file.truncate(5 * 2**30)
+    ingest_here(project)
+    row = ledger(project)["note.txt"]
+    assert (row.state, row.kind, row.reason) == ("quarantined", "too large", "larger than 512 MB")
+
+
+def test_a_pipe_in_a_files_place_does_not_hold_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.corpus import stage
+
+    looked = stage._hash_file
+
+    def replaced(path: Path) -> str:
+        if path.name == "note.txt":
+            path.unlink()
+            os.mkfifo(path)
+        return looked(path)
+
+    monkeypatch.setattr(stage, "_hash_file", replaced)
+    ingest_here(project)
+    assert (ledger(project)["note.txt"].state, ledger(project)["a.pdf"].state) == ("skipped", "read")
+
+
+def test_a_search_tells_page_slide_and_sheet(project: Path) -> None:
+    from engine.search import Searcher
+
+    (project.parent / "documents" / "deck.pptx").write_bytes(office.pptx())
+    stage_here(project, "ingest")
+    stage_here(project, "index")
+    searcher = Searcher(ProjectFolder(project))
+    places = {hit.path: (hit.page, hit.place, hit.author) for hit in searcher.search("heron", mode="bm25").hits}
+    searcher.close()
+    assert places == {
+        "a.pdf": (2, "page 2", "Ada Quay"), "b.docx": (2, "page 2", "Ada Quay"), "c.xlsx": (2, "sheet Pilots", "Ada Quay"),
+        "deck.pptx": (2, "slide 2", "Ada Quay"), "mail.eml/plan.pdf": (2, "page 2", "Ada Quay"),
+    }  # fmt: skip
+
+
+def test_the_command_lists_retries_and_exports(project: Path, tmp_path: Path) -> None:
+    (project.parent / "documents" / "=1+1.txt").write_bytes(bytes(range(256)))
+    ingest_here(project)
+    listed = engine("documents", str(project), "--state", "quarantined")
+    assert "quarantined (encrypted)    locked.pdf  encrypted: it opens with a password only" in listed.stdout
+    assert "a.pdf" not in listed.stdout
+    told = json.loads(engine("documents", str(project), "--json", "--path", "*.pdf").stdout)
+    assert {(row["path"], row["state"]) for row in told} == {
+        ("a.pdf", "read"), ("locked.pdf", "quarantined"), ("scan.pdf", "quarantined"),
+    }  # fmt: skip
+    engine("documents", str(project), "export", str(tmp_path / "ledger.csv"))
+    rows = list(csv.DictReader((tmp_path / "ledger.csv").open(newline="")))
+    assert {row["path"] for row in rows} >= {"'=1+1.txt", "mail.eml/photo.jpg", "a.pdf"}
+    engine("documents", str(project), "export", str(tmp_path / "ledger.json"))
+    assert len(json.loads((tmp_path / "ledger.json").read_text())) == len(rows)
+    assert "1 will be read again" in engine("documents", str(project), "retry", "--path", "scan.pdf").stderr
+    wrong = engine("documents", str(project), "--state", "lost", check=False)
+    assert (wrong.returncode, "quarantined" in wrong.stderr) == (2, True)

@@ -1,0 +1,161 @@
+"""The reading processes: what they may not do, and what becomes of a file that is too much for one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fixtures import office
+
+from engine.corpus.sandbox import Limits, Pool
+from engine.corpus.sandbox.wire import finding, told
+
+SLOW = b"<html><body>" + b"<div class=menu>" * 60_000 + b"x"  # every one of them is asked for all that is inside it
+HUGE = b"[" + b"[]," * 20_000_000 + b"1]"
+
+
+@pytest.fixture
+def pool() -> Iterator[Callable[..., Pool]]:
+    pools: list[Pool] = []
+
+    def make(processes: int = 1, **limits: int) -> Pool:
+        pools.append(Pool(processes, Limits(**limits)))
+        return pools[-1]
+
+    yield make
+    for made in pools:
+        made.close()
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_files_are_read_in_order_by_several_processes(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    reading = pool(2, files=7)
+    files = [write(tmp_path / f"{n:02}.txt", f"The pelican {n}.".encode()) for n in range(30)]
+    texts = [outcome.documents[0].text for outcome in reading.map(lambda path: reading.read(path, "txt"), files)]
+    assert texts == [f"The pelican {n}." for n in range(30)]
+
+
+def test_a_file_that_takes_too_long_is_ended_from_outside(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    reading = pool(seconds=4)
+    outcome = reading.read(write(tmp_path / "a.html", SLOW), "html")
+    assert (outcome.kind, outcome.documents) == ("timed out", [])
+    assert "4 s" in outcome.reason
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+def test_a_file_that_needs_too_much_memory_is_ended(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    reading = pool(memory=512 * 2**20)
+    outcome = reading.read(write(tmp_path / "a.json", HUGE), "json")
+    assert outcome.kind == "out of memory"
+    assert "537 MB" in outcome.reason
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+def test_a_member_that_takes_too_long_leaves_the_others(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    inside = {
+        "a.txt": "The tern.",
+        "m.eml": office.eml({"slow.html": SLOW, "b.txt": b"The heron."}),
+        "z.txt": "The gull.",
+    }
+    outcome = pool(seconds=4).read(write(tmp_path / "a.zip", office.zipped(inside)), "zip")
+    assert [document.member for document in outcome.documents] == ["a.txt", "m.eml", "m.eml/b.txt", "z.txt"]
+    assert [(part.member, part.kind) for part in outcome.left_out] == [("m.eml/slow.html", "timed out")]
+
+
+def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    reading = pool(seconds=60)
+
+    def crash() -> None:
+        while not reading._children:
+            time.sleep(0.01)
+        (child,) = reading._children
+        while child.used == 0:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        os.kill(child._process.pid, signal.SIGSEGV)
+
+    threading.Thread(target=crash, daemon=True).start()
+    outcome = reading.read(write(tmp_path / "a.html", SLOW), "html")
+    assert (outcome.kind, outcome.reason) == ("damaged", "its reader crashed (SIGSEGV)")
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+def test_a_file_that_the_system_closes_to_us_says_so(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    outcome = pool().read(tmp_path / "gone.txt", "txt")
+    assert (outcome.closed, outcome.reason) == (True, "no such file or directory")
+
+
+def test_closing_ends_every_process(tmp_path: Path) -> None:
+    reading = Pool(1, Limits(seconds=60))
+    answer: list[bool] = []
+    path = write(tmp_path / "a.html", SLOW)
+    waiting = threading.Thread(target=lambda: answer.append(reading.read(path, "html").closed))
+    waiting.start()
+    while not reading._children:
+        time.sleep(0.01)
+    (child,) = reading._children
+    while child.used == 0:
+        time.sleep(0.01)
+    reading.close()
+    waiting.join(20)
+    assert child._process.poll() is not None
+    assert answer
+
+
+CONFINED = """
+import socket, subprocess, sys
+from engine.corpus.sandbox.limits import confine
+assert confine(2**31)
+def refused(what):
+    try:
+        what()
+    except OSError as error:
+        return True
+    return False
+print(refused(lambda: socket.socket(socket.AF_INET)), refused(lambda: socket.socket(socket.AF_UNIX)),
+      refused(lambda: subprocess.run(["true"])), refused(lambda: open(sys.argv[1], "w").write("x" * 100_000)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of another system refuses none of this")
+def test_a_reading_process_has_no_network_starts_nothing_and_writes_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)" + CONFINED, tmp_path / "out"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "True True True True\n", done.stderr
+
+
+def test_nonsense_from_a_reading_process_is_not_believed(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    document = pool().read(write(tmp_path / "a.pdf", office.pdf("The pelican.", "The heron.")), "pdf").documents[0]
+    message = told(document)
+    assert finding(message) == document
+    for change in ({"pages": [[999, 1, "page 1"]]}, {"text": 5}, {"headings": [["0", 1, "x"]]}):
+        with pytest.raises((ValueError, TypeError)):
+            finding({**message, **change})
+
+
+def test_no_text_is_kept_outside_the_project(
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(home))
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    outcome = pool().read(write(folder / "a.docx", office.docx()), "docx")
+    assert "pelican" in outcome.documents[0].text
+    assert list(home.rglob("*")) == []
+    assert [item.name for item in folder.iterdir()] == ["a.docx"]
