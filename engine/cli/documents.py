@@ -95,3 +95,30 @@ def _csv(rows: Iterable[dict[str, Any]]) -> str:
         cells = [str(row[column]) for column in _COLUMNS]
         writer.writerow([f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell for cell in cells])
     return file.getvalue()
+
+
+@app.command()
+def watch(name: ProjectName) -> None:
+    """Keep the project in line with its folders: what changes there is searchable within seconds. Ctrl-C ends it."""
+    import signal
+    import threading
+
+    from engine.console import harmless
+    from engine.events import Event, Warned
+    from engine.watching import watch as keep_watching
+
+    def say(text: str) -> None:
+        print(harmless(text), file=sys.stderr, flush=True)
+
+    def warn(event: Event) -> None:
+        if isinstance(event, Warned):
+            say(event.text)
+
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with opened(name) as project:
+            keep_watching(project.folder, tell=say, on_event=warn, stop=stop)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
