@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from engine.corpus.formats import FORMATS, IMAGES, MOST_UNPACKED, STREAMED, ending_of, is_mail, true_format
-from engine.corpus.readers import LeftOut, Member, ReadDocument, UnreadableFileError, clean, read_bytes, reader_for
+from engine.corpus.readers import (
+    Found,
+    LeftOut,
+    Member,
+    ReadDocument,
+    UnreadableFileError,
+    clean,
+    read_bytes,
+    reader_for,
+)
 
 MOST_MEMBERS = 100_000
 DEEPEST = 6
@@ -44,7 +53,7 @@ class _Opening:
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
             data, inner = read_bytes(path, data), path.with_name(_named(path.stem, found_format))
-        for found in reader_for(found_format).read(inner, data):
+        for found in _guarded(reader_for(found_format).read(inner, data), path):
             if isinstance(found, Member):
                 yield from self._member(found, within, depth + 1)
             elif isinstance(found, LeftOut):
@@ -98,6 +107,20 @@ class _Opening:
             candidate = f"{name} ({number})"
         self.names.add(candidate)
         return candidate
+
+
+def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
+    """What a reader finds; a fault of the reader's own, or a panic of its library, is a reason like any other."""
+    while True:
+        try:
+            item = next(found)
+        except StopIteration:
+            return
+        except (UnreadableFileError, OSError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # a panic is no Exception
+            raise UnreadableFileError(path, f"its reader failed ({type(error).__name__})", "damaged") from error
+        yield item
 
 
 def member_format(name: str, data: bytes) -> str:

@@ -107,7 +107,7 @@ class _Walk:
         self._follow_links = follow_links
         self._source, self._wanted, self._unwanted, self._result, self._taken = source, wanted, unwanted, result, taken
         self._real = os.path.realpath(source)
-        self._folders: list[str] = []
+        self._folders: list[tuple[str, str]] = []  # path in the source, and without links
         self._links: list[str] = []
         self._walked: set[str] = set()
 
@@ -118,16 +118,15 @@ class _Walk:
             self._source = str(named.parent)
             self._take(named.name, named.stat(), self._real)
             return
-        self._folders.append("")
+        self._folders.append(("", self._real))
         while self._folders or self._links:
             if self._folders:
-                self._walk_folder(self._folders.pop())
+                self._walk_folder(*self._folders.pop())
             else:
                 self._follow(self._links.pop(0))
 
-    def _walk_folder(self, relative: str) -> None:
+    def _walk_folder(self, relative: str, real: str) -> None:
         absolute = f"{self._source}/{relative}"
-        real = os.path.realpath(absolute)
         if real in self._walked:
             return
         self._walked.add(real)
@@ -154,7 +153,7 @@ class _Walk:
                 self._links.append(path)
             elif entry.is_dir():
                 if not self._unwanted.match_file(f"{path}/"):
-                    self._folders.append(path)
+                    self._folders.append((path, f"{real_folder}/{entry.name}"))
             elif self._matches(path):
                 self._take(path, entry.stat(), f"{real_folder}/{entry.name}")
         except OSError as error:
@@ -175,7 +174,7 @@ class _Walk:
             if self._matches(path):
                 self._skip(path, "a link that leads out of the folder")
         elif stat.S_ISDIR(status.st_mode):
-            self._folders.append(path)
+            self._folders.append((path, real))
         elif self._matches(path):
             self._take(path, status, real)
 

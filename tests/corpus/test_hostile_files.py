@@ -140,3 +140,20 @@ def test_an_office_file_above_the_limit_is_not_read(tmp_path: Path, monkeypatch:
     with pytest.raises(UnreadableFileError) as error:
         opened(tmp_path, "a.docx", office.docx())
     assert error.value.kind == "too large"
+
+
+def test_a_fault_of_a_reader_is_a_reason_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.corpus import office as reading
+
+    class PanicError(BaseException):
+        """As a library's panic comes: not an Exception."""
+
+    def fail(*_: object) -> None:
+        raise PanicError
+
+    monkeypatch.setattr(reading, "extract", fail)
+    with pytest.raises(UnreadableFileError) as error:
+        opened(tmp_path, "a.pdf", office.pdf("The pelican."))
+    assert (error.value.kind, error.value.why) == ("damaged", "its reader failed (PanicError)")
+    found = opened(tmp_path, "a.zip", office.zipped({"a.pdf": office.pdf("The pelican."), "b.txt": "The heron."}))
+    assert [item.member for item in found] == ["a.pdf", "b.txt"]

@@ -190,3 +190,49 @@ def test_importing_the_room_loads_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_links_out_of_the_folder_are_followed_when_asked_and_loops_never(tmp_path: Path) -> None:
+    write(tmp_path, "in/a.txt", "out/b.txt", "out/deep/c.txt")
+    (tmp_path / "in" / "there").symlink_to(tmp_path / "out")
+    (tmp_path / "out" / "back").symlink_to(tmp_path / "in")
+    (tmp_path / "out" / "deep" / "self").symlink_to(tmp_path / "out" / "deep")
+    (tmp_path / "in" / "ring").symlink_to(tmp_path / "in" / "ring")
+    assert paths(scan([tmp_path / "in"])) == ["a.txt"]
+    found = scan([tmp_path / "in"], follow_links=True)
+    assert paths(found) == ["a.txt", "there/b.txt", "there/deep/c.txt"]
+    assert "ring" in reasons(found)
+
+
+@pytest.mark.slow
+def test_folders_ten_thousand_deep_end_somewhere(tmp_path: Path) -> None:
+    write(tmp_path, "top.txt")
+    inside = os.open(tmp_path, os.O_RDONLY)
+    for depth in range(10_000):
+        os.mkdir("d", dir_fd=inside)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=inside)
+        os.close(inside)
+        inside = deeper
+        if depth == 100:
+            os.close(os.open("deep.txt", os.O_CREAT | os.O_WRONLY, dir_fd=inside))
+    os.close(inside)
+    try:
+        found = scan([tmp_path])
+        assert [file.path.count("/") for file in found.files] == [101, 0]
+        assert [item.reason for item in found.skipped] == ["file name too long"]
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
+
+
+def test_mails_without_an_ending_are_known_by_their_header(tmp_path: Path) -> None:
+    (tmp_path / "mail_1").write_bytes(
+        b"Received: from a\r\n by b\r\nFrom: Ada <a@b.example>\r\nSubject: x\r\n\r\nHello."
+    )
+    (tmp_path / "box").write_bytes(
+        b"From ada Tue Mar  4 05:06:07 2031\nFrom: Ada <a@b.example>\nSubject: x\n\nHello.\n"
+    )
+    (tmp_path / "notes").write_bytes(b"Subject: this is a note\nand no mail at all")
+    (tmp_path / "Makefile").write_bytes(b"all: a b\n\techo\n")
+    found = scan([tmp_path])
+    assert [(file.path, file.format) for file in found.files] == [("box", "mbox"), ("mail_1", "eml")]
+    assert set(reasons(found)) == {"notes", "Makefile"}

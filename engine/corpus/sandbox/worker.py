@@ -49,12 +49,6 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
         last = {"told": "failed", "kind": "out of memory", "reason": ""}
     except OSError as error:
         last = {"told": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
-    except Exception as error:  # a fault of a reader: this file's, not the run's
-        last = {
-            "told": "failed",
-            "kind": "damaged",
-            "reason": f"its reader failed ({type(error).__name__}: {error})"[:300],
-        }
     _send(answers, last)
 
 

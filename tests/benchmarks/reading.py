@@ -1,0 +1,185 @@
+"""Reading real files: what comes of each, how fast beside kreuzberg called directly, and what files that harm was done to do.
+
+python tests/benchmarks/reading.py [FOLDER] [--mutants 3000] [--unchanged 10000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+
+from engine.corpus.formats import FORMATS, ending_of
+from engine.corpus.readers import UnreadableFileError
+from engine.corpus.sandbox import Limits, Outcome, Pool
+from engine.corpus.scan import ScannedFile, scan
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "office"
+DIRECT = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "rtf", "epub"})
+PROCESSES = os.cpu_count() or 1
+
+
+def read_all(files: list[ScannedFile], limits: Limits) -> tuple[list[Outcome], float]:
+    """What comes of every file, and the seconds that it took, the processes' start included."""
+    pool = Pool(PROCESSES, limits)
+    started = time.perf_counter()
+    outcomes = list(pool.map(lambda file: pool.read(file.absolute, file.format), files))
+    seconds = time.perf_counter() - started
+    pool.close()
+    return outcomes, seconds
+
+
+def directly(path: str) -> str:
+    """kreuzberg without anything around it, configured as the engine does it: the text alone."""
+    from engine.corpus.office import extract
+
+    try:
+        return str(extract(Path(path), Path(path).read_bytes(), FORMATS[ending_of(path)]).content)
+    except UnreadableFileError:
+        return ""
+
+
+def outcomes_of(files: list[ScannedFile]) -> None:
+    """Of all files: how many gave text, and why the others did not."""
+    outcomes, seconds = read_all(files, Limits())
+    counts = Counter(outcome.kind or ("closed" if outcome.closed else "text") for outcome in outcomes)
+    parts = Counter(part.kind for outcome in outcomes for part in outcome.left_out)
+    print(f"{len(files)} files in {seconds:.1f} s, {PROCESSES} processes: {dict(counts.most_common())}")
+    print(f"  inside them {sum(len(outcome.documents) for outcome in outcomes)} documents; left out: {dict(parts)}")
+
+
+def throughput(files: list[ScannedFile]) -> None:
+    """The same office files through the pool and through kreuzberg alone, in as many processes, alternating."""
+    chosen = [file for file in files if file.format in DIRECT] * 3
+    ours, theirs = [], []
+    for _ in range(3):
+        ours.append(read_all(chosen, Limits())[1])
+        started = time.perf_counter()
+        with multiprocessing.get_context("spawn").Pool(PROCESSES) as direct:
+            direct.map(directly, [str(file.absolute) for file in chosen], chunksize=8)
+            theirs.append(time.perf_counter() - started)
+    print(
+        f"{len(chosen)} office files, best of 3: {min(ours):.1f} s; kreuzberg alone {min(theirs):.1f} s: "
+        f"{min(theirs) / min(ours):.2f} of its throughput"
+    )
+
+
+def mutants(files: list[ScannedFile], count: int) -> None:
+    """Files with flipped, cut, doubled or zeroed bytes."""
+    random.seed(1)
+    small = [file for file in files if file.size < 300_000]
+    with tempfile.TemporaryDirectory() as folder:
+        made = []
+        for number in range(count):
+            file = random.choice(small)
+            path = Path(folder, f"{number:05}{file.absolute.suffix or '.eml'}")
+            path.write_bytes(mutated(file.absolute.read_bytes()))
+            made.append(ScannedFile(folder, path.name, path, 0, 0, file.format))
+        watch = _Peak()
+        outcomes, seconds = read_all(made, Limits(seconds=20))
+        peak = watch.end()
+    counts = Counter(outcome.kind or "text" for outcome in outcomes)
+    print(
+        f"{count} mutated files in {seconds:.1f} s: {dict(counts.most_common())}; largest reading process {peak / 1e6:,.0f} MB"
+    )
+    for outcome in outcomes:
+        if "crashed" in outcome.reason or outcome.kind in ("timed out", "out of memory"):
+            print(f"  {outcome.kind}: {outcome.reason}")
+
+
+def mutated(data: bytes) -> bytes:
+    """One of: a few bytes changed, the end cut off, a piece doubled, a piece zeroed."""
+    content = bytearray(data)
+    kind = random.randrange(4)
+    if not content:
+        return b""
+    at = random.randrange(len(content))
+    if kind == 0:
+        for _ in range(random.randint(1, 30)):
+            content[random.randrange(len(content))] = random.randrange(256)
+    elif kind == 1:
+        del content[at:]
+    else:
+        piece = content[at : at + random.randint(1, 2000)]
+        content[at : at + len(piece)] = piece * 2 if kind == 2 else bytes(len(piece))
+    return bytes(content)
+
+
+class _Peak:
+    """The largest resident memory that any child of this process has had, looked at ten times a second."""
+
+    def __init__(self) -> None:
+        import threading
+
+        self._most, self._stop = 0, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        me = psutil.Process()
+        while not self._stop.wait(0.1):
+            for child in me.children():
+                try:
+                    self._most = max(self._most, child.memory_info().rss)
+                except psutil.Error:
+                    continue
+
+    def end(self) -> int:
+        """Stop looking; the largest size seen."""
+        self._stop.set()
+        self._thread.join()
+        return self._most
+
+
+def unchanged(count: int) -> None:
+    """A second ingest over files that did not change."""
+    from engine.api import Project
+
+    with tempfile.TemporaryDirectory() as folder:
+        documents = Path(folder, "documents")
+        for number in range(count):
+            path = documents / f"{number // 500:03}" / f"{number:05}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"The pelican {number} boards at dawn.\n")
+        project = Project.create(Path(folder, "project"), [documents])
+        times = []
+        for _ in range(3):
+            started = time.perf_counter()
+            project.run(("ingest",))
+            times.append(time.perf_counter() - started)
+        project.close()
+    print(f"{count} files: first ingest {times[0]:.1f} s, a second one {min(times[1:]):.1f} s")
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path, nargs="?", default=SHARED)
+    parser.add_argument("--mutants", type=int, default=3000)
+    parser.add_argument("--unchanged", type=int, default=10_000)
+    parser.add_argument("--without-throughput", action="store_true")
+    asked = parser.parse_args()
+    if not asked.folder.is_dir():
+        print(f"{asked.folder} is missing: nothing is measured.")
+        return 0
+    files = scan([asked.folder]).files
+    outcomes_of(files)
+    if not asked.without_throughput:
+        throughput(files)
+    if asked.mutants:
+        mutants(files, asked.mutants)
+    if asked.unchanged:
+        unchanged(asked.unchanged)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
