@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.corpus.furniture import without_furniture
 from engine.corpus.readers import Heading, Page, clean
 
 MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted text holds
@@ -132,8 +133,10 @@ def from_pages(content: str, unit: str) -> Text:
     pieces = _MARK.split(content)
     built = Builder()
     built.block(pieces[0])
-    for number, piece in zip(map(int, pieces[1::2]), pieces[2::2], strict=True):
-        text = unwrapped(piece) if unit == "page" else piece.strip("\n")
+    numbers, pages = [int(number) for number in pieces[1::2]], pieces[2::2]
+    if unit == "page":
+        pages = [unwrapped(page) for page in without_furniture(pages, numbers)]
+    for number, text in zip(numbers, pages, strict=True):
         if not text.strip():
             continue
         built.page(number, f"{unit} {number}")
