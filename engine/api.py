@@ -78,14 +78,20 @@ class Project:
         return pipeline.run(self.folder, stages=stages, force=force, on_event=on_event, should_stop=should_stop)
 
     def search(
-        self, query: str, *, mode: Any = None, top: int | None = None, where: SearchFilter | None = None
+        self,
+        query: str,
+        *,
+        mode: Any = None,
+        top: int | None = None,
+        where: SearchFilter | None = None,
+        with_facets: bool = False,
     ) -> Found:
         """The best chunks for `query`: mode `hybrid`, `semantic` or `bm25`; models stay loaded between calls."""
         from engine.search import Searcher
 
         if self._searcher is None:
             self._searcher = Searcher(self.folder)
-        return self._searcher.search(query, mode=mode, top=top, where=where)
+        return self._searcher.search(query, mode=mode, top=top, where=where, with_facets=with_facets)
 
     def import_queries(self, path: str | os.PathLike[str]) -> int:
         """Add training queries from a JSONL file; returns how many."""

@@ -239,7 +239,8 @@ def source_names(sources: Collection[str]) -> dict[str, str]:
 
 def _heading(hit: Hit, source: str) -> Text:
     path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
-    line = f":{hit.line}, {harmless(hit.place)}" if hit.place else f":{hit.line}"
+    page = hit.place or ("" if hit.page is None else f"page {hit.page}")
+    line = f":{hit.line}, {harmless(page)}" if page else f":{hit.line}"
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
     return Text.assemble(

@@ -27,12 +27,19 @@ def search(
     file_type: Annotated[
         list[str] | None, typer.Option("--type", help="only this file type, such as md; may repeat")
     ] = None,
-    after: Annotated[str | None, typer.Option(help="only files changed on or after YYYY-MM-DD")] = None,
-    before: Annotated[str | None, typer.Option(help="only files changed before YYYY-MM-DD")] = None,
+    author: Annotated[
+        list[str] | None, typer.Option(help="only documents whose author's name holds this; may repeat")
+    ] = None,
+    language: Annotated[
+        list[str] | None, typer.Option(help="only documents in this language, such as en; may repeat")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="only documents dated on or after YYYY-MM-DD")] = None,
+    before: Annotated[str | None, typer.Option(help="only documents dated before YYYY-MM-DD")] = None,
+    facets: Annotated[bool, typer.Option("--facets", help="also count formats, authors, languages and years")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Search a project. Each hit says which ranker found it, and at what rank."""
-    from engine.console import output, show_found
+    from engine.console import harmless, output, show_found
     from engine.search.filters import SearchFilter, parse_date
 
     where = SearchFilter(
@@ -40,14 +47,18 @@ def search(
         tuple(file_type or ()),
         parse_date(after) if after else None,
         parse_date(before) if before else None,
+        tuple(author or ()),
+        tuple(language or ()),
     )
     with opened(name) as project:
-        found = project.search(query, mode=mode, top=top, where=where)
+        found = project.search(query, mode=mode, top=top, where=where, with_facets=facets)
         sources = _source_folders(project)
     if as_json:
         print_json(found.as_dict())
     else:
         show_found(found, output(), sources)
+        for kind, counts in found.facets.items():
+            print(harmless(f"{kind}: " + ", ".join(f"{value} ({count})" for value, count in counts.items())))
         if not found.hits:
             print("Nothing was found.", file=sys.stderr)
 

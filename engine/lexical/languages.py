@@ -31,6 +31,7 @@ STEMMERS = {
 }
 _WITHOUT_STOP_WORDS = {"ar", "el", "ro", "ta", "tr"}
 STOP_WORDS = {code: name for code, name in STEMMERS.items() if code not in _WITHOUT_STOP_WORDS}
+UNKNOWN = "und"
 _SAME_AS = {"nb": "no", "nn": "no"}
 
 _SAMPLE_TEXTS = 200
@@ -68,3 +69,14 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
     if share < _LEAST_SHARE:
         return NO_LANGUAGE, f"mixed languages: the most frequent, {code}, has only {share:.0%} of the sample"
     return code, f"{share:.0%} of the sample reads as {code}"
+
+
+def language_of(text: str) -> str:
+    """The language code of one text; "und" where there are too few letters to tell."""
+    from py3langid import classify
+
+    letters = sum(map(str.isalpha, text))
+    if letters < _FEWEST_LETTERS and (not letters or text.isascii()):
+        return UNKNOWN
+    code = str(classify(text.encode("utf-8", "ignore"))[0])
+    return _SAME_AS.get(code, code)

@@ -49,6 +49,7 @@ def verify(view: View) -> None:
 
 def run(context: StageContext) -> dict[str, Any]:
     """Build or update the index, then make it the current one."""
+    _tell_languages(context)
     hashes = dict(context.store.chunk_hashes())
     language = _language(context)
     former = context.store.artifact(ARTIFACT)
@@ -73,6 +74,16 @@ def run(context: StageContext) -> dict[str, Any]:
         "language": language,
         "updated": updated is not None,
     }
+
+
+def _tell_languages(context: StageContext) -> None:
+    """Note the language of every document that has none noted: search filters by it."""
+    from engine.lexical.languages import language_of
+
+    while block := context.store.documents_without_language(BLOCK):
+        context.check_stop()
+        with context.store.transaction():
+            context.store.put_languages((row_id, language_of(text)) for row_id, text in block)
 
 
 def _language(context: StageContext) -> str:

@@ -1,8 +1,9 @@
-"""Filters by path glob, file type and date."""
+"""Filters by path glob, file type, author, language and date; and how many of the found documents have each."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,37 +11,69 @@ from datetime import UTC, datetime, timedelta
 from engine.errors import UsageError
 from engine.records import Document
 
+MOST_FACETS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
     """What a hit must satisfy; empty fields let everything pass.
 
     `paths`: globs of which one must match (`contracts/**`). `formats`: `md`, `html` …
-    `after` (inclusive) and `before` (exclusive): seconds since the epoch.
+    `authors`: words of which one must stand in the author's name, whatever its case. `languages`: codes such as `en`.
+    `after` (inclusive) and `before` (exclusive): seconds since the epoch, of the date that a document gives itself, else
+    of its file's.
     """
 
     paths: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     after: float | None = None
     before: float | None = None
+    authors: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Whether everything passes."""
-        return not self.paths and not self.formats and self.after is None and self.before is None
+        return self == SearchFilter()
 
     def allowed(self, documents: Iterable[Document]) -> set[int]:
         """Ids of the documents that pass. Raises UsageError for a malformed glob."""
         matches = path_filter(self.paths)
         formats = {text.lower().lstrip(".") for text in self.formats}
+        authors = [text.casefold() for text in self.authors]
+        languages = {text.lower() for text in self.languages}
         return {
             document.id
             for document in documents
             if matches(document.path)
             and (not formats or document.format in formats)
-            and (self.after is None or document.modified >= self.after)
-            and (self.before is None or document.modified < self.before)
+            and (not authors or any(word in document.author.casefold() for word in authors))
+            and (not languages or document.language in languages)
+            and (self.after is None or date_of(document) >= self.after)
+            and (self.before is None or date_of(document) < self.before)
         }
+
+
+def date_of(document: Document) -> float:
+    """When a document was last changed or made, as it says itself, else its file."""
+    return next((date for date in (document.changed, document.created) if date is not None), document.modified)
+
+
+def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
+    """How many documents have each format, author, language and year; the most frequent first, `MOST_FACETS` of each."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in ("format", "author", "language", "year")}
+    for document in documents:
+        year = datetime.fromtimestamp(0, UTC) + timedelta(seconds=max(-6e10, min(date_of(document), 2e11)))
+        values = {
+            "format": document.format,
+            "author": document.author,
+            "language": document.language,
+            "year": f"{year:%Y}",
+        }
+        for name, value in values.items():
+            if value:
+                counts[name][value] += 1
+    return {name: dict(found.most_common(MOST_FACETS)) for name, found in counts.items()}
 
 
 def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:

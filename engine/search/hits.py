@@ -56,12 +56,16 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answer to one search. `notes` says what the user should know (a mode that was not available, and why)."""
+    """The answer to one search. `notes` says what the user should know (a mode that was not available, and why).
+    `facets`, where they were asked for: of the documents that were ranked at all, how many have each format, author,
+    language and year.
+    """
 
     query: str
     mode: str
     hits: tuple[Hit, ...]
     notes: tuple[str, ...] = ()
+    facets: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

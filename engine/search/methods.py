@@ -22,6 +22,9 @@ def _search(
     after: str | None = None,
     before: str | None = None,
     series: str | None = None,
+    authors: list[str] | None = None,
+    languages: list[str] | None = None,
+    facets: bool = False,
 ) -> Task:
     if not isinstance(query, str) or not (top is None or (type(top) is int and top > 0)):
         raise TypeError("query must be a string and top a whole number above 0")
@@ -29,9 +32,12 @@ def _search(
         raise TypeError("series must be a string")
     _check_mode(mode)
     where = SearchFilter(
-        _texts("paths", paths), _texts("formats", formats), _date("after", after), _date("before", before)
-    )
-    return lambda own: own.ready().search(query, mode=mode, top=top, where=where).as_dict()
+        _texts("paths", paths), _texts("formats", formats), _date("after", after), _date("before", before),
+        _texts("authors", authors), _texts("languages", languages),
+    )  # fmt: skip
+    if not isinstance(facets, bool):
+        raise TypeError("facets must be true or false")
+    return lambda own: own.ready().search(query, mode=mode, top=top, where=where, with_facets=facets).as_dict()
 
 
 def _check_mode(mode: Any) -> None:

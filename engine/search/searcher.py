@@ -10,7 +10,7 @@ from engine.lexical.named import Meant
 from engine.project import ProjectFolder
 from engine.records import Chunk, Document
 from engine.search.explaining import Explained, Explainer, Standing, served_name
-from engine.search.filters import SearchFilter
+from engine.search.filters import SearchFilter, facets
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.hits import Found, Hit, Ranked
 from engine.search.loaded import Loaded
@@ -44,8 +44,11 @@ class Searcher:
         top: int | None = None,
         where: SearchFilter | None = None,
         snippet_width: int = 300,
+        with_facets: bool = False,
     ) -> Found:
         """The best `top` chunks for `query`, best first; settings from project.toml where an argument is None.
+
+        With `with_facets`, also the formats, authors, languages and years of the documents that were ranked.
 
         Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built, damaged or fails.
         Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError, ResourceError.
@@ -62,7 +65,8 @@ class Searcher:
         fused = fuse(rankings, self._loaded.fusion(settings))
         if meant.names:
             notes = [f"Only in {' and '.join(meant.names)}, which the query names.", *notes]
-        return Found(query, mode, self._hits(meant.text, rankings, fused, top, snippet_width), tuple(notes))
+        counts = self._facets(fused) if with_facets else {}
+        return Found(query, mode, self._hits(meant.text, rankings, fused, top, snippet_width), tuple(notes), counts)
 
     def document(self, document_id: int) -> Document | None:
         """A document with its text, for a preview."""
@@ -161,6 +165,11 @@ class Searcher:
             return None
         owners = self._loaded.store.chunk_owners(superseded=True)
         return {chunk_id for chunk_id, document_id in owners if document_id in documents}
+
+    def _facets(self, fused: Fused) -> dict[str, dict[str, int]]:
+        store = self._loaded.store
+        chunks = store.chunks_by_id(chunk_id for chunk_id, _ in fused.order)
+        return facets(store.document_card(row) for row in sorted({chunk.document_id for chunk in chunks.values()}))
 
     def _hits(
         self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, snippet_width: int

@@ -240,6 +240,22 @@ class DocumentTables(Database):
         rows = self._rows(f"SELECT {_document_columns(text)} FROM documents WHERE live ORDER BY path, id")
         return [Document(*row) for row in rows]
 
+    def documents_without_language(self, most: int, start: int = 300, length: int = 900) -> list[tuple[int, str]]:
+        """(id, a piece of the text) of up to `most` live documents whose language nobody has told yet; BEIR sets apart."""
+        rows = self._rows(
+            """SELECT id, CASE WHEN length(text) > ?1 + ?2 THEN substr(text, ?1, ?2) ELSE substr(text, 1, ?2) END
+            FROM documents WHERE live AND language = '' AND format <> 'beir' ORDER BY id LIMIT ?3""",
+            (start, length, most),
+        )
+        return cast(list[tuple[int, str]], rows)
+
+    def put_languages(self, languages: Iterable[tuple[int, str]]) -> None:
+        """Note the language of documents by id."""
+        with guarded(self.path):
+            self._db.executemany(
+                "UPDATE documents SET language = ? WHERE id = ?", [(code, row_id) for row_id, code in languages]
+            )
+
     def document(self, document_id: int) -> Document | None:
         """One document, live or not, with its text."""
         rows = self._rows(f"SELECT {_document_columns('text')} FROM documents WHERE id = ?", (document_id,))

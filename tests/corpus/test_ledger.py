@@ -190,3 +190,33 @@ def test_the_command_lists_retries_and_exports(project: Path, tmp_path: Path) ->
     assert "1 will be read again" in engine("documents", str(project), "retry", "--path", "scan.pdf").stderr
     wrong = engine("documents", str(project), "--state", "lost", check=False)
     assert (wrong.returncode, "quarantined" in wrong.stderr) == (2, True)
+
+
+def test_search_filters_by_author_language_and_the_documents_own_date(project: Path) -> None:
+    from engine.search import Searcher, SearchFilter
+    from engine.search.filters import parse_date
+
+    documents = project.parent / "documents"
+    (documents / "brief.txt").write_text(
+        "Der Reiher und der pelican ruhen am Abend auf der Mole und warten auf den Lotsen."
+    )
+    (documents / "later.eml").write_bytes(office.eml(text="The pelican is late.").replace(b"2031", b"2033"))
+    stage_here(project, "ingest")
+    stage_here(project, "index")
+    searcher = Searcher(ProjectFolder(project))
+
+    def paths(where: SearchFilter) -> set[str]:
+        return {hit.path for hit in searcher.search("pelican", mode="bm25", top=50, where=where).hits}
+
+    everything = {"a.pdf", "b.docx", "c.xlsx", "mail.eml", "mail.eml/plan.pdf", "brief.txt", "later.eml"}
+    assert paths(SearchFilter()) == everything
+    assert paths(SearchFilter(authors=("quay",))) == everything - {"brief.txt"}
+    assert paths(SearchFilter(authors=("quay",), formats=("eml",))) == {"mail.eml", "later.eml"}
+    assert paths(SearchFilter(languages=("de",))) == {"brief.txt"}
+    assert paths(SearchFilter(after=parse_date("2033-01-01"))) == {"later.eml"}
+    found = searcher.search("pelican", mode="bm25", top=1, with_facets=True)
+    searcher.close()
+    assert found.facets["format"] == {"pdf": 2, "eml": 2, "docx": 1, "xlsx": 1, "txt": 1}
+    assert found.facets["author"] == {"Ada Quay": 4, "Ada Quay <ada@harbour.example>": 2}
+    assert found.facets["language"]["de"] == 1
+    assert (found.facets["year"]["2031"], found.facets["year"]["2033"]) == (5, 1)
