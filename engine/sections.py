@@ -27,6 +27,13 @@ class CorpusSettings(Section):
     follow_links: bool = Field(
         default=False, description="whether links that lead out of the folders are followed; loops never are"
     )
+    passwords_file: str = Field(
+        default="",
+        description=(
+            "text file with a password a line, tried on PDF files and ZIP archives that are locked; it is read anew at every "
+            "run, and nothing of it is kept in the project"
+        ),
+    )
     reading_processes: int = Field(
         default=0,
         ge=0,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.corpus.formats import MOST_UNPACKED, open_zip, refuse_bomb
+from engine.corpus.passwords import known
 from engine.corpus.readers import Found, LeftOut, Member, UnreadableFileError
 
 LARGEST_MEMBER = 256 * 2**20
@@ -50,16 +51,31 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> Fou
         return None
     if stat.S_ISLNK(member.external_attr >> 16):
         return LeftOut(name, "skipped", "refused", "a link inside an archive")
-    if member.flag_bits & _ENCRYPTED:
-        return LeftOut(name, "quarantined", "encrypted", "encrypted: it opens with a password only")
+    locked = bool(member.flag_bits & _ENCRYPTED)
     try:
-        return Member(name, _unpacked(archive, member, min(left, LARGEST_MEMBER)))
+        content = _unlocked(archive, member, min(left, LARGEST_MEMBER), known() if locked else (None,))
+        if content is None:
+            return LeftOut(name, "quarantined", "encrypted", "encrypted: it opens with a password only")
+        return Member(name, content)
     except OverflowError:
         return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB")
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError) as error:
         return LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
     except NotImplementedError as error:
         return LeftOut(name, "quarantined", "unsupported", str(error).rstrip("."))
+
+
+def _unlocked(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, passwords: Sequence[str | None]
+) -> bytes | None:
+    """The bytes of a member with the first password that opens it; None where none does."""
+    for password in passwords:
+        try:
+            return _unpacked(archive, member, most, password)
+        except (RuntimeError, zipfile.BadZipFile, zlib.error):  # a wrong one, that may pass the first check by chance
+            if password is None:
+                raise
+    return None
 
 
 def _name(member: zipfile.ZipInfo) -> str:
@@ -72,10 +88,10 @@ def _name(member: zipfile.ZipInfo) -> str:
         return member.filename
 
 
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None) -> bytes:
     """The bytes of a member, whatever size it claims. Raises OverflowError where there are more than `most`."""
     pieces, size = [], 0
-    with archive.open(member) as file:
+    with archive.open(member, pwd=None if password is None else password.encode()) as file:
         while piece := file.read(_PIECE):
             size += len(piece)
             if size > most:

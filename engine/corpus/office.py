@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.passwords import known
 from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 from engine.corpus.structure import MARK, Text, from_nodes, from_pages, place_pages
 
@@ -63,14 +64,23 @@ READER = OfficeReader()
 
 def extract(path: Path, content: bytes, format: str) -> Any:
     """kreuzberg's result for some bytes. Raises UnreadableFileError with the reason that it gives."""
-    from kreuzberg import ConcurrencyConfig, ExtractionConfig, KreuzbergError, PageConfig, extract_bytes_sync
+    from kreuzberg import (
+        ConcurrencyConfig,
+        ExtractionConfig,
+        KreuzbergError,
+        PageConfig,
+        PdfConfig,
+        extract_bytes_sync,
+    )
 
+    paged, told = format in _PAGED, format in (*_PAGED, "docx")
     config = ExtractionConfig(
         use_cache=False,
         enable_quality_processing=False,
-        pages=PageConfig(extract_pages=True, insert_page_markers=format in _PAGED, marker_format=MARK),
-        include_document_structure=True,
+        pages=PageConfig(extract_pages=True, insert_page_markers=paged, marker_format=MARK) if told else None,
+        include_document_structure=not paged,
         output_format="plain",
+        pdf_options=PdfConfig(passwords=list(known())) if known() and format == "pdf" else None,
         concurrency=ConcurrencyConfig(max_threads=1),
     )
     try:

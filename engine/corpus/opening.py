@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from engine.corpus.formats import FORMATS, IMAGES, MOST_UNPACKED, STREAMED, ending_of, is_mail, true_format
 from engine.corpus.readers import (
+    OFFICE,
     Found,
     LeftOut,
     Member,
@@ -49,6 +50,8 @@ class _Opening:
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
     ) -> Iterator[ReadDocument | LeftOut]:
+        if data is None and format in OFFICE:
+            data = read_bytes(path)  # once, for what it is and for what is in it
         found_format = true_format(path, format, data)
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:

@@ -27,6 +27,9 @@ Kind = Literal[
 ]
 
 
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
 class UnreadableFileError(InputError):
     """One file cannot be read; `why` holds the reason in a few words, `kind` what sort of reason it is. The others are
     not affected.
@@ -117,11 +120,11 @@ class Reader(Protocol):
         """
 
 
-_OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "rtf", "epub", "wordml")
+OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "rtf", "epub", "wordml")
 _BUILT_IN = {
     "txt": "plain", "md": "markdown", "html": "html", "beir": "beir", "csv": "tabular", "json": "tabular",
     "jsonl": "tabular", "eml": "mail", "mbox": "mail", "msg": "outlook", "zip": "archive", "odp": "slides_odp",
-    **dict.fromkeys(_OFFICE, "office"),
+    **dict.fromkeys(OFFICE, "office"),
 }  # fmt: skip
 _readers: dict[str, Reader] = {}
 
@@ -163,8 +166,9 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
 
 def clean(text: str) -> str:
     """Plain line ends; NULs and half surrogates, which nothing after this can store, become U+FFFD."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
 
 
 def title_from_name(path: Path) -> str:

@@ -16,6 +16,7 @@ from typing import Any, cast
 from engine.corpus.beir import read_beir_judgments
 from engine.corpus.formats import STREAMED
 from engine.corpus.imports import read_judgments, restore_marked
+from engine.corpus.passwords import read_passwords
 from engine.corpus.readers import (
     LARGEST_FILE,
     Kind,
@@ -42,7 +43,7 @@ SKIPPED_KEPT = 1000  # names of files left out that 'engine status' can show
 
 def inputs(view: View) -> dict[str, Any]:
     """Everything but the files themselves, which the stage compares one by one."""
-    aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb"}
+    aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file"}
     return {"corpus": view.settings.corpus.model_dump(exclude=aside), "model": view.settings.encoder.model}
 
 
@@ -83,7 +84,11 @@ def run(context: StageContext) -> dict[str, Any]:
     )
     tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(found)
     judged = _import_judgments(context, found.files)
-    info = {"chunks": context.store.corpus_fingerprint(), "skipped": _told_skipped(context, found.skipped)}
+    info = {
+        "chunks": context.store.corpus_fingerprint(),
+        "passwords": _passwords_mark(context),
+        "skipped": _told_skipped(context, found.skipped),
+    }
     artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, info)
     context.store.put_artifact(artifact)
     counts = context.store.counts()
@@ -108,6 +113,21 @@ def _no_documents(what: str, why: str) -> NoDocumentsError:
         "Put documents that hold text there (text, office files, PDF, mails, or a BEIR folder), or name another folder in "
         "project.toml. What was searchable before stays so.",
     )
+
+
+def _passwords_file(context: StageContext) -> Path:
+    return context.project.path / Path(context.settings.corpus.passwords_file).expanduser()
+
+
+def _passwords_mark(context: StageContext) -> list[int] | None:
+    """What tells that the file of passwords is another than before, without telling anything of what it holds."""
+    if not context.settings.corpus.passwords_file:
+        return None
+    try:
+        status = _passwords_file(context).stat()
+    except OSError:
+        return None
+    return [status.st_mtime_ns]
 
 
 def _movable(source: str, project: Path) -> str:
@@ -160,11 +180,15 @@ class Ingest:
         self._pool = Pool(
             corpus.reading_processes or min(8, os.cpu_count() or 1),
             Limits(memory=corpus.reading_memory_mb * 2**20, seconds=corpus.reading_seconds),
+            read_passwords(_passwords_file(context)) if corpus.passwords_file else (),
         )
+        former = context.store.artifact(ARTIFACT)
+        self._new_passwords = (former.info.get("passwords") if former else None) != _passwords_mark(context)
         self._tally = Tally()
         self._told = 0.0
         self._known: dict[tuple[str, str], FileRecord] = {}
         self._lost: dict[str, list[FileRecord]] = {}
+        self._unlocking: set[int] = set()  # files that passwords not tried before may open
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
@@ -175,6 +199,8 @@ class Ingest:
         """
         self._known = self._store.files()
         self._note_lost(found)
+        if self._new_passwords:
+            self._unlocking = {record.id for record in self._known.values() if self._may_be_unlocked(record)}
         changed = [file for file in found.files if self._is_changed(file, self._record_of(file))]
         same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
         self._tally.unchanged = sum(self._known[key].state == "read" for key in same)
@@ -206,8 +232,13 @@ class Ingest:
             record is None
             or record.state not in ("read", "quarantined")  # what was closed to us may be open now
             or record.chunking != self._chunking
+            or record.id in self._unlocking
             or (record.size, record.mtime_ns) != (file.size, file.mtime_ns)
         )
+
+    def _may_be_unlocked(self, record: FileRecord) -> bool:
+        """Whether a file, or something in it, is locked: passwords that were not tried yet may open it."""
+        return record.kind == "encrypted" or any(part.kind == "encrypted" for part in self._store.parts(record.id))
 
     def _read_all(self, changed: list[ScannedFile]) -> None:
         done = 0
@@ -241,7 +272,7 @@ class Ingest:
             return Looked(file, closed=(error.strerror or str(error)).lower())
         looked = Looked(file, content_hash)
         record = self._record_of(file)
-        if record and (record.content_hash, record.chunking) == (content_hash, self._chunking):
+        if record and self._is_known(record, content_hash):
             return looked
         if content_hash in self._lost or file.format == "beir" or is_registered(file.format):
             return looked
@@ -269,7 +300,8 @@ class Ingest:
             self._read(looked, former)
 
     def _is_known(self, former: FileRecord, content_hash: str) -> bool:
-        return bool(content_hash) and (former.content_hash, former.chunking) == (content_hash, self._chunking)
+        same = bool(content_hash) and (former.content_hash, former.chunking) == (content_hash, self._chunking)
+        return same and former.id not in self._unlocking
 
     def _is_renamed(self, looked: Looked) -> bool:
         """Whether a file that is gone had this content: then its documents go on under the new name."""

@@ -3,8 +3,8 @@
 Methods: `search` {query, mode?, top?, paths?, formats?, after?, before?, authors?, languages?, facets?, series?} →
 `Found`; `explain` {query, chunk_ids} → `Explained`; `warm_up` {mode?}; `document` {document_id} → path, source, title,
 text, format; `ping`; `shutdown`; and those given as `extra`. There are three threads, so that none waits for another's
-models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder) and desk (`extra`). Each works in order; answers may
-come in another order than questions, told apart by `id`.
+models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder) and desk (`extra`). Each works in
+order; answers may come in another order than questions, told apart by `id`.
 
 Typing ahead: searches of one `series` (any text) replace each other. One that still waits in its thread when a newer
 search of the same series comes to that thread is answered at once with the error −32001, "superseded", and never done.

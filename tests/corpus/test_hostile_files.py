@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fixtures import office
 
-from engine.corpus import formats
+from engine.corpus import readers
 from engine.corpus.compound import CompoundFile
 from engine.corpus.formats import FORMATS, ending_of
 from engine.corpus.opening import everything_in
@@ -136,7 +136,7 @@ def test_a_text_that_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_office_file_above_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(readers, "LARGEST_FILE", 1000)
     with pytest.raises(UnreadableFileError) as error:
         opened(tmp_path, "a.docx", office.docx())
     assert error.value.kind == "too large"

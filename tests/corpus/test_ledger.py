@@ -12,6 +12,7 @@ import pytest
 from fixtures import office
 from fixtures.pipeline import engine, ingest_here, stage_here
 
+from engine.errors import InputError
 from engine.project import ProjectFolder
 from engine.store import LedgerRow, Store
 
@@ -220,3 +221,34 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
     assert found.facets["author"] == {"Ada Quay": 4, "Ada Quay <ada@harbour.example>": 2}
     assert found.facets["language"]["de"] == 1
     assert (found.facets["year"]["2031"], found.facets["year"]["2033"]) == (5, 1)
+
+
+def test_passwords_of_a_named_file_open_locked_files_and_stay_out_of_the_project(project: Path, tmp_path: Path) -> None:
+    documents = project.parent / "documents"
+    (documents / "locked.zip").write_bytes(office.locked_zip("tern.txt", b"The tern rests."))
+    ingest_here(project)
+    assert ledger(project)["locked.zip/tern.txt"].kind == "encrypted"
+    secrets = tmp_path / "secrets.txt"
+    secrets.write_text("wrong\n")
+    ProjectFolder(project).change_settings({"corpus.passwords_file": str(secrets)})
+    ingest_here(project)
+    assert ledger(project)["locked.pdf"].kind == "encrypted"
+    secrets.write_text("wrong\nsecret\n")
+    os.utime(secrets, ns=(1, 1))
+    done, _ = ingest_here(project)
+    rows = ledger(project)
+    assert (rows["locked.pdf"].state, rows["locked.zip"].state, rows["mail.eml/locked.docx"].kind) == (
+        "read",
+        "read",
+        "encrypted",
+    )
+    assert done["files_read"] == 3  # with the mail, which holds something locked still
+    assert ingest_here(project)[0]["files_read"] == 0
+    assert not any(
+        b"secret\n" in file.read_bytes() or b"wrong" in file.read_bytes()
+        for file in project.rglob("*")
+        if file.is_file()
+    )
+    secrets.unlink()
+    with pytest.raises(InputError, match="cannot be read"):
+        ingest_here(project)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Limits:
 
     memory: int = 2 * 2**30
     seconds: int = 60
-    files: int = 200
+    files: int = 500
 
 
 @dataclass(slots=True)
@@ -87,8 +87,8 @@ class _Died(Exception):
 class Pool:
     """Reads files in up to `processes` child processes. They are started when they are first needed."""
 
-    def __init__(self, processes: int, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, processes: int, limits: Limits | None = None, passwords: Sequence[str] = ()) -> None:
+        self._limits, self._passwords = limits or Limits(), list(passwords)
         self._processes = max(1, processes)
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
         self._own = threading.local()
@@ -114,7 +114,7 @@ class Pool:
         while not self._closed:
             child = self._child()
             try:
-                child.read(path, format, [*without, *done], outcome, done)
+                child.read(path, format, [*without, *done], outcome, done, self._passwords)
                 return outcome
             except _Died as death:
                 crashes += 1
@@ -176,10 +176,12 @@ class _Child:
             self.end()
             raise RuntimeError(f"the reading process did not start: {self._said.decode('utf-8', 'replace')}") from None
 
-    def read(self, path: Path, format: str, without: list[str], outcome: Outcome, done: set[str]) -> None:
+    def read(
+        self, path: Path, format: str, without: list[str], outcome: Outcome, done: set[str], passwords: list[str]
+    ) -> None:
         """Read one file into `outcome`. Raises _Died where the process is lost by it."""
         self.used, self.member = self.used + 1, ""
-        asked = json.dumps({"path": str(path), "format": format, "without": without}) + "\n"
+        asked = json.dumps({"path": str(path), "format": format, "without": without, "passwords": passwords}) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(asked.encode())

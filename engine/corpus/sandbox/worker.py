@@ -31,6 +31,7 @@ def main(arguments: list[str]) -> int:
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     from engine.corpus.opening import everything_in
+    from engine.corpus.passwords import use
     from engine.corpus.readers import UnreadableFileError
 
     def begin(member: str) -> None:
@@ -38,6 +39,7 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
         _send(answers, {"told": "begin", "member": member})
 
     allow_seconds(seconds)
+    use(asked["passwords"])
     path = Path(asked["path"])
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
@@ -49,6 +51,12 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
         last = {"told": "failed", "kind": "out of memory", "reason": ""}
     except OSError as error:
         last = {"told": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
+    except Exception as error:  # a fault of our own: this file's, not that of all after it
+        last = {
+            "told": "failed",
+            "kind": "damaged",
+            "reason": f"its reader failed ({type(error).__name__}: {error})"[:300],
+        }
     _send(answers, last)
 
 
