@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.corpus.passwords import known
 from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
+from engine.corpus.second_look import text_of
 from engine.corpus.structure import MARK, Text, from_nodes, from_pages, place_pages
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
@@ -49,6 +50,8 @@ class OfficeReader:
         content = read_bytes(path, data)
         result = extract(path, content, format)
         text = _text(result, format)
+        if _letters(text.text) <= sum(_letters(heading.title) for heading in text.headings):  # such as names of sheets
+            text = Text("\n\n".join(filter(None, (text.text.strip(), text_of(path, format, content)))), text.headings)
         if not text.text.strip():
             raise _without_text(path, format, content)
         metadata: Mapping[str, Any] = result.metadata

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -190,3 +193,36 @@ def test_attachments_of_one_name_are_told_apart(tmp_path: Path) -> None:
         mail.add_attachment(text, filename="note.txt")
     found = opened(tmp_path, "a.eml", mail.as_bytes())
     assert [item.member for item in found] == ["", "note.txt", "note.txt (2)"]
+
+
+def with_part(source: bytes, name: str, content: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(source)) as archive:
+        files = {item: archive.read(item) for item in archive.namelist()}
+    for part in ("word/document.xml", "xl/worksheets/sheet1.xml", "xl/worksheets/sheet2.xml"):
+        if part in files:
+            files[part] = re.sub(rb"<w:t>[^<]*</w:t>|<t>[^<]*</t>|<v>[^<]*</v>", b"", files[part])
+    return office.zipped({**files, name: content})
+
+
+def test_what_only_a_chart_or_a_drawing_or_embedded_html_says_is_found(tmp_path: Path) -> None:
+    main = "http://schemas.openxmlformats.org/drawingml/2006/main"
+    drawing = f'<x xmlns:a="{main}"><a:p><a:r><a:t>The pel</a:t></a:r><a:r><a:t>ican.</a:t></a:r></a:p></x>'
+    chart = '<c:x xmlns:c="urn:c"><c:pt><c:v>Berths</c:v></c:pt><c:pt><c:v>12</c:v></c:pt><c:pt><c:v>Berths</c:v></c:pt></c:x>'
+    for name, content, text in (
+        ("a.xlsx", with_part(office.xlsx(), "xl/drawings/drawing1.xml", drawing), "The pelican."),
+        ("b.docx", with_part(office.docx(), "word/charts/chart1.xml", chart), "Berths\n12"),
+        ("c.docx", with_part(office.docx(), "word/afchunk.htm", "<p>The heron.</p>"), "The heron."),
+    ):
+        found = only(opened(tmp_path, name, content)).text
+        assert text in found, (name, found)
+
+
+def test_rtf_is_read_without_its_tables_and_with_every_kind_of_character() -> None:
+    from engine.corpus.second_look import rtf_text
+
+    source = (
+        rb"{\rtf1\ansi\ansicpg1252\uc1{\fonttbl{\f0 Arial;}}{\*\generator x;}{\info{\title no}}{\header no}\f0\fs20"
+        rb" Caf\'e9 \u8364? \u-10240?\u-8398?\par {\b Two} \{words\}\~here\emdash{\pict\bin4 }{\x}so\par}"
+    )
+    assert rtf_text(source) == "Caf\u00e9 \u20ac \U00010332\n\nTwo {words}\u00a0here\u2014so\n\n"
+    assert rtf_text(b"{\\rtf1 " + b"{" * 5000 + b"deep" + b"}" * 4990) == "deep"
