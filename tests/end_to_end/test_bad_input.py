@@ -65,7 +65,7 @@ def test_an_empty_folder(make_project: Callable[[Path], Path], tmp_path: Path) -
     done = engine("run", str(project), check=False)
     assert done.returncode == 3
     assert "No readable documents" in done.stderr
-    assert ".txt, .md, .html" in done.stderr
+    assert "office files, PDF, mails" in done.stderr
     assert engine("search", str(project), "x", check=False).returncode == 3
 
 
