@@ -159,3 +159,14 @@ def test_no_text_is_kept_outside_the_project(
     assert "pelican" in outcome.documents[0].text
     assert list(home.rglob("*")) == []
     assert [item.name for item in folder.iterdir()] == ["a.docx"]
+
+
+def test_modules_of_the_current_folder_are_not_executed(
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "kreuzberg", "lxml", "ctypes"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\nraise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    outcome = pool().read(write(tmp_path / "a.docx", office.docx()), "docx")
+    assert "pelican" in outcome.documents[0].text
+    assert not (tmp_path / "mark").exists()

@@ -161,8 +161,9 @@ class _Child:
         self.used, self.member = 0, ""
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
+        # -P: without it, modules of the folder that the user stands in would come before the installed ones
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)],
+            [sys.executable, "-P", "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
             start_new_session=True,
         )  # fmt: skip
