@@ -179,15 +179,7 @@ def show_differences(pairs: Mapping[str, Mapping[str, Any]], console: Console) -
 def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:
     """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
     view = Table(title="recipes · nDCG@10 in percent, paired differences with 95 % intervals", title_justify="left")
-    for name in (
-        "recipe",
-        "adapted",
-        "adapted − base",
-        "served − base",
-        "hybrid served",
-        "− hybrid base",
-        "trained in",
-    ):
+    for name in ("recipe", "adapted", "adapted − base", "hybrid served", "− hybrid base", "trained in"):
         view.add_column(name, justify="left" if name == "recipe" else "right")
     for name, row in rows.items():
         systems, gaps, hybrid = row["systems"], row["differences"], row["fusion"]["method"]

@@ -75,3 +75,33 @@ def test_json_says_the_same_in_escapes(capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(told) == {"path": EVIL, "text": "Straße"}
     assert "Straße" in told
     assert not set("\x1b\x07\x9b\x7f\udcff") & set(told)
+
+
+def test_a_row_for_each_recipe_with_its_intervals() -> None:
+    def gap(value: float) -> dict[str, object]:
+        return {"ndcg@10": {"value": value, "low": value - 1, "high": value + 1, "verdict": "better"}}
+
+    def figure(value: float) -> dict[str, object]:
+        return {"ndcg@10": {"value": value, "low": value - 1, "high": value + 1}}
+
+    trained = {
+        "systems": {"base": figure(37.2), "adapted": figure(39.6), "weighted_served": figure(41.0)},
+        "differences": {"adapted": gap(2.4)},
+        "pairs": {"weighted_served − weighted_base": gap(-0.5)},
+        "fusion": {"method": "weighted"},
+        "stages": {"train": {"seconds": 75.0}},
+    }
+    untrained = {
+        "systems": {"base": figure(37.2), "rrf_served": figure(41.5)},
+        "differences": {}, "pairs": {}, "fusion": {"method": "rrf"}, "stages": {},
+    }  # fmt: skip
+    out = Console(file=io.StringIO(), width=120)
+    console.show_recipes({"listnet": trained, "none": untrained}, out)
+    console.show_differences({"adapted − base": gap(2.4)}, out)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
+    assert rows == [
+        ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
+        ["none", "none", "", "41.5", "", ""],
+    ]
+    assert "adapted − base: +2.40 (+1.40 to +3.40) nDCG@10: better" in shown

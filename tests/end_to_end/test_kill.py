@@ -20,7 +20,7 @@ from engine.stage import ORDER
 
 MOMENTS = [  # of each stage, those after which the stage alone is done again, and those after which a whole run follows
     ("ingest", "transaction-1", "stage"),  # what is gone is being forgotten
-    ("ingest", "transaction-2", "run"),  # what is new is being read
+    pytest.param("ingest", "transaction-2", "run", marks=pytest.mark.slow),  # what is new is being read
     ("ingest", "before-row", "stage"),
     ("index", "before-rename", "stage"),
     pytest.param("index", "renamed", "run", marks=pytest.mark.slow),
