@@ -7,7 +7,7 @@ import itertools
 
 from bmembed_tui.engine_client import command
 from engine.errors import EngineError
-from engine.project import ProjectFolder, projects_root, sample_documents
+from engine.project import SAMPLE_TRAINING, ProjectFolder, projects_root, sample_documents
 
 NAME = "sample"
 
@@ -34,7 +34,7 @@ def _made() -> ProjectFolder:
                 return ProjectFolder(path)
         elif not path.exists() or (path.is_dir() and not any(path.iterdir())):
             break
-    return ProjectFolder.create(path, {"corpus": {"paths": [documents]}, "training": {"preset": "quick"}})
+    return ProjectFolder.create(path, {"corpus": {"paths": [documents]}, "training": SAMPLE_TRAINING})
 
 
 def _is_over(project: ProjectFolder, documents: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.api import Project
 from engine.assets import asset_path
 from engine.errors import UsageError
-from engine.project import locate
+from engine.project import SAMPLE_TRAINING, locate
 
 NAME = "sample"
 SEARCHES = (
@@ -26,6 +26,6 @@ def sample_project(name: str = NAME) -> Project:
                 "Give another name with --project.",
             )
     else:
-        project = Project.create(name, [asset_path("sample/documents")], training={"preset": "quick"})
+        project = Project.create(name, [asset_path("sample/documents")], training=SAMPLE_TRAINING)
     project.import_judgments(asset_path("sample/questions.jsonl"))
     return project

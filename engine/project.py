@@ -67,6 +67,10 @@ def known_projects() -> list[Path]:
     return sorted(path.parent for path in root.glob("*/project.toml")) if root.is_dir() else []
 
 
+# Of so few sentences an adapter on queries alone learns too little (docs/LOG.md, "Queries alone").
+SAMPLE_TRAINING = {"preset": "quick", "side": "both"}
+
+
 def sample_documents() -> Path:
     """The folder of the sample documents that ship with the product. Raises EngineError where they are missing."""
     from engine.assets import asset_path
