@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -88,28 +88,13 @@ class CompoundFile:
         return self._data[at : at + self._sector]
 
     def _chain(self, start: int, size: int) -> bytes:
-        parts: list[bytes] = []
-        left, number, most = size, start, len(self._data) // self._sector + 1
-        while left > 0 and number < len(self._table) and len(parts) <= most:
-            part = self._sector_at(number)[:left]
-            if not part:
-                break
-            parts.append(part)
-            left -= len(part)
-            number = self._table[number]
-        return b"".join(parts)
+        return _follow(self._table, self._sector_at, start, size, len(self._data) // self._sector + 1)
 
     def _mini_chain(self, start: int, size: int) -> bytes:
-        parts: list[bytes] = []
-        left, number = size, start
-        while left > 0 and number < len(self._mini_table) and len(parts) <= len(self._mini_table):
-            part = self._mini_stream[number * self._mini : (number + 1) * self._mini][:left]
-            if not part:
-                break
-            parts.append(part)
-            left -= len(part)
-            number = self._mini_table[number]
-        return b"".join(parts)
+        def part_at(number: int) -> bytes:
+            return self._mini_stream[number * self._mini : (number + 1) * self._mini]
+
+        return _follow(self._mini_table, part_at, start, size, len(self._mini_table))
 
     def _walk(self) -> Iterator[tuple[str, _Entry]]:
         stack = [(self._entries[0].child, "")]
@@ -125,6 +110,20 @@ class CompoundFile:
                 stack.append((entry.child, f"{prefix}{entry.name}/"))
             elif entry.kind == 2:
                 yield f"{prefix}{entry.name}", entry
+
+
+def _follow(table: Sequence[int], part_at: Callable[[int], bytes], start: int, size: int, most: int) -> bytes:
+    """`size` bytes of a chain of parts; `table` tells which part comes next. A chain in a circle ends after `most` parts."""
+    parts: list[bytes] = []
+    left, number = size, start
+    while left > 0 and number < len(table) and len(parts) <= most:
+        part = part_at(number)[:left]
+        if not part:
+            break
+        parts.append(part)
+        left -= len(part)
+        number = table[number]
+    return b"".join(parts)
 
 
 def _entry(raw: bytes) -> _Entry:
