@@ -106,6 +106,7 @@ class Evaluation:
         self._owners = np.array([chunk.document_id for chunk in self._chunks], dtype=np.int64)
         self._of_base: NDArray[np.float32] | None = None
         self.sets = query_sets(context, self._chunks)
+        self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
 
     def _set(self, kind: str) -> QuerySet | None:
         return next((one for one in self.sets if one.kind == kind), None)
@@ -119,17 +120,17 @@ class Evaluation:
         index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
         for one in self.sets:
             found = list(index.search_many(one.texts, depth))
-            for row, allowed in enumerate(self._among(one)):
+            for row, allowed in enumerate(self._among[one.kind]):
                 if allowed is not None:
                     found[row] = index.search_among(one.texts[row], depth, allowed)
             one.rankings["bm25"], one.scores["bm25"] = padded(found, depth)
             context.check_stop()
 
-    def _among(self, one: QuerySet) -> list[NDArray[np.int64] | None]:
+    def _chunks_meant(self, one: QuerySet) -> list[NDArray[np.int64] | None]:
         """Per query, the chunks of the documents that it names; None where it names none."""
-        return [
-            self._ids[np.isin(self._owners, list(meant.documents))] if meant.documents else None for meant in one.meant
-        ]
+        named = {meant.documents for meant in one.meant if meant.documents}
+        chunks = {documents: self._ids[np.isin(self._owners, list(documents))] for documents in named}
+        return [chunks.get(meant.documents) for meant in one.meant]
 
     def _encoder(self, strength: float) -> Encoder:
         from engine.embedding import load_encoder
@@ -145,7 +146,7 @@ class Evaluation:
         for one in self.sets:
             depth = self._context.settings.evaluation.depth
             one.rankings[name], one.scores[name] = rank_within(
-                encoder.encode_queries(one.texts), vectors, self._ids, depth, self._among(one)
+                encoder.encode_queries(one.texts), vectors, self._ids, depth, self._among[one.kind]
             )
 
     def _vectors(self, encoder: Encoder, chunks: Sequence[Chunk], name: str) -> NDArray[np.float32]:
@@ -200,7 +201,9 @@ class Evaluation:
             name = candidate_name(strength)
             encoder = self._encoder(strength)
             vectors = self._vectors(encoder, chunks, name)
-            ranking, _ = rank_within(encoder.encode_queries(heldout.texts), vectors, keys, 10, self._among(heldout))
+            ranking, _ = rank_within(
+                encoder.encode_queries(heldout.texts), vectors, keys, 10, self._among[heldout.kind]
+            )
             values[name] = self._measure(ranking, heldout.judgments)
             self._context.check_stop()
         return values
