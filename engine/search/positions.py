@@ -16,9 +16,7 @@ def position(text: str, chunk: str, start: int) -> tuple[int, int | None]:
     return text.count("\n", 0, at) + 1, page
 
 
-def page_at(pages: Sequence[tuple[int, int, str]], offset: int) -> tuple[int | None, str]:
-    """(number, name) of the page, slide or sheet that an offset within a chunk stands on."""
-    if not pages:
-        return None, ""
+def page_at(pages: Sequence[tuple[int, int, str]], offset: int) -> tuple[int, str]:
+    """(number, name) of the page, slide or sheet, of at least one, that an offset within a chunk stands on."""
     _, number, name = pages[max(0, bisect_right(pages, offset, key=lambda page: page[0]) - 1)]
     return number, name

@@ -190,8 +190,9 @@ class Searcher:
             line, page = position(texts[document.id], chunk.text, chunk.start)
             matches = self._matches(query, chunk.text)
             text, marks = snippet(chunk.text, matches, snippet_width)
-            number, place = page_at(chunk.pages, first_shown(chunk.text, matches, snippet_width))
-            page, place = (page, f"page {page}" if page else "") if number is None else (number, place)
+            place = f"page {page}" if page else ""
+            if chunk.pages:
+                page, place = page_at(chunk.pages, first_shown(chunk.text, matches, snippet_width))
             hits.append(Hit(
                 rank=len(hits) + 1, score=score, path=document.path,
                 source=str(self.project.path / document.source), title=document.title, headings=chunk.headings,
