@@ -269,7 +269,7 @@ class Ingest:
         try:
             content_hash = _hash_file(file.absolute)
         except OSError as error:
-            return Looked(file, closed=(error.strerror or str(error)).lower())
+            return Looked(file, closed=_told(error))
         looked = Looked(file, content_hash)
         record = self._record_of(file)
         if record and self._is_known(record, content_hash):
@@ -286,9 +286,7 @@ class Ingest:
         if looked.outcome and looked.outcome.closed:
             looked.closed = looked.outcome.reason
         if looked.closed:
-            unread = former or _record(looked.file, "", "", "", "")
-            self._unopened.append(replace(unread, state="skipped", reason=looked.closed, kind=""))
-            self._tell_unread(self._unopened[-1], former)
+            self._leave_closed(looked.file, former, looked.closed)
         elif former and self._is_known(former, looked.content_hash):
             state = former.state if former.state == "quarantined" else "read"
             reason, kind = (former.reason, former.kind) if state == "quarantined" else ("", "")
@@ -328,13 +326,16 @@ class Ingest:
             self._unreadable.append((unread, parts))
             self._tell_unread(unread, former)
         except OSError as error:
-            unread = former or _record(file, "", "", "", "")
-            reason = (error.strerror or str(error)).lower()
-            self._unopened.append(replace(unread, state="skipped", reason=reason, kind=""))
-            self._tell_unread(self._unopened[-1], former)
+            self._leave_closed(file, former, _told(error))
         else:
             self._tally.read += 1
             self._tally.new_chunks += new_chunks
+
+    def _leave_closed(self, file: ScannedFile, former: FileRecord | None, reason: str) -> None:
+        """What the system does not let us open stays as it was, and is tried again next time."""
+        unread = replace(former or _record(file, "", "", "", ""), state="skipped", reason=reason, kind="")
+        self._unopened.append(unread)
+        self._tell_unread(unread, former)
 
     def _tell_unread(self, record: FileRecord, former: FileRecord | None) -> None:
         if former is None or (former.state, former.reason) != (record.state, record.reason):
@@ -421,6 +422,10 @@ def _is_closed(record: FileRecord, closed: list[tuple[str, str]]) -> bool:
         source == record.source and (path in ("", record.path) or record.path.startswith(f"{path}/"))
         for source, path in closed
     )
+
+
+def _told(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 def _record(file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str, kind: str = "") -> FileRecord:
