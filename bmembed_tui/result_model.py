@@ -113,12 +113,14 @@ def result_from(answer: Mapping[str, Any]) -> Result:
     )
 
 
-def hybrid_of(queries: QuerySet) -> str:
+def hybrid_of(queries: QuerySet, served_name: str) -> str:
     """One sentence on hybrid search, the usual mode: with the served encoder and with base. Empty where it was not measured."""
     found = {figure.system: figure for figure in queries.figures("ndcg@10")}
     base, served = found.get(f"{queries.fusion}_base"), found.get(f"{queries.fusion}_served")
     if base is None or served is None:
         return ""
+    if served_name == "base":
+        return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10."
     return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base."
 
 

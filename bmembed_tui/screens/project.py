@@ -167,7 +167,7 @@ class ProjectScreen(RunScreen):
         try:
             status = ProjectStatus.from_answer(await self.desk.ask("status"))
         except EngineError as error:
-            self._known = True
+            self._known, self._settling = True, False
             if self.alive:
                 if error.as_dict() != self._problem:
                     self._problem = error.as_dict()
@@ -177,6 +177,7 @@ class ProjectScreen(RunScreen):
         if not self.alive:
             return
         self.status = status
+        self._settling = self._settling and self._stale
         if status.problem and status.problem != self._problem:
             self.tell(revive(status.problem))
         self._problem = status.problem

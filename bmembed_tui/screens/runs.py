@@ -36,6 +36,7 @@ class RunScreen(Screen[None]):
         self.asked = ""
         self._following = False
         self._starting, self._live, self._looking, self._known = False, False, False, False
+        self._settling = False  # a run has ended, and the status does not tell yet what it left
         self._signature: tuple[object, ...] = ()
         self._watch: RunWatch | None = None
 
@@ -77,8 +78,13 @@ class RunScreen(Screen[None]):
 
     @property
     def going(self) -> bool:
-        """Whether a run goes on now, or is being started."""
-        return self._starting or self.run_state.running or (self.status.running and not self.run_state.over)
+        """Whether a run goes on now, is being started, or has ended only just: what it left is not known yet."""
+        return (
+            self._starting
+            or self._settling
+            or self.run_state.running
+            or (self.status.running and not self.run_state.over)
+        )
 
     @property
     def is_starting(self) -> bool:
@@ -134,6 +140,7 @@ class RunScreen(Screen[None]):
             self.draw_standing()
         if not self._live:
             return
+        self._settling = state.over
         self.load()
         if self._following and state.current:
             self.go(step_of(state.current))

@@ -20,6 +20,7 @@ from bmembed_tui.steps.model_told import choice_line, machine_text, model_line, 
 from bmembed_tui.widgets.change_line import ChangeLine, error_text
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import PathField
+from bmembed_tui.widgets.hanging import HangingStatic
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.errors import EngineError
 from engine.settings import DEFAULT_MODEL
@@ -69,7 +70,7 @@ Everything else about training is in the settings."""
             yield ChoiceRow("Training", [(name, name) for name in PRESETS], id="model-preset")
             yield SafeStatic("", id="preset-note", classes="model-reason")
             yield SafeStatic("This machine", classes="model-heading")
-            yield SafeStatic(LOOKING, id="machine")
+            yield HangingStatic(LOOKING, id="machine")
         yield ChangeLine(self.ask, id="model-change")
 
     def compose_buttons(self) -> ComposeResult:
@@ -158,7 +159,7 @@ Everything else about training is in the settings."""
             findings = (await self.ask("doctor"))["findings"]
         except EngineError as error:
             if self.is_attached:
-                self.query_one("#machine", SafeStatic).update(error_text(error))
+                self.query_one("#machine", HangingStatic).show(error_text(error))
             return
         if not self.is_attached:
             return
@@ -168,7 +169,7 @@ Everything else about training is in the settings."""
     def _show_machine(self, findings: list[Mapping[str, str]]) -> None:
         for topic in ("device", "dtype"):
             self.query_one(f"#{topic}-note", SafeStatic).update(choice_line(findings, topic))
-        self.query_one("#machine", SafeStatic).update(machine_text(findings))
+        self.query_one("#machine", HangingStatic).show(machine_text(findings))
 
     @work(exclusive=True, group="doctor")
     async def check(self, model: str) -> None:

@@ -28,28 +28,44 @@ class WhyPanel(SafeStatic):
             self.update("", layout=False)
             return
         width = max(20, self.content_size.width)
-        lines = [*ranker_lines(hit, mode, width), ("adapter", adapter_text(hit, facts, loading=loading))]
+        lines = [*ranker_lines(hit, mode, width, facts), ("adapter", adapter_text(hit, facts, loading=loading))]
         told = [Content.assemble(plain(f"{name:<9}", "bold"), plain(fitted(text, width - 9))) for name, text in lines]
         self.update(
             Content("\n").join([plain(fitted(f"Why hit {hit.rank}", width), "$text-muted"), *told]), layout=False
         )
 
 
-def ranker_lines(hit: Hit, mode: str, width: int = 200) -> list[tuple[str, str]]:
-    """(ranker, its rank and score and share) for both rankers, of a hit that `mode` found."""
-    lines = []
-    for name in RANKERS:
-        if name not in hit.rankers:
-            lines.append((NAMES[name], "not among its best" if mode == "hybrid" and hit.shares else "was not asked"))
-            continue
-        rank, score = hit.rankers[name]
-        scale = "score" if name == "bm25" else "cosine"
-        share = hit.shares.get(name)
-        text = f"rank {rank:<3} {scale} {ranker_score(name, score)}"
-        if share is not None:
-            text = f"{text:<26} {share_bar(share)} {share:4.0%}{' of the score' if width >= 64 else ''}"
-        lines.append((NAMES[name], text))
-    return lines
+def ranker_lines(hit: Hit, mode: str, width: int = 200, facts: Facts | None = None) -> list[tuple[str, str]]:
+    """(ranker, its rank and score and share) for both rankers, of a hit that `mode` found.
+
+    Of a ranker that had no part in it, what `facts` know.
+    """
+    return [
+        (NAMES[name], _ranked(name, hit, width) if name in hit.rankers else _unranked(name, hit, mode, facts))
+        for name in RANKERS
+    ]
+
+
+def _ranked(name: str, hit: Hit, width: int) -> str:
+    rank, score = hit.rankers[name]
+    text = _place(name, rank, score)
+    share = hit.shares.get(name)
+    if share is None:
+        return text
+    return f"{text:<26} {share_bar(share)} {share:4.0%}{' of the score' if width >= 64 else ''}"
+
+
+def _place(name: str, rank: int, score: float) -> str:
+    return f"rank {rank:<3} {'score' if name == 'bm25' else 'cosine'} {ranker_score(name, score)}"
+
+
+def _unranked(name: str, hit: Hit, mode: str, facts: Facts | None) -> str:
+    explained = facts.explained if facts else None
+    known = explained.chunks.get(hit.chunk_id) if explained and name == "semantic" else None
+    if known is not None and known.served_rank is not None and known.served_cosine is not None:
+        place = _place(name, known.served_rank, known.served_cosine)
+        return place if mode == "hybrid" else f"{place}, had no part in this list"
+    return "not among its best" if mode == "hybrid" and hit.shares else "had no part in this list"
 
 
 def share_bar(share: float) -> str:
@@ -75,7 +91,10 @@ def why_text(hit: Hit, mode: str, facts: Facts, *, loading: bool) -> Content:
         plain(f"{hit.path} · {hit.place}", "$text-muted"),
         plain(hit.heading),
         plain(""),
-        *(Content.assemble(plain(f"{name:<9}", "bold"), plain(text)) for name, text in ranker_lines(hit, mode)),
+        *(
+            Content.assemble(plain(f"{name:<9}", "bold"), plain(text))
+            for name, text in ranker_lines(hit, mode, facts=facts)
+        ),
         Content.assemble(plain(f"{'adapter':<9}", "bold"), plain(adapter_text(hit, facts, loading=loading))),
     ]
     standing = explained.chunks.get(hit.chunk_id) if explained else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -96,6 +97,34 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_proje
     drive(later, long_project)
 
 
+def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
+    long_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over, "the history")
+        ask, answered = screen.desk.ask, asyncio.Event()
+
+        async def slow(*order: Any, **params: Any) -> Any:
+            await answered.wait()
+            return await ask(*order, **params)
+
+        monkeypatch.setattr(screen.desk, "ask", slow)
+        screen.go("train")
+        screen._live, screen._signature = True, ()
+        screen._run_changed(screen.run_state)
+        screen.load()  # as at the end of a stage: the answer on the way is older than the run's end
+        assert screen.going
+        before = newest(long_project)
+        await pilot.press("enter")
+        assert not screen.is_starting
+        answered.set()
+        await until(pilot, lambda: not screen.going, "the status")
+        assert newest(long_project) == before
+
+    drive(story, long_project)
+
+
 def test_a_run_of_the_command_line_is_noticed_and_its_death_too(long_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
@@ -151,7 +180,7 @@ def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
         )
         log(StageFinished(stage="evaluate", seconds=1.0, peak_memory_mb=1.0, summary={}))
         log(RunFinished(run="x", state="done", seconds=1.0))
-        await until(pilot, lambda: screen.run_state.over)
+        await until(pilot, lambda: screen.run_state.over and not screen.going)
         await pilot.press("enter")
         await until(pilot, lambda: screen.pane is not None and screen.pane is not shown, "the next step")
         assert screen.pane is not None

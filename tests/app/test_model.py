@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fixtures.app import drive, screen_text, until, until_text
+from textual.content import Content
 from textual.pilot import Pilot
 
 from bmembed_tui.screens.project import ProjectScreen
@@ -17,6 +18,7 @@ from bmembed_tui.steps.model import ModelPane
 from bmembed_tui.steps.model_told import choice_line, machine_text, model_line
 from bmembed_tui.widgets.change_line import ChangeLine, effect
 from bmembed_tui.widgets.choice_row import ChoiceRow
+from bmembed_tui.widgets.hanging import hanging
 
 
 async def model_step(pilot: Pilot[Any]) -> ModelPane:
@@ -192,6 +194,22 @@ def test_problems_have_a_sign_and_words_and_come_first() -> None:
     assert model_line(findings).plain == "✗ problem: [b]x[/. No safetensors."
     assert choice_line(findings, "device").plain == "→ cpu: no CUDA GPU was found"
     assert choice_line(findings, "dtype").plain == "not known while something else is wrong"
+
+
+@pytest.mark.parametrize(
+    ("width", "rows"),
+    [
+        (40, ["✓ memory: 9 GB free, more than enough"]),
+        (20, ["✓ memory: 9 GB free,", "  more than enough"]),
+        (12, ["✓ memory: 9", "  GB free,", "  more than", "  enough"]),
+        (2, ["✓ memory: 9 GB free, more than enough"]),
+    ],
+)
+def test_a_line_goes_on_under_its_text(width: int, rows: list[str]) -> None:
+    line = Content.assemble("✓ ", ("memory: ", "bold"), "9 GB free, more than enough")
+    broken = hanging(line, width)
+    assert broken.plain.split("\n") == rows
+    assert {broken.plain[span.start : span.end].strip() for span in broken.spans} == {"memory:"}
 
 
 def test_the_effect_of_a_change_in_words() -> None:

@@ -71,11 +71,12 @@ def test_the_sentence_says_what_was_measured(parts: dict[str, Any], sign: str, w
 
 def test_hybrid_search_is_told_where_it_was_measured() -> None:
     found = answer()
-    assert hybrid_of(result_from(found).sets[0]) == ""
+    assert hybrid_of(result_from(found).sets[0], "adapted") == ""
     systems = found["report"]["query_sets"][0]["comparison"]["systems"]
     systems["rrf_base"] = {"ndcg@10": interval(61.6, 50, 70)}
     systems["rrf_served"] = {"ndcg@10": interval(61.2, 50, 70)}
-    assert "61.2 nDCG@10 with what is served, 61.6 with base" in hybrid_of(result_from(found).sets[0])
+    assert "61.2 nDCG@10 with what is served, 61.6 with base" in hybrid_of(result_from(found).sets[0], "adapted")
+    assert hybrid_of(result_from(found).sets[0], "base").endswith("BM25: 61.2 nDCG@10.")  # there is nothing to compare
 
 
 def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
@@ -85,7 +86,7 @@ def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
         systems[name] = {"ndcg@10": interval(value, value - 5, value + 5)}
     found["report"]["fusion"] = {"method": "weighted", "weight": 0.6, "reason": ""}
     (queries,) = result_from(found).sets
-    assert "63.4 nDCG@10 with what is served, 62.6 with base" in hybrid_of(queries)
+    assert "63.4 nDCG@10 with what is served, 62.6 with base" in hybrid_of(queries, "adapted")
     shown = [figure.system for figure in queries.figures("ndcg@10")]
     assert "weighted_served" in shown
     assert "rrf_served" not in shown

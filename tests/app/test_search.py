@@ -191,7 +191,7 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
         await until(pilot, lambda: not isinstance(pilot.app.screen, PreviewScreen))
         await pilot.press("w")
         await until_text(pilot, "What was found:")
-        assert "semantic was not asked" in shown(pilot)
+        assert "had no part in this list" in shown(pilot)
         await pilot.press("escape", "up", "up")
         assert focused(pilot) == "QueryInput"
         await pilot.press("down", "x")  # means nothing on a hit: it is typed

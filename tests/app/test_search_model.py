@@ -160,7 +160,18 @@ def test_shares_are_drawn() -> None:
     lines = dict(ranker_lines(hit(), "hybrid", 40))
     assert lines["BM25"] == "rank 2   score 6.87        ████████░░  75%"
     assert lines["semantic"] == "not among its best"
-    assert dict(ranker_lines(hit(), "bm25"))["semantic"] == "was not asked"
+    assert dict(ranker_lines(hit(), "bm25"))["semantic"] == "had no part in this list"
+
+
+def test_of_a_ranker_without_a_part_in_a_hit_its_place_is_told_where_it_is_known() -> None:
+    facts = Facts(None, None, None)  # type: ignore[arg-type]
+    facts.explained = Explained("adapted", {hit().chunk_id: Standing(14, 30, 0.5, 0.4125)})
+    assert (
+        dict(ranker_lines(hit(), "bm25", facts=facts))["semantic"] == "rank 30  cosine 0.412, had no part in this list"
+    )
+    assert dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"] == "rank 30  cosine 0.412"
+    facts.explained = Explained("adapted", {hit().chunk_id: Standing(14, None)}, "gone")
+    assert dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"] == "not among its best"
 
 
 def test_the_whole_story_of_a_hit_leaves_nothing_out() -> None:
