@@ -173,6 +173,7 @@ class ProjectScreen(RunScreen):
                     self._problem = error.as_dict()
                     self.tell(error)
                 self._enter_first()
+                self.draw_run()
             return
         if not self.alive:
             return

@@ -87,6 +87,11 @@ class RunScreen(Screen[None]):
         )
 
     @property
+    def is_settling(self) -> bool:
+        """Whether a run has ended of which the status does not tell yet."""
+        return self._settling
+
+    @property
     def is_starting(self) -> bool:
         """Whether a run was asked for whose process is not there yet."""
         return self._starting

@@ -110,7 +110,8 @@ class DocumentsView(StepPane):
         return self._starting or self._settling or self._is_at_work()
 
     def _is_at_work(self) -> bool:
-        return self.host.going and self.host.run_state.current in ("", *HERE)
+        host = self.host
+        return host.going and not host.is_settling and host.run_state.current in ("", *HERE)
 
     def is_read(self) -> bool:
         """Whether the documents are read and nothing is to be kept first."""
