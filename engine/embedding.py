@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from engine.encoders import EmbeddingCache, Encoder, Hardware
 
 
+CHUNKS = "chunks"
+"""The folder, in an adapter's own, of the adapter that chunks are encoded with where queries have another."""
+
+
+def chunk_adapter(adapter: Path | None, side: str) -> Path | None:
+    """The adapter folder for chunks, of one for queries that was trained for `side`; None: the model as it is."""
+    if adapter is None or side == "query":
+        return None
+    return adapter / CHUNKS if side == "both-then-query" else adapter
+
+
 def told_hardware(context: StageContext, purpose: str) -> Hardware:
     """The device, precision and threads for a stage, each told with its reason."""
     settings = context.settings.encoder

@@ -28,6 +28,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "PT-FT": {"side": "both", "method": "PT-FT"},
     "side-both": {"side": "both"},
     "side-query": {"side": "query"},
+    "side-both-then-query": {"side": "both-then-query"},
 }
 PUBLISHED: dict[str, dict[str, Any]] = {"paper": {"preset": "paper"}, "cl": {"preset": "cl"}}
 GROUPS = {"losses": LOSSES, "teachers": TEACHERS, "methods": METHODS, "published": PUBLISHED}

@@ -180,9 +180,18 @@ class TrainingSettings(Section):
     shared_chunks: int | None = Field(
         default=None, ge=0, le=1_000_000, description="random chunks that join each step's; cheap where side is query"
     )
-    side: Literal["both", "query"] | None = Field(
+    side: Literal["both", "query", "both-then-query"] | None = Field(
         default=None,
-        description="what the adapter acts on; left out: queries alone where they are built from sentences, else both",
+        description=(
+            "what the adapter acts on; left out: queries alone where they are built from sentences, else both, and then "
+            "queries alone"
+        ),
+    )
+    query_steps: int | None = Field(
+        default=None, ge=1, le=MOST, description="steps for queries alone where side is both-then-query"
+    )
+    query_learning_rate: float | None = Field(
+        default=None, gt=0, le=0.1, description="peak learning rate of the steps for queries alone"
     )
     learning_rate: float | None = Field(default=None, gt=0, le=0.1, description="peak learning rate of AdamW")
     teacher_temperature: float | None = Field(

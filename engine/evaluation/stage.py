@@ -142,20 +142,24 @@ class Evaluation:
         from engine.evaluation.rankings import rank_within
 
         encoder = self._encoder(strength)
-        vectors = self._vectors(encoder, self._chunks, name)
+        vectors = self._vectors(encoder, strength, self._chunks, name)
         for one in self.sets:
             depth = self._context.settings.evaluation.depth
             one.rankings[name], one.scores[name] = rank_within(
                 encoder.encode_queries(one.texts), vectors, self._ids, depth, self._among[one.kind]
             )
 
-    def _vectors(self, encoder: Encoder, chunks: Sequence[Chunk], name: str) -> NDArray[np.float32]:
-        """The chunks' unit vectors: of the untouched encoder where the adapter acts on queries alone."""
-        from engine.embedding import chunk_vectors
+    def _vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> NDArray[np.float32]:
+        """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched
+        encoder where the adapter acts on queries alone, of the chunks' own adapter where they have one."""
+        from engine.embedding import chunk_adapter, chunk_vectors, load_encoder
 
-        alone = self._artifact.info.get("side") == "query"
+        side = self._artifact.info.get("side", "both")
+        alone = side == "query"
         if alone and self._of_base is not None:
             return self._of_base[np.searchsorted(self._ids, [chunk.id for chunk in chunks])]
+        if strength and side == "both-then-query":
+            encoder = load_encoder(self._context, self._hardware, chunk_adapter(self.adapter, side), strength)
         vectors = chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
         if alone and name == "base" and len(chunks) == len(self._chunks):
             self._of_base = vectors
@@ -200,7 +204,7 @@ class Evaluation:
         for strength in (0.0, *sorted(self._context.settings.evaluation.lambdas), 1.0):
             name = candidate_name(strength)
             encoder = self._encoder(strength)
-            vectors = self._vectors(encoder, chunks, name)
+            vectors = self._vectors(encoder, strength, chunks, name)
             ranking, _ = rank_within(
                 encoder.encode_queries(heldout.texts), vectors, keys, 10, self._among[heldout.kind]
             )

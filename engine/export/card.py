@@ -68,7 +68,7 @@ def _encoder(source: Source) -> dict[str, Any] | None:
         "base_weights_sha256": served.model.weights_sha256,
         "base_fingerprint": served.model.fingerprint,
         "strength": served.scale,
-        "side": "query" if served.query_only else "both",
+        "side": served.side,
         "max_tokens": effective_max_tokens(served.model, served.max_tokens),
         "prompts": {name: text for name, text in asdict(read_prompts(served.model)).items() if text},
         "dimension": source.index.manifest["dimension"],

@@ -6,30 +6,39 @@ import json
 import shutil
 from pathlib import Path
 
+from engine.embedding import CHUNKS
 from engine.export.source import Source
 
 QUERY_FOLDER, CHUNK_FOLDER, MODEL_FOLDER = "query-encoder", "chunk-encoder", "model"
 
 
 def write_adapter(source: Source, folder: Path) -> None:
-    """`adapter/`: loading it with peft gives what search serves, its strength λ taken into `lora_alpha`."""
+    """`adapter/`: loading it with peft gives what search serves, its strength λ taken into `lora_alpha`.
+
+    It is the queries' where chunks have another, which is then `adapter/chunks/`.
+    """
     adapter, strength = source.adapter()
-    target = folder / "adapter"
+    for part in ("", CHUNKS):
+        if (adapter / part).is_dir():
+            _copy_adapter(adapter / part, folder / "adapter" / part, strength or 1.0)
+
+
+def _copy_adapter(adapter: Path, target: Path, scale: float) -> None:
     target.mkdir()
     shutil.copyfile(adapter / "adapter_model.safetensors", target / "adapter_model.safetensors")
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
-    config["lora_alpha"] = config["lora_alpha"] * (strength or 1.0)
+    config["lora_alpha"] = config["lora_alpha"] * scale
     (target / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def write_models(source: Source, folder: Path) -> None:
-    """`model/`; where the adapter acts on queries alone, `query-encoder/` and `chunk-encoder/`."""
+    """`model/`; where queries and chunks are encoded differently, `query-encoder/` and `chunk-encoder/`."""
     for name in model_folders(source):
         _save(source, name, folder / name)
 
 
 def write_onnx(source: Source, folder: Path) -> None:
-    """`model-onnx/`; where the adapter acts on queries alone, `query-encoder-onnx/` and `chunk-encoder-onnx/`."""
+    """`model-onnx/`; where queries and chunks are encoded differently, `query-encoder-onnx/` and `chunk-encoder-onnx/`."""
     from engine.encoders import resolve_model
     from engine.encoders.onnx_file import save_onnx
 
@@ -46,10 +55,10 @@ def _save(source: Source, name: str, folder: Path) -> None:
     from engine.encoders.saving import save_encoder
 
     served = source.served
-    adapter = None if name == CHUNK_FOLDER else served.adapter
+    adapter = served.chunk_adapter if name == CHUNK_FOLDER else served.adapter
     save_encoder(served.model, folder, adapter=adapter, scale=served.scale, max_tokens=served.max_tokens)
 
 
 def model_folders(source: Source) -> tuple[str, ...]:
     """The folders of the encoders that search uses."""
-    return (QUERY_FOLDER, CHUNK_FOLDER) if source.served.query_only else (MODEL_FOLDER,)
+    return (MODEL_FOLDER,) if source.served.side == "both" else (QUERY_FOLDER, CHUNK_FOLDER)

@@ -20,17 +20,24 @@ if TYPE_CHECKING:
 class Served:
     """The encoder that search uses: a model, with `adapter` merged in at `scale` (λ), or without one.
 
-    `query_only`: the adapter acts on queries; chunks are encoded by the model as it is. `encoder` and `chunk_encoder` are
-    the fingerprints of what encodes queries and chunks.
+    `chunk_adapter`: the one that chunks are encoded with; None where they are by the model as it is. `encoder` and
+    `chunk_encoder` are the fingerprints of what encodes queries and chunks.
     """
 
     model: ModelFolder
     adapter: Path | None
     scale: float
     max_tokens: int
-    query_only: bool
+    chunk_adapter: Path | None
     encoder: str
     chunk_encoder: str
+
+    @property
+    def side(self) -> str:
+        """What the adapters act on."""
+        if self.chunk_adapter == self.adapter:
+            return "both"
+        return "both-then-query" if self.chunk_adapter else "query"
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,11 @@ class Source(View):
                 f"Run 'engine run {self.project.argument}'.",
             )
         chunk_encoder = info.get("chunk_encoder", info["encoder"])
+        former = info["adapter"] if chunk_encoder == info["encoder"] else None  # of an index that does not name it yet
+        of_chunks = info.get("chunk_adapter", former)
         return Served(
             model, adapter, float(info["scale"]) if adapter else 0.0, info["max_tokens"],
-            chunk_encoder != info["encoder"], info["encoder"], chunk_encoder,
+            self.project.path / of_chunks if of_chunks else None, info["encoder"], chunk_encoder,
         )  # fmt: skip
 
     def _check_evaluated(self, info: dict[str, Any]) -> None:

@@ -14,7 +14,8 @@ Target = Literal["fixed", "entropy"]
 Wish = Literal["auto", "on", "off"]
 FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
-Side = Literal["both", "query"]
+Side = Literal["both", "query", "both-then-query"]
+SHARED_CHUNKS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ class TrainingConfig:
     `graph_memory_mb` runs each text once, others twice (GradCache). On a GPU both memory settings count 32-fold.
 
     `side`: with `query` the adapter acts on queries alone; chunks keep the untouched encoder's vectors, so a step encodes
-    no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries.
+    no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries. With
+    `both-then-query`, `query_steps` for queries alone at `query_learning_rate` follow those for both sides: there are two
+    adapters then, and the chunks keep the vectors of the first (engine/training/query_refinement.py).
 
     `method` is METHODS.md §3: fine-tuning with the objective (FT), masked-language modelling on the chunks (PT), or the
     latter before the former (PT-FT). `mask_share` is the share of tokens that pre-training hides.
@@ -60,6 +63,8 @@ class TrainingConfig:
     refresh_every: int = 0
     mined_per_query: int = 20
     steps: int = 200
+    query_steps: int = 100
+    query_learning_rate: float = 5e-4
     queries_per_step: int = 64
     negatives_per_query: int = 1
     negative_ranks: tuple[int, int] = (3, 40)
@@ -106,6 +111,12 @@ class TrainingConfig:
                 "Pre-training and mined negatives change the chunks' vectors, which training.side = 'query' keeps.",
                 "Set training.side to both, or training.method to FT and training.refresh_every to 0.",
             )
+        if self.side == "both-then-query" and self.method == "PT":
+            raise SettingsError(
+                "Pre-training cannot be followed by training for queries alone.",
+                "training.method is PT, which learns from no query.",
+                "Set training.side to both, or training.method to PT-FT.",
+            )
         if self.teacher == "cross-encoder" and not self.cross_encoder:
             raise SettingsError(
                 "The teacher cross-encoder needs a model.",
@@ -148,6 +159,19 @@ class TrainingConfig:
         """Whether the teacher looks at the untouched encoder's cosine."""
         return self.used_teacher == "rrf" or (self.used_teacher == "mixture" and self.teacher_bm25_weight < 1)
 
+    @property
+    def compares_all(self) -> bool:
+        """Whether a query is compared with every chunk of a step, so that more of them cost and teach more."""
+        return self.objective in ("mixed", "shared_listnet", "infonce") and self.used_teacher != "cross-encoder"
+
+    def for_refinement(self) -> TrainingConfig:
+        """Of `both-then-query`, the recipe of the part for queries alone."""
+        return replace(
+            self, method="FT", side="query", refresh_every=0, steps=self.query_steps,
+            learning_rate=self.query_learning_rate,
+            shared_chunks=max(self.shared_chunks, SHARED_CHUNKS) if self.compares_all else self.shared_chunks,
+        )  # fmt: skip
+
     def with_overrides(self, values: dict[str, Any]) -> TrainingConfig:
         """A copy with the given values. Raises SettingsError for a value outside its range."""
         return replace(self, **values)
@@ -165,6 +189,8 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("refresh_every", 0, 10_000_000),
     ("mined_per_query", 1, 1000),
     ("steps", 1, 10_000_000),
+    ("query_steps", 1, 10_000_000),
+    ("query_learning_rate", _TINY, 1),
     ("queries_per_step", 1, 4096),
     ("negatives_per_query", 0, 64),
     ("shared_chunks", 0, 1_000_000),
@@ -219,6 +245,7 @@ PRESETS: dict[str, TrainingConfig] = {
     # About a minute on two cores for a small corpus.
     "quick": TrainingConfig(
         steps=40,
+        query_steps=20,
         queries_per_step=24,
         max_tokens=128,
         eval_every=20,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,13 @@ def learn(
     """Train by the recipe's method, with checkpoints under `folder`: the result, or None and why there is no adapter.
 
     Where pre-training does not apply, PT-FT is FT, and the user is told why. Asked to finish while it pre-trains, PT-FT
-    makes one step of fine-tuning and its held-out checks. Of several processes the leading one pre-trains alone. Raises
-    what `train` raises.
+    makes one step of fine-tuning and its held-out checks. Of several processes the leading one pre-trains alone, and
+    alone trains what follows for queries alone, which is left out after a training that was asked to finish. Raises what
+    `train` raises.
     """
     from engine.training.distributed import train_together
+    from engine.training.query_refinement import FOLDER as REFINEMENT
+    from engine.training.query_refinement import counted_to, refine_queries
 
     start: Path | None = None
     if config.method != "FT":
@@ -44,17 +48,22 @@ def learn(
             start = result.adapter
             why = f"pre-training gave it in {result.steps} steps on the corpus (training.method is PT-FT)"
             context.choose("first adapter", "pre-trained", why)
+    refines = config.side == "both-then-query"
     result = train_together(
         model,
         data,
-        config,
+        replace(config, side="both") if refines else config,
         hardware,
         folder,
-        emit=context.emit,
+        emit=counted_to(context.emit, config.query_steps) if refines else context.emit,
         should_stop=context.should_stop,
         should_finish=context.should_finish,
         start=start,
     )
+    if refines and result.ended != "asked":
+        if hardware.device != "cpu":
+            _give_back_memory()
+        result = refine_queries(context, model, data, config, hardware, folder / REFINEMENT, result)
     return result, ""
 
 

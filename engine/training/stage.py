@@ -9,14 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.embedding import served_fingerprint
+from engine.embedding import CHUNKS, served_fingerprint
 from engine.encoders import resolve_model
 from engine.errors import DamagedError, ModelError, NotBuiltError
 from engine.records import Chunk, Query
 from engine.settings import Settings
 from engine.stage import StageContext, View
 from engine.store import Artifact
-from engine.training.config import PRESETS, TrainingConfig
+from engine.training.config import PRESETS, SHARED_CHUNKS, TrainingConfig
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from engine.ranking import RankedLists
     from engine.training.cross_encoder import CrossEncoderFolder
     from engine.training.data import SampledLists, TrainingData
+    from engine.training.trainer import TrainResult
 
 VERSION = 1
 ARTIFACT = "adapter"
 LEAST_QUERIES = 20
-SHARED_CHUNKS = 8192
 HARD_PER_QUERY = 10
 
 
@@ -60,11 +60,19 @@ def _teacher_inputs(view: View, config: TrainingConfig) -> dict[str, Any]:
 
 def verify(view: View) -> None:
     """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
+    info = view.need(ARTIFACT, "train").info
+    if info.get("adapter") and _digest(view.project.path / info["adapter"], info.get("side", "both")) != info["digest"]:
+        raise DamagedError(f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.")
+
+
+def _digest(folder: Path, side: str) -> str:
+    """Of an adapter folder; of both adapters in it where chunks have one of their own."""
     from engine.encoders.fingerprint import adapter_digest
 
-    info = view.need(ARTIFACT, "train").info
-    if info.get("adapter") and adapter_digest(view.project.path / info["adapter"]) != info.get("digest"):
-        raise DamagedError(f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.")
+    parts = [adapter_digest(folder)]
+    if side == "both-then-query":
+        parts.append(adapter_digest(folder / CHUNKS))
+    return "+".join(parts)
 
 
 def resolve_config(view: View) -> TrainingConfig:
@@ -86,7 +94,7 @@ def _side(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], s
     BM25 finds as well, and hybrid search loses (docs/LOG.md, "Queries alone").
     """
     chosen = settings.training
-    joins = config.objective in ("mixed", "shared_listnet", "infonce") and config.used_teacher != "cross-encoder"
+    joins = config.compares_all
     shared = {"shared_chunks": SHARED_CHUNKS} if joins and chosen.shared_chunks is None else {}
     if chosen.side is not None:
         return shared if chosen.side == "query" else {}, "it is set in project.toml"
@@ -95,7 +103,8 @@ def _side(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], s
     if config.method != "FT" or config.refresh_every:
         return {}, "pre-training and mined negatives need chunks that are trained, too"
     if settings.queries.backend not in ("extractive", "both"):
-        return {}, "the queries are worded as questions, which teach the chunks' vectors, too"
+        why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are told from all chunks"
+        return {"side": "both-then-query"}, why
     return {"side": "query", **shared}, "built queries repeat their chunk's words and would harm the chunks' vectors"
 
 
@@ -110,7 +119,6 @@ def run(context: StageContext) -> dict[str, Any]:
     if reason:
         return _without_adapter(context, reason)
     from engine.embedding import told_hardware
-    from engine.encoders.fingerprint import adapter_digest
     from engine.encoders.quantisation import check_four_bit
     from engine.ranking import RankedLists
     from engine.training.methods import learn
@@ -139,10 +147,13 @@ def run(context: StageContext) -> dict[str, Any]:
         return summary
     with context.project.building("adapters", context.fingerprint) as building:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
+        if result.chunk_adapter is not None:
+            shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
+    side = _trained_side(config, result)
     info = {
         "adapter": building.name, "reason": "", "steps": result.steps, "best_step": result.best_step,
-        "ended": result.ended, "side": config.side,
-        "digest": adapter_digest(context.project.path / building.name), "model": model.fingerprint,
+        "ended": result.ended, "side": side,
+        "digest": _digest(context.project.path / building.name, side), "model": model.fingerprint,
         "history": {
             "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],
             "held_out": [[entry["step"], entry["ndcg_at_10"]] for entry in result.history],
@@ -151,6 +162,13 @@ def run(context: StageContext) -> dict[str, Any]:
     summary = _finish(context, building.name, info)
     _drop_checkpoints(context.project.path / "checkpoints")
     return summary
+
+
+def _trained_side(config: TrainingConfig, result: TrainResult) -> str:
+    """What the adapters act on. A part for queries alone that found nothing better has left none."""
+    if config.side == "both-then-query":
+        return config.side if result.chunk_adapter else "both"
+    return config.side
 
 
 def _without_adapter(context: StageContext, reason: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.embedding import (
+    chunk_adapter,
     chunk_vectors,
     load_encoder,
     model_fingerprint,
@@ -34,9 +35,16 @@ def inputs(view: View) -> dict[str, Any]:
     return {
         "chunks": view.store.corpus_fingerprint(),
         "encoder": served_fingerprint(view, adapter, scale),
-        **({"side": side} if side != "both" else {}),  # left out where it is as ever: former indexes stay valid
+        **_chunk_side(view, adapter, scale, side),
         "vectors": view.settings.vectors.model_dump(),
     }
+
+
+def _chunk_side(view: View, adapter: Path | None, scale: float, side: str) -> dict[str, Any]:
+    """What else decides the chunks' vectors; nothing where it is as ever, so that former indexes stay valid."""
+    if side == "both-then-query":
+        return {"side": side, "chunk_encoder": served_fingerprint(view, chunk_adapter(adapter, side), scale)}
+    return {"side": side} if side != "both" else {}
 
 
 def _served(view: View) -> tuple[Path | None, float, str]:
@@ -61,8 +69,12 @@ def verify(view: View) -> None:
     artifact = view.need(ARTIFACT, "embed")
     VectorIndex.open(view.project.folder_of(artifact))
     adapter, _, _ = _served(view)
-    if artifact.info["adapter"] != (adapter.relative_to(view.project.path).as_posix() if adapter else None):
+    if artifact.info["adapter"] != _named(view, adapter):
         raise DamagedError("The adapter was trained anew.", "", "Run 'engine embed'.")
+
+
+def _named(view: View, adapter: Path | None) -> str | None:
+    return adapter.relative_to(view.project.path).as_posix() if adapter else None
 
 
 def run(context: StageContext) -> dict[str, Any]:
@@ -71,7 +83,8 @@ def run(context: StageContext) -> dict[str, Any]:
 
     adapter, scale, side = _served(context)
     hardware = told_hardware(context, "encode")
-    encoder = load_encoder(context, hardware, *((adapter, scale) if side == "both" else ()))  # of the chunks
+    of_chunks = chunk_adapter(adapter, side)
+    encoder = load_encoder(context, hardware, *((of_chunks, scale) if of_chunks else ()))  # of the chunks
     chunks = context.store.chunks()
     if not chunks:
         raise TooLittleTextError(
@@ -84,7 +97,7 @@ def run(context: StageContext) -> dict[str, Any]:
     settings = context.settings.encoder
     info = {
         "model": settings.model, "max_tokens": settings.max_tokens,
-        "adapter": adapter.relative_to(context.project.path).as_posix() if adapter else None, "scale": scale,
+        "adapter": _named(context, adapter), "chunk_adapter": _named(context, of_chunks), "scale": scale,
         "encoder": served_fingerprint(context, adapter, scale), "chunk_encoder": encoder.fingerprint,
         "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks),
     }  # fmt: skip

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fixtures.pipeline import copy_documents, engine
 from fixtures.tiny_model import build_tiny_model
+from fixtures.training import stir
 
 from engine.api import Project
 from engine.encoders import Encoder, choose_hardware, resolve_model
+from engine.encoders.fingerprint import adapter_digest
 
 
 def set_key(project: Path, key: str, value: str) -> None:
@@ -134,6 +137,49 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     hit = opened.search("customer complaint", mode="semantic", top=1).hits[0]
     expected = adapted.encode_queries(["customer complaint"])[0] @ base.encode_chunks([texts[hit.chunk_id]])[0]
     assert abs(hit.score - float(expected)) < 0.01
+    opened.close()
+
+
+def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Path) -> None:
+    set_key(project, "side", '"both-then-query"')
+    set_key(project, "query_steps", "3")
+    engine("train", str(project))
+    opened = Project.open(project)
+    store = opened.folder.store()
+    trained = store.artifact("adapter")
+    assert trained is not None
+    adapter = project / trained.info["adapter"]
+    for number, folder in enumerate((adapter, adapter / "chunks")):  # whatever a few steps have found
+        if not folder.is_dir():
+            shutil.copytree(adapter, folder)
+        stir(folder, seed=number)
+    info = {**trained.info, "side": "both-then-query", "digest": f"{adapter_digest(adapter)}+{adapter_digest(folder)}"}
+    store.put_artifact(replace(trained, info=info))
+    engine("evaluate", str(project))
+    evaluation = store.artifact("evaluation")
+    assert evaluation is not None
+    assert evaluation.info["served"]["side"] == "both-then-query"
+    served = {"name": "merge-0.5", "scale": 0.5, "adapter": info["adapter"], "side": "both-then-query"}
+    store.put_artifact(replace(evaluation, fingerprint="another", info={**evaluation.info, "served": served}))
+    engine("embed", str(project))
+    vectors = store.artifact("vectors")
+    texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
+    assert vectors is not None
+    model, longest = resolve_model(opened.settings().encoder.model), opened.settings().encoder.max_tokens
+    queries, chunks = (
+        Encoder.load(
+            model, adapter=one, adapter_scale=0.5, hardware=choose_hardware("cpu", "float32"), max_tokens=longest
+        )
+        for one in (adapter, adapter / "chunks")
+    )
+    assert vectors.info["encoder"] == queries.fingerprint != chunks.fingerprint == vectors.info["chunk_encoder"]
+    hit = opened.search("customer complaint", mode="semantic", top=1).hits[0]
+    expected = queries.encode_queries(["customer complaint"])[0] @ chunks.encode_chunks([texts[hit.chunk_id]])[0]
+    assert abs(hit.score - float(expected)) < 0.01
+    stir(adapter / "chunks", seed=7)
+    told = engine("run", str(project)).stderr
+    assert "is damaged" in told
+    store.close()
     opened.close()
 
 

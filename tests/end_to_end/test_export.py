@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.pipeline import ROOT, engine, environment, stage_here
-from safetensors.numpy import load_file, save_file
+from fixtures.training import stir
 
 from engine.corpus.beir import READER, read_beir_judgments
 from engine.encoders import Encoder, resolve_model
-from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import Hardware
 from engine.errors import InputError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
 from engine.evaluation.judgments import relevant_chunks
@@ -37,14 +36,6 @@ needs_pyarrow = pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, 
 needs_onnx = pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="onnxruntime is not installed")
 
 
-def stir(adapter: Path) -> str:
-    """Give an adapter weights that matter, whatever a training of a few steps has found; its new digest."""
-    file, noise = adapter / "adapter_model.safetensors", np.random.default_rng(0)
-    tensors = {name: noise.normal(0, 0.2, value.shape).astype("f") for name, value in load_file(file).items()}
-    save_file(tensors, file)
-    return adapter_digest(adapter)
-
-
 def serve(project: Path, strength: float, side: str) -> ProjectFolder:
     """Let search serve the trained adapter at a strength, on a side, and embed anew."""
     folder = ProjectFolder.open(project)
@@ -53,7 +44,11 @@ def serve(project: Path, strength: float, side: str) -> ProjectFolder:
     assert evaluation is not None
     assert trained is not None
     adapter = trained.info["adapter"] if strength else None
-    store.put_artifact(replace(trained, info={**trained.info, "digest": stir(project / trained.info["adapter"])}))
+    own = project / trained.info["adapter"]
+    if side == "both-then-query":
+        shutil.copytree(own, own / "chunks")
+        stir(own / "chunks", seed=1)
+    store.put_artifact(replace(trained, info={**trained.info, "side": side, "digest": stir(own)}))
     served = {"name": "adapted", "scale": strength, "adapter": adapter, "side": side}
     store.put_artifact(replace(evaluation, info={**evaluation.info, "served": served, "adapter": adapter}))
     store.close()
@@ -124,17 +119,16 @@ def test_the_merged_model_gives_the_products_own_vectors(
 def test_the_adapter_gives_the_served_vectors_with_peft(
     projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
 ) -> None:
-    from peft import PeftModel
-
     project = projects(strength, "both")
     made = export_project(project, tmp_path / "taken", ["adapter"])
     store = project.store()
     vectors = store.artifact("vectors")
     store.close()
     assert vectors is not None
-    model = loaded(Path(vectors.info["model"]))
-    model[0].model = PeftModel.from_pretrained(model[0].auto_model, str(made.folder / "adapter")).merge_and_unload()
-    assert_same(model.encode(TEXTS), own_encoder(project, adapted=True).encode_queries(TEXTS))
+    assert_same(
+        with_peft(vectors.info["model"], made.folder / "adapter"),
+        own_encoder(project, adapted=True).encode_queries(TEXTS),
+    )
     assert f"λ = {strength}" in (made.folder / "adapter" / "README.md").read_text("utf-8")
 
 
@@ -153,6 +147,42 @@ def test_of_an_adapter_for_queries_both_encoders_come_and_say_what_for(
     assert "encodes **queries**" in whole
     assert "encodes **chunks**" in whole
     assert "on queries alone" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.5])
+def test_where_chunks_have_an_adapter_of_their_own_both_come(
+    projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
+) -> None:
+    project = projects(strength, "both-then-query")
+    made = export_project(project, tmp_path / "taken")
+    assert made.kinds == ("adapter", "model")
+    store = project.store()
+    trained, vectors = store.artifact("adapter"), store.artifact("vectors")
+    store.close()
+    assert trained is not None
+    assert vectors is not None
+    adapter = project.path / trained.info["adapter"]
+    queries, chunks = (
+        Encoder.load(resolve_model(vectors.info["model"]), adapter=folder, adapter_scale=strength, hardware=CPU)
+        for folder in (adapter, adapter / "chunks")
+    )
+    assert np.abs(queries.encode_queries(TEXTS) - chunks.encode_chunks(TEXTS)).max() > 1e-3
+    assert_same(loaded(made.folder / "query-encoder").encode_query(TEXTS), queries.encode_queries(TEXTS))
+    assert_same(loaded(made.folder / "chunk-encoder").encode_document(TEXTS), chunks.encode_chunks(TEXTS))
+    for part, own in (("adapter", queries), ("adapter/chunks", chunks)):
+        assert_same(with_peft(vectors.info["model"], made.folder / part), own.encode_queries(TEXTS))
+    assert "in `chunks/`" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+    assert "untouched" not in (made.folder / "chunk-encoder" / "README.md").read_text("utf-8")
+    assert "one adapter each" in (made.folder / "README.md").read_text("utf-8")
+
+
+def with_peft(model: str, adapter: Path) -> np.ndarray:
+    from peft import PeftModel
+
+    plain = loaded(Path(model))
+    plain[0].model = PeftModel.from_pretrained(plain[0].auto_model, str(adapter)).merge_and_unload()
+    vectors: np.ndarray = plain.encode(TEXTS)
+    return vectors
 
 
 def test_where_base_is_served_the_model_is_the_base(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from engine.encoders.model_folder import ModelFolder
 from engine.errors import CancelledError, SettingsError
 from engine.events import Event, TrainStep
 from engine.settings import validate
-from engine.training.config import TrainingConfig
+from engine.training.config import SHARED_CHUNKS, TrainingConfig
 from engine.training.data import BatchSampler, TrainingData, used_chunks
 from engine.training.heldout import build_pool, measure
 from engine.training.objective import Objective
-from engine.training.stage import SHARED_CHUNKS, config_of
+from engine.training.stage import config_of
 from engine.training.student import Student
 from engine.training.trainer import TrainResult
 
@@ -123,6 +123,12 @@ def test_what_would_change_chunk_vectors_is_refused(values: dict[str, object]) -
         TrainingConfig(side="query", **values)  # type: ignore[arg-type]
 
 
+def test_after_pre_training_alone_no_query_is_learnt_from() -> None:
+    with pytest.raises(SettingsError, match="learns from no query"):
+        TrainingConfig(side="both-then-query", method="PT")
+    assert TrainingConfig(side="both-then-query", method="PT-FT").for_refinement().method == "FT"
+
+
 def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
     return load_file(result.adapter / "adapter_model.safetensors")
 
@@ -132,8 +138,8 @@ def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
     [
         ({}, "query", SHARED_CHUNKS),  # extractive queries are the default
         ({"queries": {"backend": "both"}}, "query", SHARED_CHUNKS),
-        ({"queries": {"backend": "imported"}}, "both", 0),
-        ({"queries": {"backend": "gguf"}}, "both", 0),
+        ({"queries": {"backend": "imported"}}, "both-then-query", 0),
+        ({"queries": {"backend": "gguf"}}, "both-then-query", 0),
         ({"training": {"preset": "paper"}}, "both", 0),
         ({"training": {"preset": "cl"}}, "both", 0),
         ({"training": {"objective": "triplet", "negatives_per_query": 4}}, "both", 0),

@@ -1,0 +1,108 @@
+"""The second part of `side = "both-then-query"`: the queries' side is trained on, against chunks that stay as they are.
+
+A step encodes no chunk, so each query is compared with the whole corpus, not with the chunks of a batch alone: what
+Zhan et al. 2021 ("Optimizing Dense Retrieval Model Training with Hard Negatives", ADORE) do after joint training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.events import Emit, Event, HeldOut, TrainStep
+from engine.stage import StageContext
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.encoders.hardware import Hardware
+    from engine.encoders.model_folder import ModelFolder
+    from engine.training.config import TrainingConfig
+    from engine.training.data import TrainingData
+    from engine.training.trainer import TrainResult
+
+FOLDER = "queries"  # of its checkpoints, inside that of the training's
+STAGE = "train"
+
+
+def refine_queries(
+    context: StageContext,
+    model: ModelFolder,
+    data: TrainingData,
+    config: TrainingConfig,
+    hardware: Hardware,
+    folder: Path,
+    both: TrainResult,
+) -> TrainResult:
+    """Train on from `both`, the adapter of both sides, for queries alone: `adapter` of the result encodes queries,
+    `chunk_adapter` chunks. It is `both` itself where no step found the held-out queries' chunks better.
+
+    Steps are counted on from those of `both`. `config`: the recipe of both parts. Raises what `train` raises.
+    """
+    from engine.training.trainer import train
+
+    vectors = _chunk_vectors(context, both.adapter)
+    result = train(
+        model,
+        replace(data, fixed_chunks=vectors),
+        config.for_refinement(),
+        hardware,
+        folder,
+        emit=counted_on(context.emit, both.steps),
+        should_stop=context.should_stop,
+        should_finish=context.should_finish,
+        start=both.adapter,
+    )
+    if result.best_step == 0:
+        why = f"no step of {result.steps} on queries alone found the held-out queries' chunks better"
+        context.choose("query adapter", "none", why)
+        return both
+    why = f"its best step is {both.steps + result.best_step}; chunks keep the vectors of step {both.best_step}"
+    context.choose("query adapter", "one of its own", why)
+    return joined(both, result)
+
+
+def joined(both: TrainResult, queries: TrainResult) -> TrainResult:
+    """Two trainings, one after the other, as one."""
+    later = [{**entry, "step": both.steps + entry["step"]} for entry in queries.history if entry["step"]]
+    return replace(
+        queries,
+        chunk_adapter=both.adapter,
+        steps=both.steps + queries.steps,
+        best_step=both.steps + queries.best_step,
+        history=[*both.history, *later],
+    )
+
+
+def counted_on(emit: Emit, before: int) -> Emit:
+    """Tells events whose steps go on from `before`."""
+
+    def tell(event: Event) -> None:
+        match event:
+            case TrainStep():
+                emit(replace(event, step=before + event.step, steps=before + event.steps))
+            case HeldOut():
+                emit(replace(event, step=before + event.step))
+            case _:
+                emit(event)
+
+    return tell
+
+
+def counted_to(emit: Emit, after: int) -> Emit:
+    """Tells events of a training that `after` more steps follow."""
+
+    def tell(event: Event) -> None:
+        emit(replace(event, steps=event.steps + after) if isinstance(event, TrainStep) else event)
+
+    return tell
+
+
+def _chunk_vectors(context: StageContext, adapter: Path) -> NDArray[np.float32]:
+    """Unit vectors (N, d) by the adapter at full strength; the evaluation finds them in the cache."""
+    from engine.embedding import chunk_vectors, load_encoder, told_hardware
+
+    encoder = load_encoder(context, told_hardware(context, "encode"), adapter)
+    return chunk_vectors(context, encoder, context.store.chunks(), "chunks (adapted)")
