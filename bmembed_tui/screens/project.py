@@ -80,7 +80,7 @@ class ProjectScreen(RunScreen):
     @property
     def alive(self) -> bool:
         """Whether the screen's widgets are there: an answer may come after the screen has been left."""
-        return self.is_attached and all(part.is_attached for part in (self._run_line, self._sidebar, self._steps))
+        return self.is_attached and not self._pruning
 
     # Steps
 
@@ -106,7 +106,11 @@ class ProjectScreen(RunScreen):
         pane = self.pane
         if pane is not None:
             pane.show_run(self.run_state)
-            self.call_after_refresh(pane.entered)
+            self.call_after_refresh(self._enter, pane)
+
+    def _enter(self, pane: StepPane) -> None:
+        if pane.is_attached:
+            pane.entered()
 
     def action_go(self, step: str) -> None:
         """A step's number was pressed."""

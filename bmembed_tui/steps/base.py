@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -52,6 +52,19 @@ class StepPane(Vertical):
     def host(self) -> ProjectScreen:
         """The project screen: `desk`, `project`, `status`, `run_state`, `go`, `start_run`, `tell`, `refresh_status`."""
         return cast("ProjectScreen", self.screen)
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether its widgets are there: a project that is being left is taken apart from its leaves."""
+        return super().is_attached and not self._pruning
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """As usual; never once the project is being left."""
+
+        def call() -> Any:
+            return callback(*args, **kwargs) if self.is_attached else None
+
+        return super().call_after_refresh(call)
 
     async def ask(self, method: str, **params: Any) -> Any:
         """A request to the engine about this project. Raises EngineError; `tell` shows it."""

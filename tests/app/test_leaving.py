@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import threading
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from fixtures import pictures
 from fixtures.app import drive, opened, until, until_text
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.long_training import end_run, lengthen, newest, state_of
 from fixtures.pipeline import engine
+from fixtures.scripted import ScriptedDesk
 from textual.pilot import Pilot
 
 from bmembed_tui.app import BmembedApp
@@ -154,3 +158,29 @@ def test_an_old_record_of_a_run_that_is_no_object_is_no_fault(finished_project: 
         assert pilot.app.is_running
 
     drive(story, finished_project)
+
+
+def test_search_may_be_left_as_soon_as_it_is_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    seconds, answer = 0.0, ScriptedDesk.ask
+
+    async def late(self: ScriptedDesk, method: str, **params: Any) -> Any:
+        await asyncio.sleep(seconds)
+        return await answer(self, method, **params)
+
+    monkeypatch.setattr(ScriptedDesk, "ask", late)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        nonlocal seconds
+        app = pilot.app
+        assert isinstance(app, BmembedApp)
+        for seconds, stay in product((0.0, 0.005, 0.03), (0.0, 0.002, 0.01, 0.02, 0.04)):
+            app.open_project(pictures.RecordedProject(pictures.PROJECT), "search")
+            while not (isinstance(app.screen, ProjectScreen) and app.screen.pane):
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(stay)
+            app.screen.action_leave()
+            await until(pilot, lambda: not isinstance(app.screen, ProjectScreen), "the way out")
+        await until_text(pilot, "Try the sample")
+
+    drive(story, size=(80, 24))
