@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, TextArea
 
 from bmembed_tui.plain import plain, visible
+from bmembed_tui.screens.dialogs import QuestionDialog
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.evidence import chunk_text
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -63,6 +64,8 @@ class EditQueryDialog(ModalScreen[Mapping[str, Any] | None]):
         super().__init__()
         self._ask, self._row = ask, row
         self._shown = visible(str(row["text"]))
+        self._saving = False
+        self._changed: Mapping[str, Any] | None = None
 
     def compose(self) -> ComposeResult:
         """The text, the chunk, and what changing it means."""
@@ -106,15 +109,27 @@ class EditQueryDialog(ModalScreen[Mapping[str, Any] | None]):
         """Give the query its new text."""
         text = self.query_one(QueryText).text
         if text == self._shown:
-            self.dismiss(None)
+            self._leave()
             return
+        self._saving = True
         try:
-            changed = await self._ask("edit_query", id=self._row["id"], text=text)
+            self._changed = await self._ask("edit_query", id=self._row["id"], text=text)
         except EngineError as error:
             self._tell(error)
-            return
-        if self.is_attached:
-            self.dismiss(changed)
+        finally:
+            self._saving = False
+        if self._changed is not None:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Close with what was changed; where another screen has come over this one, once that is closed."""
+        if self.is_active:
+            self.dismiss(self._changed)
+
+    def on_screen_resume(self) -> None:
+        """What was over this dialog is closed."""
+        if self._changed is not None:
+            self._leave()
 
     def _tell(self, error: EngineError) -> None:
         if self.is_attached:
@@ -123,16 +138,31 @@ class EditQueryDialog(ModalScreen[Mapping[str, Any] | None]):
     @on(QueryText.Submitted)
     def _submitted(self, event: QueryText.Submitted) -> None:
         event.stop()
-        self.save()
+        self._save_once()
 
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:
         event.stop()
         if event.button.id == "save":
-            self.save()
+            self._save_once()
         else:
-            self.dismiss(None)
+            self.action_close()
+
+    def _save_once(self) -> None:
+        if not self._saving:
+            self.save()
 
     def action_close(self) -> None:
-        """Leave the query as it is."""
-        self.dismiss(None)
+        """Leave the query as it is, after a question where it was worded anew. What is being saved is waited for."""
+        if self._saving or not self.is_active:
+            return
+        if self.query_one(QueryText).text == self._shown:
+            self._leave()
+            return
+        answers = (("stay", "Go on editing"), ("leave", "Leave it as it was"))
+        question = QuestionDialog("Close without saving?", "The query's new text would be lost.", answers)
+        self.app.push_screen(question, self._close_answered)
+
+    def _close_answered(self, answer: str | None) -> None:
+        if answer == "leave":
+            self._leave()

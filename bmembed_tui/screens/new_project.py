@@ -249,7 +249,7 @@ Enter goes from field to field; on the last one it makes the project."""
                 self._tell(f"#new-{where}-note", error)
                 self.query_one("#new-documents" if error is documents else "#new-name").focus()
             return
-        if self.is_current:
+        if self.is_active:
             self.dismiss(str(project.path))
 
     def action_close(self) -> None:
