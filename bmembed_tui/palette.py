@@ -78,7 +78,7 @@ def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
 def _run_offers(screen: ProjectScreen) -> Iterator[Offer]:
     if not screen.going:
         yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
-    elif not screen.is_starting:
+    elif screen.has_run:
         waits = screen.run_state.paused or screen.asked.startswith("paus")
         what, text = ("resume", "the run goes on") if waits else ("pause", "the run waits at its next safe point")
         yield Offer(f"Run: {what}", text, partial(screen.control, what))

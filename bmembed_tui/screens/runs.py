@@ -96,6 +96,11 @@ class RunScreen(Screen[None]):
         """Whether a run was asked for whose process is not there yet."""
         return self._starting
 
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a run that can be paused and ended: none that is only being started, or has ended."""
+        return self.going and not (self._starting or self._settling)
+
     def _follow_newest(self) -> None:
         """Follow the newest run, going on or not: its history is part of what steps show."""
         record = self.status.run

@@ -40,7 +40,7 @@ the sample shows what comes out before all are made.
 Made by: built-in needs nothing. A language model writes better questions and takes longer. Imported ones are your own.
 A query is kept when a search for it finds its own passage again; the others would teach nonsense.
 Some documents' queries are held out: they are never trained on, and measure whether training helped.
-Later: e or Enter edits a query beside its passage, Space marks, d deletes. Changes are kept when queries are made again, \
+Later: e or Enter edits a query beside its passage; in the table Space marks, d deletes. Changes are kept when queries are made again, \
 and make ranking and training stale."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sample", "sample", id="queries.sample"),
@@ -134,7 +134,8 @@ and make ranking and training stale."""
             primary.label = PRIMARY[self._where]
         primary.disabled = self._where == "running"
         for name in ("only", "again", "pause", "stop"):
-            self.query_one(f"#{name}").display = name in BUTTONS.get(self._where, ())
+            meant = name in ("only", "again") or self.host.has_run
+            self.query_one(f"#{name}").display = meant and name in BUTTONS.get(self._where, ())
         self.query_one("#pause", SafeButton).label = "Resume" if paused else "Pause"
 
     @property
@@ -176,8 +177,10 @@ and make ranking and training stale."""
             return self.is_attached and self.query_one(QueryMaking).sampling
         if action == "sample":
             return self._where in SAMPLE_WHERE and not self.query_one(QueryMaking).sampling
-        if action in ("edit", "delete", "find"):
+        if action in ("edit", "find"):
             return self.is_attached and self._table_shown
+        if action == "delete":  # one step on, the key has another meaning
+            return self.is_attached and self._table_shown and self.query_one(QueryList).table is self.screen.focused
         return super().check_action(action, parameters)
 
     @on(ChoiceRow.Chosen, "#queries-view")

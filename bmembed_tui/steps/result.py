@@ -166,7 +166,7 @@ be better. Below the figures: the queries that changed most. Enter on one search
     def _draw_buttons(self) -> None:
         status, button = self.host.status, self.query_one("#primary", SafeButton)
         done = status.done("evaluate", "embed")
-        button.label = "Search" if done else "Running …" if status.running else "Measure and embed"
+        button.label = "Search" if done else "Running …" if self.host.going else "Measure and embed"
         self.query_one("#open-report").disabled = self._result is None
 
     # Doing

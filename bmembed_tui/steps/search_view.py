@@ -171,7 +171,7 @@ class SearchView(StepPane):
         self._draw_status()
 
     def _draw_button(self) -> None:
-        button, running = self.query_one("#primary", SafeButton), self.host.status.running
+        button, running = self.query_one("#primary", SafeButton), self.host.going
         button.label = "Running …" if running else "Read and index"
         button.disabled = running
 

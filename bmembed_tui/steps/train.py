@@ -13,6 +13,7 @@ from textual.widgets import Button
 
 from bmembed_tui.project_status import STAGES, ProjectStatus
 from bmembed_tui.run_state import RunState
+from bmembed_tui.screens.dialogs import QuestionDialog
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.train_told import details, told
 from bmembed_tui.widgets.loss_chart import LossChart
@@ -20,6 +21,7 @@ from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.events import Choice
 
 WIDE = 100  # columns from which more lines of choices are shown
+KEEP_ASKED = "It ends with its best adapter and cannot be gone on with. The stages after it go on."
 KEEP_TOLD = "Training ends after this step with its best adapter. The stages after it go on."
 STOP_TOLD = "Stopping at the next safe point. The next run goes on from there."
 DETACH_TOLD = "The run goes on without the app. Open the project again to see it."
@@ -112,7 +114,7 @@ Closing the app or losing the connection does not stop a run."""
         """Label and show the buttons that have a meaning now."""
         host, state = self.host, self.host.run_state
         waits = state.paused or host.asked.startswith("paus")
-        offered = (host.going, state.current, waits, host.status.done("train"), self._broken_off)
+        offered = (host.going, host.has_run, state.current, waits, host.status.done("train"), self._broken_off)
         if offered == self._offered:
             return
         self._offered = offered
@@ -121,7 +123,7 @@ Closing the app or losing the connection does not stop a run."""
         focused = self.screen.focused
         for name in ("pause", "stop", "detach", "keep"):
             button = self.query_one(f"#{name}")
-            button.display = host.going and (name != "keep" or state.current == "train")
+            button.display = self._has_meaning(name)
             if button is focused and not button.display:
                 self.focus_primary()
         self.refresh_bindings()
@@ -160,11 +162,15 @@ Closing the app or losing the connection does not stop a run."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys for a run have a meaning while one goes on."""
-        if action in ("pause", "stop", "detach"):
-            return self.host.going
-        if action == "keep":
-            return self.host.going and self.host.run_state.current == "train"
+        if action in ("pause", "stop", "detach", "keep"):
+            return self._has_meaning(action)
         return super().check_action(action, parameters)
+
+    def _has_meaning(self, action: str) -> bool:
+        host = self.host
+        if action == "detach":
+            return host.going
+        return host.has_run and (action != "keep" or host.run_state.current == "train")
 
     def action_pause(self) -> None:
         """Pause, or go on."""
@@ -172,9 +178,14 @@ Closing the app or losing the connection does not stop a run."""
         self.host.control("resume" if waits else "pause")
 
     def action_keep(self) -> None:
-        """End the training with its best adapter; what comes after goes on."""
-        self.notify(KEEP_TOLD, markup=False)
-        self.host.control("finish")
+        """End the training with its best adapter, after a question: it cannot be gone on with."""
+        answers = [("go-on", "Train on"), ("keep", "Keep the best")]
+        self.app.push_screen(QuestionDialog("End the training now?", KEEP_ASKED, answers), self._keep_answered)
+
+    def _keep_answered(self, answer: str | None) -> None:
+        if answer == "keep" and self.is_attached and self._has_meaning("keep"):
+            self.notify(KEEP_TOLD, markup=False)
+            self.host.control("finish")
 
     def action_stop(self) -> None:
         """End the run."""
@@ -191,6 +202,6 @@ Closing the app or losing the connection does not stop a run."""
         if not self.host.going:
             return {}
         offers = {"Train: detach": ("leave it running; back to the projects", "detach")}
-        if self.host.run_state.current == "train":
+        if self._has_meaning("keep"):
             offers["Train: stop and keep the best"] = ("later stages go on", "keep")
         return offers

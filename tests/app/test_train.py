@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures import pictures
 from fixtures.app import drive, opened, screen_text, until, until_text, until_told
 from fixtures.long_training import STEPS, newest, state_of
 from textual.app import App, ComposeResult
@@ -18,9 +20,12 @@ from bmembed_tui.app import DARK, LIGHT, BmembedApp
 from bmembed_tui.project_status import ProjectStatus, StageStatus
 from bmembed_tui.run_history import Curve, History, StageRecord
 from bmembed_tui.run_state import RunState
+from bmembed_tui.screens.dialogs import QuestionDialog
 from bmembed_tui.screens.project import STYLES
+from bmembed_tui.steps.queries import QueriesPane
 from bmembed_tui.steps.train_told import bar, told
 from bmembed_tui.widgets.loss_chart import WAITING, LossChart
+from bmembed_tui.widgets.safe import SafeButton
 from engine.events import HeldOut, RunFinished, RunStarted, StageFailed, StageStarted, TrainStep
 from engine.project import ProjectFolder
 
@@ -280,7 +285,13 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
         await until(
             pilot, lambda: not screen.run_state.paused and screen.run_state.steps[-1].step > held, "it to go on"
         )
-        await pilot.press("k")
+        for keys in (("enter",), ("right", "enter")):
+            await pilot.press("k")
+            await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+            await pilot.press(*keys)
+            await until(pilot, lambda: pilot.app.screen is screen, "the answer")
+            assert screen.run_state.stages["train"].state == "running" or "right" in keys
+            assert (screen.asked != "") == ("right" in keys)
         await until(pilot, lambda: screen.run_state.stages["train"].state == "done", "the best adapter")
         await until(pilot, lambda: screen.run_state.state == "done", "the rest")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result")
@@ -320,3 +331,43 @@ def test_stop_and_detach(long_project: Path) -> None:
 
     drive(story, long_project)
     assert state_of(long_project) == "cancelled"
+
+
+def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    ordered: list[str] = []
+
+    async def order(what: str, *_: str) -> Any:
+        ordered.append(what)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("bmembed_tui.screens.runs.order", order)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "train")  # type: ignore[attr-defined]
+        screen = await opened(pilot, "train")
+        screen.start_run()
+        await until_text(pilot, "starting …")
+        await pilot.press("p", "x")
+        assert ordered == ["run"]
+        shown = {name: screen.query_one(f"#train #{name}").display for name in ("pause", "stop", "detach", "keep")}
+        assert shown == {"pause": False, "stop": False, "detach": True, "keep": False}
+        queries = screen.query_one(QueriesPane)
+        assert not queries.query_one("#stop").display
+        screen.action_go("queries")
+        await until(pilot, lambda: screen.pane is queries, "the step")
+        assert not any(queries.query_one(f"#{name}").display for name in ("pause", "stop"))
+        for label in ("result", "search"):
+            screen.action_go(label)
+            await until(pilot, lambda label=label: screen.pane.step == label, label)  # type: ignore[misc, union-attr]
+            button = screen.query_one(f"#{label} #primary", SafeButton)
+            assert str(button.label) == ("Running …" if label == "search" else "Search")
+        screen.status = replace(screen.status, stages={})
+        screen.draw_run()
+        screen.action_go("result")
+        await until(pilot, lambda: screen.pane.step == "result", "the step")  # type: ignore[union-attr]
+        assert str(screen.query_one("#result #primary", SafeButton).label) == "Running …"
+
+    drive(story)
