@@ -60,7 +60,7 @@ class QueryList(Vertical):
     def __init__(self, ask: Ask, **options: Any) -> None:
         super().__init__(**options)
         self._ask = ask
-        self._fetching = False
+        self._fetching = self._deleting = False
         self._answer: Mapping[str, Any] = {}
 
     def compose(self) -> ComposeResult:
@@ -111,25 +111,31 @@ class QueryList(Vertical):
         self.reload()
         self.post_message(self.Changed(f"{text} {STALE_NOW}"))
 
-    @work(exclusive=True, group="delete")
-    async def delete(self) -> None:
-        """Delete the marked queries, or the one at the cursor. Asks where it is more than one."""
-        ids = self.chosen
-        if len(ids) > 1:
-            text = "They stay deleted when queries are made again. Ranking and training become stale."
-            question = QuestionDialog(
-                f"Delete {len(ids):,} queries?", text, (("delete", "Delete"), ("keep", "Keep them"))
-            )
-            if await self.app.push_screen_wait(question) != "delete":
-                return
-        if not ids:
+    def delete(self) -> None:
+        """Delete the marked queries, or the one at the cursor, after a question. Once more meanwhile: nothing."""
+        if self.chosen and not self._deleting:
+            self._deleting = True
+            self._delete(self.chosen)
+
+    @work(group="delete")
+    async def _delete(self, ids: list[int]) -> None:
+        try:
+            await self._delete_if_wanted(ids)
+        finally:
+            self._deleting = False
+
+    async def _delete_if_wanted(self, ids: list[int]) -> None:
+        text = "What is deleted stays deleted when queries are made again. Ranking and training become stale."
+        what = "1 query" if len(ids) == 1 else f"{len(ids):,} queries"
+        question = QuestionDialog(f"Delete {what}?", text, (("delete", "Delete"), ("keep", "Keep")))
+        if await self.app.push_screen_wait(question) != "delete":
             return
         try:
             deleted = (await self._ask("delete_queries", ids=ids))["deleted"]
         except EngineError as error:
             self.post_message(self.Refused(error))
             return
-        if self.is_attached:
+        if self.is_attached and deleted:
             self.table.unmark()
             self._changed("The query is deleted." if deleted == 1 else f"{deleted:,} queries are deleted.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -14,9 +15,11 @@ from typing import Any
 
 import psutil
 import pytest
+from fixtures import pictures
 from fixtures.app import drive, screen_text, until, until_text
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.pipeline import engine
+from fixtures.scripted import ScriptedDesk
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -31,6 +34,7 @@ from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.evidence import evidence_span
 from bmembed_tui.widgets.query_sample import duration
 from bmembed_tui.widgets.query_table import PAGES_HELD, QueryTable
+from engine.errors import StageError
 from engine.events import Progress, RunStarted, StageStarted
 from engine.project import ProjectFolder
 from engine.records import Query
@@ -253,21 +257,102 @@ def test_a_query_is_edited_beside_its_chunk(finished_project: Path) -> None:
     assert stored(finished_project)[0].text == "What did nobody ask before?"
 
 
-def test_marked_queries_are_deleted_after_a_question(finished_project: Path) -> None:
+def editing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> asyncio.Event:
+    """The record in the engine's place; a query is saved when the event is set."""
+    pictures.play_record(monkeypatch, folder)
+    saved, answer = asyncio.Event(), ScriptedDesk.ask
+
+    async def ask(self: ScriptedDesk, method: str, **params: Any) -> Any:
+        if method != "edit_query":
+            return await answer(self, method, **params)
+        await saved.wait()
+        return {"id": params["id"], "text": params["text"]}
+
+    monkeypatch.setattr(ScriptedDesk, "ask", ask)
+    return saved
+
+
+async def dialog_of(pilot: Pilot[Any]) -> EditQueryDialog:
+    pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "queries")  # type: ignore[attr-defined]
+    await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+    await until(pilot, lambda: pilot.app.screen.query("QueryTable") and pilot.app.screen.query_one(QueryTable).current)
+    await pilot.press("e")
+    await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
+    dialog = pilot.app.screen
+    assert isinstance(dialog, EditQueryDialog)
+    return dialog
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_escape_while_a_query_is_saved_leaves_nothing_but_the_dialog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: bool
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        saved = editing(monkeypatch, tmp_path)
+        dialog = await dialog_of(pilot)
+        dialog.query_one(QueryText).text = "What did nobody ask before?"
+        await pilot.press("enter", "escape")
+        assert dialog in pilot.app.screen_stack
+        if over:
+            pilot.app.show_error(StageError("The run failed.", "", ""))  # type: ignore[attr-defined]
+            await pilot.pause()
+        saved.set()
+        if over:
+            await until(pilot, lambda: dialog._changed is not None, "the answer")
+            assert len(pilot.app.screen_stack) == 4
+            await pilot.press("escape")
+        await until(pilot, lambda: dialog not in pilot.app.screen_stack, "the end of the dialog")
+        await pilot.pause(0.2)
+        assert isinstance(pilot.app.screen, ProjectScreen)
+
+    drive(story)
+
+
+def test_a_query_that_was_worded_anew_is_not_dropped_without_a_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        editing(monkeypatch, tmp_path)
+        dialog = await dialog_of(pilot)
+        await pilot.press("x", "escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen is dialog, "the dialog again")
+        assert dialog.query_one(QueryText).text.endswith("x")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the table")
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "no question")
+
+    drive(story)
+
+
+def test_queries_are_deleted_after_a_question_and_only_in_the_table(finished_project: Path) -> None:
     ids = [query.id for query in stored(finished_project)]
 
     async def story(pilot: Pilot[Any]) -> None:
         table = await table_of(pilot)
+        await pilot.press("d")  # the focus is on the step's button
         table.focus()
-        await pilot.press("d")  # one: without a question
-        await until(pilot, lambda: table.total == len(ids) - 1 and table.current, "one fewer")
-        for key, total in (("right", len(ids) - 1), ("", len(ids) - 3)):
+        for marks, keys, total in (
+            (("home",), ("right", "enter"), len(ids)),
+            (("home",), ("enter",), len(ids) - 1),
+            (("home", "space", "down", "space"), ("right", "enter"), len(ids) - 1),
+            (("home", "space", "down", "space"), ("enter",), len(ids) - 3),
+        ):
             table.unmark()
-            await pilot.press("home", "space", "down", "space", "d")
+            await pilot.press(*marks)
+            assert not isinstance(pilot.app.screen, QuestionDialog)
+            await pilot.press("d", "d")
             await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
-            assert "Delete 2 queries?" in shown(pilot)
-            await pilot.press(*([key] if key else []), "enter")
+            assert f"Delete {'2 queries' if 'space' in marks else '1 query'}?" in shown(pilot)
+            await pilot.press(*keys)
             await until(pilot, lambda total=total: table.total == total and table.current)  # type: ignore[misc]
+            await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the table")
         await until(pilot, lambda: not table.marked, "no marks")
 
     drive(story, finished_project)
