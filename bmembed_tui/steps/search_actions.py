@@ -24,7 +24,7 @@ class HitActions(SearchView):
         Binding("w", "why", "why", id="search.why"),
         Binding("plus", "judge(True)", "relevant", key_display="+", id="search.relevant"),
         Binding("minus", "judge(False)", "not", key_display="-", id="search.not-relevant"),
-        Binding("0,backspace", "judge(None)", "take it back", show=False, id="search.unjudge"),
+        Binding("0", "judge(None)", "take it back", show=False, id="search.unjudge"),
         Binding("o", "open_file", "open the file", show=False, id="search.open"),
         Binding("c", "copy_text", "copy the text", show=False, id="search.copy"),
         Binding("y", "copy_path", "copy the path", show=False, id="search.path"),

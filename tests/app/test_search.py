@@ -210,8 +210,11 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
         await pilot.press("down", "minus")
         await until_text(pilot, "✗ not relevant (hit 2)")
         await pilot.press("up", "backspace")
+        await pilot.pause(0.2)
+        assert pane.facts.judged[first.chunk_id]
+        await pilot.press("0")
         await until_text(pilot, "taken back: ✓ relevant (hit 1)")
-        await pilot.press("backspace")
+        await pilot.press("0")
         await until_text(pilot, "Hit 1 has no mark: there is nothing to take back.")
         second = pane.active_list.hits[1]
         assert (await pane.ask("judgments", query="ferry pallet"))["chunks"] == {str(second.chunk_id): False}
