@@ -52,6 +52,8 @@ What is searchable now stays searchable until then."""
         self._written_once = False
         self._weighed = False
         self._shown_value = ""
+        self._edited: Setting | None = None
+        self._apply_wanted = False
 
     def compose(self) -> ComposeResult:
         """A line to find by, the list, what is known of the chosen one, buttons."""
@@ -153,6 +155,7 @@ What is searchable now stays searchable until then."""
 
     @on(OptionList.OptionHighlighted, "#setting-list")
     def _highlighted(self) -> None:
+        self._take_value()
         self._hide_value()
         self._describe()
 
@@ -180,6 +183,7 @@ What is searchable now stays searchable until then."""
         value = self._changes.get(setting.name, self._values.get(setting.name))
         field = self.query_one("#setting-value", Input)
         field.value = self._shown_value = visible(to_text(value, setting.kind))
+        self._edited = setting
         field.display = True
         field.focus()
 
@@ -188,14 +192,28 @@ What is searchable now stays searchable until then."""
             self._change(setting, None if answer == DEFAULT else from_text(answer, setting))
 
     @on(Input.Submitted, "#setting-value")
-    def _submitted(self, event: Input.Submitted) -> None:
-        setting = self._chosen
-        if setting is not None and event.value != self._shown_value:
-            self._change(setting, from_text(event.value, setting))
+    def _submitted(self) -> None:
+        self._close_value()
+
+    @on(Input.Blurred, "#setting-value")
+    def _left_value(self) -> None:
+        if self.app.app_focus:  # else the user has gone to another window in the middle of typing
+            self._take_value()
+
+    def _take_value(self) -> None:
+        """What was typed becomes one of the changes."""
+        field, setting = self.query_one("#setting-value", Input), self._edited
+        if setting is not None and field.value != self._shown_value:
+            self._shown_value = field.value
+            self._change(setting, from_text(field.value, setting))
+
+    def _close_value(self) -> None:
+        self._take_value()
         self._hide_value()
         self.query_one("#setting-list").focus()
 
     def _hide_value(self) -> None:
+        self._edited = None
         self.query_one("#setting-value").display = False
 
     def _change(self, setting: Setting, value: Any) -> None:
@@ -212,6 +230,7 @@ What is searchable now stays searchable until then."""
         """Ask what the gathered changes would make stale."""
         line = self.query_one("#setting-effect", SafeStatic)
         if not self._changes:
+            self._apply_wanted = False
             line.update("")
             return
         line.update("looking what this changes …")
@@ -223,8 +242,21 @@ What is searchable now stays searchable until then."""
             line.update(_effect(found))
             self._weighed = not found["problem"]
             self.query_one("#apply").disabled = not self._weighed
+            self._apply_if_wanted(found)
 
     # Applying
+
+    def _apply_if_wanted(self, found: Mapping[str, Any]) -> None:
+        """Apply was asked for before it was known what becomes stale: that has to be seen first."""
+        wanted, self._apply_wanted = self._apply_wanted and self._weighed, False
+        if wanted and not any(stage["before"] == "done" for stage in found["stages"]):
+            self._write()
+        elif wanted and not isinstance(self.focused, Input):
+            self.query_one("#apply").focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """All changes are not discarded by a key that takes back a letter elsewhere."""
+        return not (action == "discard" and isinstance(self.focused, Input))
 
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:
@@ -237,11 +269,17 @@ What is searchable now stays searchable until then."""
             case _:
                 self.action_back()
 
+    def action_apply(self) -> None:
+        """Write the changes to project.toml, what is being typed among them, once it is shown what they make stale."""
+        if self._edited is not None:
+            self._close_value()
+        if self._changes and self._weighed:
+            self._write()
+        else:
+            self._apply_wanted = bool(self._changes)
+
     @work(exclusive=True, group="apply")
-    async def action_apply(self) -> None:
-        """Write the changes to project.toml, once it is shown what they make stale."""
-        if not (self._changes and self._weighed):
-            return
+    async def _write(self) -> None:
         written = dict(self._changes)
         try:
             await self._desk.ask("change", changes=written)
@@ -261,7 +299,8 @@ What is searchable now stays searchable until then."""
                 self.weigh()
 
     def action_discard(self) -> None:
-        """Forget the changes."""
+        """Forget the changes, and what is being typed."""
+        self._hide_value()
         self._changes, self._weighed = {}, False
         self._draw()
         self.weigh()
@@ -272,7 +311,9 @@ What is searchable now stays searchable until then."""
         if field.has_focus:
             self._hide_value()
             self.query_one("#setting-list").focus()
-        elif self._changes:
+            return
+        self._take_value()
+        if self._changes:
             question = QuestionDialog(
                 "Leave without applying?", f"{len(self._changes)} changes are not written yet.",
                 [("stay", "Stay"), ("leave", "Leave")],

@@ -206,3 +206,51 @@ def test_enter_on_a_value_that_was_not_changed_changes_nothing(new_project: Path
         assert not screen._changes
 
     drive(story)
+
+
+async def typed(pilot: Pilot[Any], value: str) -> None:
+    await find(pilot, "training.learning_rate")
+    await pilot.press("enter")
+    pilot.app.screen.query_one("#setting-value", Input).value = value
+
+
+def test_what_is_typed_is_applied_once_it_was_seen_what_becomes_stale(finished_project: Path) -> None:
+    before = (finished_project / "project.toml").read_text()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, finished_project)
+        await typed(pilot, "0.002")
+        await pilot.press("ctrl+z")  # means nothing in a field
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: pilot.app.focused is screen.query_one("#apply"), "the focus on Apply")
+        await until_text(pilot, "Makes stale: train")
+        assert (finished_project / "project.toml").read_text() == before
+        await pilot.press("enter")
+        await until_text(pilot, "Written to project.toml")
+
+    drive(story)
+    assert tomllib.loads((finished_project / "project.toml").read_text())["training"]["learning_rate"] == 0.002
+
+
+def test_apply_waits_where_nothing_becomes_stale(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await opened(pilot, new_project)
+        await typed(pilot, "0.002")
+        await pilot.press("ctrl+s")
+        await until_text(pilot, "Written to project.toml")
+
+    drive(story)
+    assert tomllib.loads((new_project / "project.toml").read_text())["training"]["learning_rate"] == 0.002
+
+
+def test_what_is_typed_is_a_change_when_the_field_is_left(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, new_project)
+        await typed(pilot, "0.002")
+        await pilot.press("tab")
+        await until(pilot, lambda: screen._changes == {"training.learning_rate": 0.002}, "the change")
+        screen.query_one("#close").focus()
+        await pilot.press("enter")
+        await until_text(pilot, "Leave without applying?")
+
+    drive(story)
