@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Button, Input, OptionList
 
 from bmembed_tui.plain import plain
+from bmembed_tui.screens.dialogs import QuestionDialog
 from bmembed_tui.screens.folder_picker import roots
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
@@ -253,8 +254,19 @@ Enter goes from field to field; on the last one it makes the project."""
             self.dismiss(str(project.path))
 
     def action_close(self) -> None:
-        """No project."""
-        self.dismiss(None)
+        """No project; after a question where something was typed."""
+        wanted = self.wanted()
+        if not (wanted.typed or wanted.name):
+            self.dismiss(None)
+            return
+        question = QuestionDialog(
+            "Make no project?", "What you typed would be lost.", (("stay", "Go on"), ("leave", "Leave"))
+        )
+        self.app.push_screen(question, self._close_answered)
+
+    def _close_answered(self, answer: str | None) -> None:
+        if answer == "leave":
+            self.dismiss(None)
 
 
 def suggested_name(documents: Path) -> str:

@@ -136,8 +136,20 @@ class ProjectScreen(RunScreen):
         self.go(event.step)
 
     def action_leave(self) -> None:
-        """Back to the list of projects; a run goes on."""
-        self.dismiss()
+        """Back to the list of projects; a run goes on. Patterns that are typed and not kept are asked about."""
+        from bmembed_tui.screens.dialogs import QuestionDialog
+        from bmembed_tui.widgets.fields import PatternField
+
+        if not any(field.is_changed for field in self.query(PatternField)):
+            self.dismiss()
+            return
+        answers = (("stay", "Stay"), ("leave", "Leave"))
+        text = "What you typed in Documents, to include or to exclude, is not written yet: Enter in the field keeps it."
+        self.app.push_screen(QuestionDialog("Leave without keeping the patterns?", text, answers), self._leave_answered)
+
+    def _leave_answered(self, answer: str | None) -> None:
+        if answer == "leave":
+            self.dismiss()
 
     def action_settings(self) -> None:
         """All settings."""

@@ -363,6 +363,12 @@ def test_a_new_project_says_while_typing_what_the_engine_would_refuse(tmp_path: 
         fields.query_one("#new-place").value = str(tmp_path / "kept")
         await until_text(pilot, f"Its folder will be {tmp_path}/kept/fine")
         await pilot.press("escape")
+        await until_text(pilot, "Make no project?")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the form")
+        await pilot.press("escape")
+        await until_text(pilot, "Make no project?")
+        await pilot.press("right", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen), "the first screen")
 
     drive(story, size=(200, 50))

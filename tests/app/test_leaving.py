@@ -24,6 +24,7 @@ from textual.pilot import Pilot
 from bmembed_tui.app import BmembedApp
 from bmembed_tui.screens.dialogs import ErrorDialog
 from bmembed_tui.screens.project import ProjectScreen
+from bmembed_tui.widgets.fields import PatternField
 from engine.errors import EngineError, StageError
 from engine.project import ProjectFolder
 
@@ -174,7 +175,8 @@ def test_search_may_be_left_as_soon_as_it_is_entered(tmp_path: Path, monkeypatch
         nonlocal seconds
         app = pilot.app
         assert isinstance(app, BmembedApp)
-        for seconds, stay in product((0.0, 0.005, 0.03), (0.0, 0.002, 0.01, 0.02, 0.04)):
+        for late_by, stay in product((0.0, 0.005, 0.03), (0.0, 0.002, 0.01, 0.02, 0.04)):
+            seconds = late_by
             app.open_project(pictures.RecordedProject(pictures.PROJECT), "search")
             while not (isinstance(app.screen, ProjectScreen) and app.screen.pane):
                 await asyncio.sleep(0.001)
@@ -184,3 +186,23 @@ def test_search_may_be_left_as_soon_as_it_is_entered(tmp_path: Path, monkeypatch
         await until_text(pilot, "Try the sample")
 
     drive(story, size=(80, 24))
+
+
+def test_patterns_that_are_not_kept_are_asked_about_on_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "documents")  # type: ignore[attr-defined]
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.query("#exclude"), "the patterns")
+        screen.query_one("#exclude", PatternField).value = "drafts/"
+        for keys in (("enter",), ("right", "enter")):
+            await pilot.press("ctrl+w")
+            await until_text(pilot, "Leave without keeping the patterns?")
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert (pilot.app.screen is screen) == (len(keys) == 1)
+
+    drive(story)
