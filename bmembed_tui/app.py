@@ -68,6 +68,7 @@ class BmembedApp(App[None]):
         super().__init__()
         self._wanted = project
         self._collector = IdleCollector()
+        self.keys_pressed = 0
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = "bmembed-light" if _light_terminal() else "bmembed-dark"
@@ -91,6 +92,7 @@ class BmembedApp(App[None]):
         """Every event of the terminal comes through here."""
         if isinstance(event, events.InputEvent):
             self._collector.touched()
+            self.keys_pressed += isinstance(event, events.Key)
         await super().on_event(event)
 
     def on_key(self, event: events.Key) -> None:
@@ -113,10 +115,24 @@ class BmembedApp(App[None]):
     def known_bindings(self) -> dict[str, Binding]:
         """Every binding that the key map may change, by id."""
         from bmembed_tui.keymap import collect
-        from bmembed_tui.screens import dialogs, folder_picker, home, new_project, preview, project, settings, why
+        from bmembed_tui.screens import (
+            diagnostics,
+            dialogs,
+            edit_query,
+            folder_picker,
+            help,
+            home,
+            jump,
+            new_project,
+            preview,
+            project,
+            settings,
+            why,
+        )
         from bmembed_tui.steps.registry import pane_types
 
         nodes: list[type[DOMNode]] = [type(self), home.HomeScreen, project.ProjectScreen, dialogs.ErrorDialog]
+        nodes += [help.HelpDialog, jump.JumpScreen, diagnostics.DiagnosticsScreen, edit_query.EditQueryDialog]
         nodes += [new_project.NewProjectScreen, folder_picker.FolderPicker, settings.SettingsScreen]
         nodes += [preview.PreviewScreen, why.WhyDialog, *pane_types()]
         return collect(node.BINDINGS for node in nodes)

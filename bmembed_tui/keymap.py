@@ -8,10 +8,18 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from string import punctuation
 
 from textual.binding import Binding, BindingType
+from textual.keys import Keys
 
 from engine.errors import EngineError, SettingsError, nearest
+
+MODIFIERS = {"ctrl", "shift", "alt", "super", "hyper", "meta"}
+NAMED = frozenset(key.value for key in Keys if not key.value.startswith("<"))
+CHARACTERS = frozenset(
+    one.key for one in Binding.make_bindings([(sign, "", "") for sign in punctuation if sign != ","])
+)
 
 
 def keymap_file() -> Path:
@@ -42,10 +50,26 @@ def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) ->
         hint = f"Did you mean '{near}'?" if near else "Delete the line."
         raise SettingsError(f"{path}: there is no action '{name}'.", "It is not one of the app's.", hint)
     given = value if isinstance(value, list) else [value]
-    keys = [key.strip() for key in given if isinstance(key, str) and key.strip()]
+    keys = [part.strip() for key in given if isinstance(key, str) for part in key.split(",") if part.strip()]
     if not keys or len(keys) < len(given):
         raise SettingsError(f"{path}: '{name}' has no key.", "A key is a text.", f'Write "{name}" = "f2".')
-    return ",".join(keys)
+    return ",".join(_known_key(path, name, key) for key in keys)
+
+
+def _known_key(path: Path, name: str, key: str) -> str:
+    """A key as Textual calls it: `?` is `question_mark`. Raises SettingsError where no key is called so."""
+    *modifiers, last = key.split("+") if len(key) > 1 else [key]
+    called = next(iter(Binding.make_bindings([(last or key, "", "")]))).key
+    if set(modifiers) <= MODIFIERS and _is_key(called):
+        return "+".join([*modifiers, called])
+    near = nearest(key, NAMED)
+    hint = f"Did you mean '{near}'?" if near else "Keys are called as 'f2', 'ctrl+k', 'question_mark', 'x'."
+    raise SettingsError(f"{path}: '{name}' is given '{key}', and no key is called so.", "It would do nothing.", hint)
+
+
+def _is_key(name: str) -> bool:
+    """A named key, a character, or a character's name in Unicode, as `upper_n` or `left_curly_bracket`."""
+    return name in NAMED or name in CHARACTERS or len(name.removeprefix("upper_")) == 1
 
 
 def collect(groups: Iterable[Iterable[BindingType]]) -> dict[str, Binding]:

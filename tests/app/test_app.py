@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from fixtures.app import drive, opened, screen_text, until, until_text
 from rich.style import Style
+from textual.dom import DOMNode
 from textual.pilot import Pilot
+from textual.screen import Screen
 
-from bmembed_tui import faults, keymap
+from bmembed_tui import faults, keymap, screens
 from bmembed_tui.app import BmembedApp
 from bmembed_tui.in_app import in_app, with_ways
 from bmembed_tui.palette import Commands
@@ -23,6 +27,7 @@ from bmembed_tui.screens.help import key_name
 from bmembed_tui.screens.home import HomeScreen
 from bmembed_tui.screens.jump import labels
 from bmembed_tui.screens.project import ProjectScreen
+from bmembed_tui.steps.registry import pane_types
 from engine.errors import SettingsError
 from engine.events import Paused, RunFinished, RunStarted, StageStarted
 from engine.project import ProjectFolder
@@ -336,3 +341,32 @@ def test_a_record_that_cannot_be_written_is_no_second_fault(tmp_path: Path, monk
     assert faults.record(ValueError("x")) is None
     assert "could not be written" in faults.told(ValueError("x"))
     assert os.path.isfile(tmp_path / "file")
+
+
+def test_every_binding_with_an_id_can_be_changed() -> None:
+    for module in iter_modules(screens.__path__):
+        import_module(f"{screens.__name__}.{module.name}")
+    kinds: list[type[DOMNode]] = [Screen, *pane_types()]
+    own: set[str] = set()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind.__module__.startswith("bmembed_tui."):
+            own |= keymap.collect([kind.BINDINGS]).keys()
+    assert own <= BmembedApp().known_bindings().keys()
+
+
+@pytest.mark.parametrize(
+    ("given", "called"), [("?", "question_mark"), ("ctrl+k", "ctrl+k"), ("N", "N"), ("+", "plus"), ("f2", "f2")]
+)
+def test_keys_may_be_written_as_they_are_shown(config: Path, given: str, called: str) -> None:
+    known = BmembedApp().known_bindings()
+    config.write_text(f'"app.help" = "{given}"')
+    assert keymap.load_keymap(known) == {"app.help": called}
+
+
+@pytest.mark.parametrize("given", ["ctlr+k", "retrun", "f99", "ctrl+", "upper_ab"])
+def test_a_key_that_there_is_not_is_told(config: Path, given: str) -> None:
+    config.write_text(f'"app.help" = "{given}"')
+    with pytest.raises(SettingsError, match="no key is called so"):
+        keymap.load_keymap(BmembedApp().known_bindings())
