@@ -16,18 +16,26 @@ from bmembed_tui.in_app import with_ways
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.errors import EngineError
 
+QUIET_SECONDS = 0.5  # in which a dialog that comes unasked takes no keys: they were meant for what it covers
+
 
 class ErrorDialog(ModalScreen[str]):
-    """What happened, why, and what to do next. Closes with `""`, or with the key of the action that was chosen."""
+    """What happened, why, and what to do next. Closes with `""`, or with the key of the action that was chosen.
+
+    `unasked`: it comes over whatever the user is doing. Enter closes it then, and the first keys are not for it.
+    """
+
+    AUTO_FOCUS = ""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "close", id="dialog.close"),
         Binding("c", "copy", "copy", id="dialog.copy"),
     ]
 
-    def __init__(self, error: EngineError, actions: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, error: EngineError, actions: Sequence[tuple[str, str]] = (), *, unasked: bool = False) -> None:
         super().__init__()
-        self._error, self._actions = error, actions
+        self._error, self._actions, self._unasked = error, actions, unasked
+        self._listens = not unasked
 
     def compose(self) -> ComposeResult:
         """The three parts, and the buttons."""
@@ -45,9 +53,20 @@ class ErrorDialog(ModalScreen[str]):
                 yield SafeButton("Close", id="close", variant="default" if self._actions else "primary")
 
     def on_mount(self) -> None:
-        """Enter does the likeliest thing."""
-        first = self._actions[0][0] if self._actions else None
+        """Enter does the likeliest thing; nothing but closing where nobody has asked."""
+        if self._unasked:
+            self.set_timer(QUIET_SECONDS, self._listen)
+        else:
+            self._listen()
+
+    def _listen(self) -> None:
+        first = self._actions[0][0] if self._actions and not self._unasked else None
+        self._listens = True
         self.query_one(f"#action-{first}" if first else "#close").focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """No key means anything before the dialog can have been read."""
+        return self._listens
 
     @on(Button.Pressed)
     def _pressed(self, event: Button.Pressed) -> None:

@@ -177,7 +177,7 @@ class RunScreen(Screen[None]):
         state.error = error or {"type": "StageError", "what": "The run failed.", "why": "", "to_do": "Run again."}
         self.draw_run()
         choices = [("retry", "Run again"), ("settings", "Settings")]
-        answer = await self.app.push_screen_wait(ErrorDialog(revive(state.error), choices))
+        answer = await self.app.push_screen_wait(ErrorDialog(revive(state.error), choices, unasked=True))
         if answer == "retry":
             self.start_run(tuple(state.stages) or STAGES, follow=following)
         elif answer == "settings":

@@ -53,6 +53,11 @@ class ChangeLine(Vertical):
         self._ask = ask
         self._changes: dict[str, Any] = {}
         self._came_from: Widget | None = None
+        self._keys = 0
+
+    @property
+    def _keys_pressed(self) -> int:
+        return int(getattr(self.app, "keys_pressed", 0))
 
     def compose(self) -> ComposeResult:
         """What the change does, and the two buttons."""
@@ -68,7 +73,7 @@ class ChangeLine(Vertical):
 
     def propose(self, changes: Mapping[str, Any]) -> None:
         """Weigh changes, and write them if nothing stands against it. A former proposal is forgotten."""
-        self._changes = dict(changes)
+        self._changes, self._keys = dict(changes), self._keys_pressed
         self._say(plain("looking what this changes …", "$text-muted"))
         self._weigh()
 
@@ -104,8 +109,9 @@ class ChangeLine(Vertical):
             self._refuse(revive(found["problem"]))
         elif any(stage["before"] == "done" for stage in found["stages"]):
             self._say(effect(found["stages"]), asking=True)
-            self._came_from = self.screen.focused
-            self.query_one("#change-apply").focus()
+            if self._keys == self._keys_pressed:  # else the next key is meant for something else
+                self._came_from = self.screen.focused
+                self.query_one("#change-apply").focus()
         else:
             await self._write()
 

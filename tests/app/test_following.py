@@ -66,7 +66,8 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_proje
         assert "Run again" in shown
         log = [event for event, _ in read(first / "events.jsonl")]
         made = max(event.step for event in log if isinstance(event, TrainStep))
-        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
+        await pilot.press("tab", "enter")
         await until(pilot, lambda: pilot.app.screen is screen)
         await until(
             pilot, lambda: screen.run_state.run != first.name and screen.run_state.steps, "steps of another run"
@@ -253,9 +254,13 @@ def test_a_stage_failure_is_told_by_its_event(finished_project: Path) -> None:
                 log(event)
             await dialog(pilot)
             await until_text(pilot, "Copy")
+            await pilot.press("enter", "escape", "c", "enter")  # meant for what the dialog has covered
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
-        await pilot.press("escape")
+        assert "broke" in shown
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
+        await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen is screen)
+        assert not screen.is_starting
         return shown
 
     assert "It [@click=app.quit]broke[/]." in drive(story, finished_project)

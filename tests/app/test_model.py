@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import tomllib
@@ -153,6 +154,32 @@ def test_another_model_is_taken_after_a_look(finished_project: Path, tiny_model:
         await until(pilot, lambda: screen.status.state("embed") == "stale", "stale vectors")  # type: ignore[attr-defined]
         await choose(pilot, "model-encoder", "bundled")  # nothing more becomes stale: written at once
         await until(pilot, lambda: "model" not in written(finished_project)["encoder"], "the default model")
+
+    drive(story, finished_project)
+
+
+def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await model_step(pilot)
+        screen, let = pilot.app.screen, asyncio.Event()
+        answer = screen.desk.ask  # type: ignore[attr-defined]
+
+        async def ask(method: str, **params: Any) -> Any:
+            if method == "what_if":
+                await let.wait()
+            return await answer(method, **params)
+
+        screen.desk.ask = ask  # type: ignore[attr-defined]
+        change = screen.query_one("#model-change", ChangeLine)
+        change._ask = ask
+        before = pilot.app.focused
+        change.propose({"training.preset": "cl"})
+        await pilot.press("f5")
+        let.set()
+        await until_text(pilot, "Makes stale")
+        assert pilot.app.focused is before
+        change.propose({"training.preset": "cl"})
+        await until(pilot, lambda: pilot.app.focused is change.query_one("#change-apply"), "the focus on Apply")
 
     drive(story, finished_project)
 
