@@ -40,8 +40,8 @@ the sample shows what comes out before all are made.
 Made by: built-in needs nothing. A language model writes better questions and takes longer. Imported ones are your own.
 A query is kept when a search for it finds its own passage again; the others would teach nonsense.
 Some documents' queries are held out: they are never trained on, and measure whether training helped.
-Later: e or Enter edits a query beside its passage; in the table Space marks, d deletes. Changes are kept when queries are made again, \
-and make ranking and training stale."""
+Later: e or Enter edits a query beside its passage; in the table Space marks, d deletes. Changes are kept when queries are made \
+again, and make ranking and training stale."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sample", "sample", id="queries.sample"),
         Binding("e", "edit", "edit", id="queries.edit"),
