@@ -19,9 +19,9 @@ from bmembed_tui.in_app import in_app, with_ways
 from bmembed_tui.palette import Commands
 from bmembed_tui.run_state import RunState
 from bmembed_tui.screens.dialogs import ErrorDialog
-from bmembed_tui.screens.help import key_name
+from bmembed_tui.screens.help import HelpDialog, key_name
 from bmembed_tui.screens.home import HomeScreen
-from bmembed_tui.screens.jump import labels
+from bmembed_tui.screens.jump import JumpScreen, labels
 from bmembed_tui.screens.project import ProjectScreen
 from engine.errors import SettingsError
 from engine.events import Paused, RunFinished, RunStarted, StageStarted
@@ -53,6 +53,37 @@ def test_help_names_the_keys_that_work_here(size: tuple[int, int]) -> None:
     shown = drive(story, size=size)
     assert "new project" in shown
     assert "F12" in shown
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_help_is_closed_by_the_mouse_alone(size: tuple[int, int]) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        for place in (None, (0, 0)):
+            await pilot.press("f1")
+            await until(pilot, lambda: isinstance(pilot.app.screen, HelpDialog))
+            await pilot.click(".dialog-title")
+            await pilot.click("#help-keys")
+            assert isinstance(pilot.app.screen, HelpDialog)
+            await (pilot.click("#close") if place is None else pilot.click(offset=place))
+            await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
+
+    drive(story, size=size)
+
+
+def test_jump_mode_takes_clicks() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await pilot.press("n")
+        await until_text(pilot, "Kept in")
+        wanted = pilot.app.screen.query_one("#new-name")
+        for right, focused in ((20, False), (0, True)):
+            await pilot.press("ctrl+o")
+            await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen))
+            await pilot.click(offset=(wanted.region.x + right, wanted.region.y))
+            await until(pilot, lambda: not isinstance(pilot.app.screen, JumpScreen))
+            await pilot.pause()
+            assert wanted.has_focus is focused
+
+    drive(story)
 
 
 def test_the_palette_offers_only_what_is_valid_now(finished_project: Path) -> None:
