@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -211,11 +212,12 @@ be better. Below the figures: the queries that changed most. Enter on one search
         self._worse = not self._worse
         self._draw()
 
-    def action_open_report(self) -> None:
+    @work(exclusive=True, group="open")
+    async def action_open_report(self) -> None:
         """The whole report in the system's browser."""
         if self._result is not None:
-            problem = open_file(Path(self._result.folder) / "report.html")
-            if problem:
+            problem = await asyncio.to_thread(open_file, Path(self._result.folder) / "report.html")
+            if problem and self.is_attached:
                 self.notify(problem, markup=False, severity="warning")
 
     def action_copy_path(self) -> None:
