@@ -285,9 +285,10 @@ def test_files_left_out_are_counted_once() -> None:
         {"source": "", "path": "old.pdf", "reason": "passed over long ago", "known": False},
     ]
     scan = {"skipped": [{"path": "b.pdf", "reason": "no"}, {"path": "a.txt", "reason": "no"}], "skipped_total": 700}
-    rows, total = skipped_rows(unread, scan)
+    rows, total = skipped_rows(unread, 1, scan)
     assert rows == [("b.pdf", "no"), ("a.txt", "empty")]
     assert total == 700
+    assert skipped_rows(unread, 3001, scan)[1] == 3700
 
 
 def test_sizes_are_said_in_powers_of_a_thousand() -> None:
