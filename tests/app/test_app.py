@@ -188,6 +188,21 @@ def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:
     drive(story, new_project)
 
 
+def test_the_chosen_theme_is_there_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLORFGBG", "15;0")
+
+    async def story(pilot: Pilot[Any]) -> tuple[str, str]:
+        before = pilot.app.theme
+        await pilot.press("ctrl+t")
+        return before, pilot.app.theme
+
+    assert drive(story) == ("bmembed-dark", "bmembed-light")
+    assert drive(story) == ("bmembed-light", "bmembed-dark")
+    (tmp_path / "bmembed" / "theme").write_bytes(b"\xff[/")
+    assert drive(story)[0] == "bmembed-dark"
+
+
 def test_quitting_says_that_a_run_goes_on(new_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot)
