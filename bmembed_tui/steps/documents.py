@@ -178,8 +178,11 @@ After reading, BM25 search works at once."""
         return await self._change(changes)
 
     async def _change(self, changes: Mapping[str, Any]) -> bool:
+        """Write them; what makes stages stale is said before, and asked for. Whether they were written."""
         host = self.host
         try:
+            if not await self._agreed(await self.ask("what_if", changes=changes)):
+                return False
             await self.ask("change", changes=changes)
         except EngineError as error:
             host.tell(error)
@@ -187,6 +190,17 @@ After reading, BM25 search works at once."""
         if host.alive:
             host.load()
         return self.alive
+
+    async def _agreed(self, found: Mapping[str, Any]) -> bool:
+        """Whether the user agrees to a change with such an effect; one that is refused anyway is not asked about."""
+        from bmembed_tui.screens.dialogs import QuestionDialog
+        from bmembed_tui.widgets.change_line import effect
+
+        if not self.alive or found["problem"] or all(stage["before"] != "done" for stage in found["stages"]):
+            return self.alive
+        answers = [("apply", "Apply"), ("keep", "Leave as it was")]
+        question = QuestionDialog("Apply this change?", effect(found["stages"]).plain, answers)
+        return await self.app.push_screen_wait(question) == "apply"
 
     def action_add(self) -> None:
         """Choose one more folder or file."""

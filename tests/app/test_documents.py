@@ -12,6 +12,7 @@ from fixtures.app import drive, screen_text, until, until_text
 from fixtures.pipeline import engine
 from textual import events
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from bmembed_tui.screens.project import ProjectScreen
 from bmembed_tui.steps.documents import DocumentsPane
@@ -152,6 +153,27 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
 
     drive(story, new_project, (160, 40))
     assert ProjectFolder(new_project).settings().corpus.paths == [str(more)]
+
+
+def test_what_a_change_makes_stale_is_said_before_it_is_written(new_project: Path, tmp_path: Path) -> None:
+    engine("run", str(new_project), "--only", "ingest,index")
+    (tmp_path / "more").mkdir()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await _at_documents(pilot)
+        field = pane.query_one("#exclude", Input)
+        for answer in ("escape", "enter"):
+            field.focus()
+            field.value = "incidents/"
+            await pilot.press("enter")
+            await until_text(pilot, "Makes stale: ingest")
+            assert ProjectFolder(new_project).settings().corpus.exclude == []
+            await pilot.press(answer)
+            await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen))
+        await until(pilot, lambda: ProjectFolder(new_project).settings().corpus.exclude == ["incidents/"])
+        await until(pilot, lambda: pane.host.status.state("ingest") == "stale")
+
+    drive(story, new_project, (160, 40))
 
 
 @pytest.mark.parametrize(
