@@ -128,6 +128,13 @@ class QuerySettings(Section):
     )
     answer_tokens: int = Field(default=768, ge=64, le=8192, description="longest answer of a language model, in tokens")
     max_queries: int = Field(default=8000, ge=1, le=1_000_000, description="training queries in all, at most")
+    quality_filters: bool = Field(
+        default=True,
+        description=(
+            "whether a language model's queries are left out that are in another language than their document, copied from "
+            "it, without a word that is particular to it, or repeat one another"
+        ),
+    )
     consistency_top: int = Field(
         default=20,
         ge=0,

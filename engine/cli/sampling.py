@@ -1,8 +1,9 @@
-"""The command that shows queries before a run makes them all."""
+"""Commands that show queries: some of them before a run makes them all, and those that it has made or left out."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +26,34 @@ def sample(
         print_json(found)
     else:
         _show(found)
+
+
+@app.command()
+def queries(
+    name: ProjectName,
+    rejected: Annotated[
+        bool, typer.Option("--rejected", help="those that were left out when the queries were made, and why")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the training queries of a project with their documents."""
+    with opened(name) as project:
+        rows = project.queries(rejected)
+    if as_json:
+        print_json(rows)
+    else:
+        _list(rows, "reason" if rejected else "split")
+
+
+def _list(rows: list[dict[str, Any]], told: str) -> None:
+    from engine.console import harmless
+
+    for row in rows:
+        print(f"{row['kind']}: {harmless(row['text'])}")
+        print(f"    {harmless(row[told])}  {harmless(row['path'])}".rstrip())
+    counts = Counter(row[told].partition(": ")[0] for row in rows)
+    told_counts = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
+    print(told_counts or "No queries.", file=sys.stderr)
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.project import ProjectFolder, write_text
-from engine.queries.backend import Answer, Item
+from engine.queries.backend import Answer, Dropped, Item
 from engine.records import Chunk
 
 PATTERN = "answers-*.jsonl"
@@ -20,12 +20,16 @@ PATTERN = "answers-*.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """The answer of one chunk: its items, how many were dropped for which reason, and what went wrong."""
+    """The answer of one chunk: its items, how many were dropped for which reason, and what went wrong.
+
+    `lost` are the dropped ones themselves, as far as they were noted.
+    """
 
     items: tuple[Item, ...]
     dropped: dict[str, int]
     problem: str
     lasting: bool
+    lost: tuple[Dropped, ...] = ()
 
     @property
     def settled(self) -> bool:
@@ -62,10 +66,10 @@ class Ledger:
         dropped: dict[str, int] = {}
         for lost in answer.dropped:
             dropped[lost.reason] = dropped.get(lost.reason, 0) + 1
-        entry = Entry(tuple(answer.items), dropped, answer.problem, answer.lasting)
+        entry = Entry(tuple(answer.items), dropped, answer.problem, answer.lasting, tuple(answer.dropped))
         data = {
             "key": key, "items": [list(item) for item in entry.items], "dropped": dropped,
-            "problem": entry.problem, "lasting": entry.lasting,
+            "lost": [[*lost.item, lost.reason] for lost in entry.lost], "problem": entry.problem, "lasting": entry.lasting,
         }  # fmt: skip
         line = (json.dumps(data) + "\n").encode()
         before = os.fstat(self._file).st_size
@@ -115,4 +119,8 @@ def _lines(data: bytes) -> Iterator[tuple[str, Entry, str]]:
 def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
     items = tuple(Item(str(question), str(evidence), kind) for question, evidence, kind in data["items"])
     dropped = {str(reason): int(count) for reason, count in data["dropped"].items()}
-    return str(data["key"]), Entry(items, dropped, str(data["problem"]), bool(data["lasting"]))
+    lost = tuple(
+        Dropped(Item(str(question), str(evidence), kind), str(reason))
+        for question, evidence, kind, reason in data.get("lost", [])  # the first version noted numbers only
+    )
+    return str(data["key"]), Entry(items, dropped, str(data["problem"]), bool(data["lasting"]), lost)

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.queries.backend import QueryBackend
+from engine.queries.backend import Item, QueryBackend
+from engine.queries.consistency import Rejected
 from engine.queries.extractive import rounds
 from engine.queries.ledger import Entry, Ledger, answer_files, forget_others, passage_key
 from engine.queries.opening import open_model, writer_recipe
@@ -22,11 +23,12 @@ LOOK_AT = 40  # chunks without a single question, after which the user is told
 
 @dataclass
 class Written:
-    """Queries in chunk order, how many questions were made in all, and how many were dropped for which reason."""
+    """Queries in chunk order, how many questions were made in all, how many were dropped for which reason, and which."""
 
     queries: list[Query]
     made: int
     rejected: Counter[str]
+    lost: list[Rejected]
 
 
 def written(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]) -> Written:
@@ -49,6 +51,10 @@ def forget_gone(view: View) -> None:
     )
 
 
+def _query(item: Item, chunk: Chunk) -> Query:
+    return Query(item.question, item.kind, chunk.id, chunk.document_id, item.evidence)
+
+
 def _recipe(context: StageContext) -> str:
     return fingerprint(**writer_recipe(context))
 
@@ -61,6 +67,7 @@ class _Walk:
     ledger: Ledger
     found: list[tuple[int, Query]] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
+    lost: list[Rejected] = field(default_factory=list)
     done: int = 0
     _problems: set[str] = field(default_factory=set)
     _backend: QueryBackend | None = None
@@ -84,7 +91,7 @@ class _Walk:
         self._tell_share()
         queries = [query for _, query in sorted(self.found, key=lambda pair: pair[0])[:limit]]
         lost = sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
-        return Written(queries, len(self.found) + lost, self.rejected)
+        return Written(queries, len(self.found) + lost, self.rejected, self.lost)
 
     def _entry(self, chunk: Chunk) -> Entry:
         title = self.titles.get(chunk.document_id, "")
@@ -107,8 +114,8 @@ class _Walk:
         self.rejected.update(entry.dropped)
         if entry.problem:
             self.rejected[NO_ANSWER] += 1
-        for item in entry.items:
-            self.found.append((position, Query(item.question, item.kind, chunk.id, chunk.document_id, item.evidence)))
+        self.found += [(position, _query(item, chunk)) for item in entry.items]
+        self.lost += [Rejected(_query(dropped.item, chunk), dropped.reason) for dropped in entry.lost]
 
     def _tell(self, all_chunks: int, limit: int) -> None:
         """Progress; how many chunks will be asked is an estimate from how many questions each has given."""
