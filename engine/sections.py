@@ -104,7 +104,11 @@ class QuerySettings(Section):
     )
     per_chunk: int = Field(default=3, ge=1, le=20, description="queries per chunk, at most")
     model: str = Field(
-        default="", description="GGUF file of the language model for gguf; a relative one lies in the project folder"
+        default="",
+        description=(
+            "GGUF file of the language model for gguf; a relative one lies in the project folder, or, by its name alone, "
+            "where 'engine models add' puts it"
+        ),
     )
     endpoint: str = Field(
         default="",
