@@ -132,6 +132,15 @@ class QuerySettings(Section):
     )
     answer_tokens: int = Field(default=768, ge=64, le=8192, description="longest answer of a language model, in tokens")
     max_queries: int = Field(default=8000, ge=1, le=1_000_000, description="training queries in all, at most")
+    max_hours: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=10_000.0,
+        description=(
+            "hours that a language model may write queries, over all runs with the same settings; 0: until there are "
+            "max_queries. What is left out is chosen such that the rest covers the corpus"
+        ),
+    )
     quality_filters: bool = Field(
         default=True,
         description=(

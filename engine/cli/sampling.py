@@ -58,6 +58,7 @@ def _list(rows: list[dict[str, Any]], told: str) -> None:
 
 def _show(found: dict[str, Any]) -> None:
     from engine.console import harmless
+    from engine.queries.cost import told_duration
 
     for row in found["items"]:
         print(harmless(row["path"]) + f"  ({row['seconds']:.1f} s)")
@@ -72,12 +73,8 @@ def _show(found: dict[str, Any]) -> None:
     estimate = found["estimate"]
     named = found["backend"] + (f" ({found['model']})" if found["model"] else "")
     print(f"\nBackend: {harmless(named)}. Kept: {100 * found['kept_share']:.0f} %.")
-    print(f"All {estimate['chunks']} chunks: about {_duration(estimate['seconds'])} ({harmless(estimate['basis'])}).")
+    print(
+        f"All {estimate['chunks']} chunks: about {told_duration(estimate['seconds'])} ({harmless(estimate['basis'])})."
+    )
     if not found["items"]:
         print("No chunk has a query.", file=sys.stderr)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -22,7 +22,7 @@ PATTERN = "answers-*.jsonl"
 class Entry:
     """The answer of one chunk: its items, how many were dropped for which reason, and what went wrong.
 
-    `lost` are the dropped ones themselves, as far as they were noted.
+    `lost` are the dropped ones themselves, as far as they were noted. `seconds` and `tokens` are what it took.
     """
 
     items: tuple[Item, ...]
@@ -30,6 +30,8 @@ class Entry:
     problem: str
     lasting: bool
     lost: tuple[Dropped, ...] = ()
+    seconds: float = 0.0
+    tokens: int = 0
 
     @property
     def settled(self) -> bool:
@@ -61,15 +63,24 @@ class Ledger:
         entry = self._entries.get(key)
         return entry if entry is not None and entry.settled else None
 
-    def add(self, key: str, answer: Answer) -> Entry:
+    def add(self, key: str, answer: Answer, seconds: float = 0.0) -> Entry:
         """Write an answer to the disk; returns it as it will be read back."""
         dropped: dict[str, int] = {}
         for lost in answer.dropped:
             dropped[lost.reason] = dropped.get(lost.reason, 0) + 1
-        entry = Entry(tuple(answer.items), dropped, answer.problem, answer.lasting, tuple(answer.dropped))
+        entry = Entry(
+            tuple(answer.items),
+            dropped,
+            answer.problem,
+            answer.lasting,
+            tuple(answer.dropped),
+            round(seconds, 3),
+            answer.tokens,
+        )
         data = {
             "key": key, "items": [list(item) for item in entry.items], "dropped": dropped,
             "lost": [[*lost.item, lost.reason] for lost in entry.lost], "problem": entry.problem, "lasting": entry.lasting,
+            "seconds": entry.seconds, "tokens": entry.tokens,
         }  # fmt: skip
         line = (json.dumps(data) + "\n").encode()
         before = os.fstat(self._file).st_size
@@ -123,4 +134,12 @@ def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
         Dropped(Item(str(question), str(evidence), kind), str(reason))
         for question, evidence, kind, reason in data.get("lost", [])  # the first version noted numbers only
     )
-    return str(data["key"]), Entry(items, dropped, str(data["problem"]), bool(data["lasting"]), lost)
+    return str(data["key"]), Entry(
+        items,
+        dropped,
+        str(data["problem"]),
+        bool(data["lasting"]),
+        lost,
+        float(data.get("seconds", 0)),
+        int(data.get("tokens", 0)),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import CancelledError
 from engine.project import ProjectFolder
 from engine.queries.backend import Answer, Fixed, first_of
+from engine.queries.cost import HOUR, Budget, Pace
 from engine.queries.extractive import rounds
 from engine.queries.opening import MODELS, Nobody, Teller, corpus_language, open_backend
 from engine.records import Chunk, Query
@@ -123,16 +123,17 @@ class _Sampler:
         if isinstance(self._backend, Fixed):
             basis = "imported queries are there already"
             return {"chunks": chunks, "seconds": 0.0, "basis": basis, "checked": checked}
-        count, limit = max(1, len(asked)), self._view.settings.queries.max_queries
-        each = sum(one.seconds for one in asked) / count
-        made = sum(len(one.answer.items) for one in asked) / count
-        if made:
-            chunks = min(chunks, math.ceil(limit / made))
-        basis = (
-            f"{each:.2f} s and {made:.1f} queries a chunk, the mean of {len(asked)}; {self._opening:.1f} s to begin; "
-            f"{limit} queries at most (queries.max_queries); the filters' own time comes on top"
-        )
-        seconds = round(self._opening + each * chunks, 1)
+        settings = self._view.settings.queries
+        hours = settings.max_hours if settings.backend in MODELS else 0.0
+        pace = Pace(
+            len(asked), sum(one.seconds for one in asked), sum(len(one.answer.items) for one in asked),
+            sum(one.answer.tokens for one in asked),
+        )  # fmt: skip
+        chunks = pace.chunks_within(Budget(settings.max_queries, hours * HOUR), chunks)
+        limits = f"{settings.max_queries} queries at most (queries.max_queries)"
+        limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
+        basis = f"{pace.told()}; {self._opening:.1f} s to begin; {limits}; the filters' own time comes on top"
+        seconds = round(self._opening + pace.each * chunks, 1)
         return {"chunks": chunks, "seconds": seconds, "basis": basis, "checked": checked}
 
 
