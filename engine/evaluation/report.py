@@ -15,6 +15,7 @@ from engine.evaluation.changes import Changes
 from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
 from engine.evaluation.selection import Selection
 from engine.events import Choice, read
+from engine.metrics import Interval
 
 SCHEMA = 1
 CHARTED = ("ndcg@10", "hit@1", "hit@10")
@@ -55,8 +56,8 @@ class ChoiceMade:
 @dataclass(frozen=True, slots=True)
 class ReportData:
     """Everything the report says. `created`: ISO 8601 time, UTC. `settings`: section → name → value. `sizes`: what →
-    how many. `fusion`: method, weight and reason of hybrid search. `diagnostics`: system → figure name → value (geometry
-    and other figures that decide nothing)."""
+    how many. `fusion`: method, weight and reason of hybrid search. `diagnostics`: system → figure name → value, or mean
+    with interval (geometry and other figures that decide nothing)."""
 
     project: str
     created: str
@@ -68,7 +69,7 @@ class ReportData:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     choices: Sequence[ChoiceMade] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
-    diagnostics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    diagnostics: Mapping[str, Mapping[str, float | Interval]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
 
 

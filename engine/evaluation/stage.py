@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from engine.evaluation.fusion import FusionChoice
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.selection import Selection
+    from engine.metrics import Interval
     from engine.records import Chunk
 
     Rankings = NDArray[np.int64]
 
-VERSION = 4
+VERSION = 5
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
@@ -106,6 +107,7 @@ class Evaluation:
         self._owners = np.array([chunk.document_id for chunk in self._chunks], dtype=np.int64)
         self._of_base: NDArray[np.float32] | None = None
         self.sets = query_sets(context, self._chunks)
+        self._diagnostics: dict[str, Mapping[str, float | Interval]] = {}
         self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
 
     def _set(self, kind: str) -> QuerySet | None:
@@ -139,15 +141,19 @@ class Evaluation:
 
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
+        from engine.evaluation.diagnostics import Ranked, describe
         from engine.evaluation.rankings import rank_within
 
-        encoder = self._encoder(strength)
+        settings, encoder = self._context.settings, self._encoder(strength)
         vectors = self._vectors(encoder, strength, self._chunks, name)
         for one in self.sets:
-            depth = self._context.settings.evaluation.depth
+            asked = encoder.encode_queries(one.texts)
             one.rankings[name], one.scores[name] = rank_within(
-                encoder.encode_queries(one.texts), vectors, self._ids, depth, self._among[one.kind]
+                asked, vectors, self._ids, settings.evaluation.depth, self._among[one.kind]
             )
+            if name not in self._diagnostics and any(judgment.usable for judgment in one.judgments):
+                ranked = Ranked(asked, one.rankings[name], one.scores[name])
+                self._diagnostics[name] = describe(ranked, one.judgments, vectors, self._ids, settings.training.seed)
 
     def _vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> NDArray[np.float32]:
         """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched
@@ -169,6 +175,8 @@ class Evaluation:
         """Let `name` stand for a system that has been ranked already."""
         for one in self.sets:
             one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
+        if system in self._diagnostics:
+            self._diagnostics[name] = self._diagnostics[system]
 
     def select(self) -> Selection:
         """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
@@ -299,5 +307,5 @@ class Evaluation:
             training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
             settings=context.settings.model_dump(),
             choices=choices_made(context.project.path / "runs" / context.run / "events.jsonl"),
-            sizes=context.store.counts(),
+            sizes=context.store.counts(), diagnostics=self._diagnostics,
         )  # fmt: skip

@@ -25,6 +25,7 @@ from engine.evaluation import (
 )
 from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
 from engine.evaluation.report import render
+from engine.metrics import Interval
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "assets" / "report" / "report.html.j2"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
@@ -56,7 +57,7 @@ def example(text: str = "which firm was fined?") -> ReportData:
         settings={"training": {"seed": 1, "note": text}},
         choices=[ChoiceMade("train", "precision", "bf16", text)],
         sizes={"documents": 1_234, "chunks": 56_789},
-        diagnostics={"base": {"alignment": 1.25, "uniformity": float("inf")}},
+        diagnostics={"base": {"alignment": 1.25, "uniformity": float("inf"), "COE": Interval(71.25, 60.5, 80.75)}},
         warnings=[text],
     )
 
@@ -107,7 +108,16 @@ def test_the_page_says_what_is_served_and_why_and_marks_synthetic_queries(tmp_pa
     flagged = [heading.xpath("string()") for heading in page.xpath("//h2[span[@class='flag']]")]
     assert flagged == ["Held-out generated queries synthetic, flatters"]
     text = page.xpath("string(//body)")
-    for piece in ("56,789", "bf16", "precision", "Largest gains", "Largest losses", "60 queries measured"):
+    for piece in (
+        "56,789",
+        "bf16",
+        "precision",
+        "Largest gains",
+        "Largest losses",
+        "60 queries measured",
+        "71.2",
+        "60.5–80.8",
+    ):
         assert piece in text
 
 
