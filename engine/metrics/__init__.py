@@ -22,6 +22,8 @@ from engine.metrics.mrr import reciprocal_rank
 from engine.metrics.multihop import first_found, multihop_ap_at_k
 from engine.metrics.ndcg import Gain, ndcg_at_k
 from engine.metrics.overlap import Overlap, overlap
+from engine.metrics.power import queries_needed
+from engine.metrics.randomisation import randomisation_p
 from engine.metrics.recall import recall_at_k
 from engine.metrics.relevance import Relevance
 from engine.metrics.run import NAMES, evaluate_run
@@ -52,6 +54,8 @@ __all__ = [
     "ndcg_at_k",
     "overlap",
     "paired_difference",
+    "queries_needed",
+    "randomisation_p",
     "recall_at_k",
     "reciprocal_rank",
     "thresholds",

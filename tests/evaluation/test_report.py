@@ -190,3 +190,29 @@ def test_long_curves_are_thinned_but_keep_their_end():
     [points] = [item.get("points").split() for item in root.iter("polyline")]
     assert 300 < len(points) <= 402
     assert points[-1] == max(points, key=lambda pair: float(pair.split(",")[0]))
+
+
+def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tell(tmp_path):
+    page = html.parse(str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    comparison = read_report(tmp_path)["query_sets"][0]["comparison"]
+    (table,) = page.xpath("(//details[starts-with(summary, 'Any two systems')])[1]//table")
+    rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in table.xpath("./tbody/tr")]
+    assert len(rows) == len(comparison["any_two"]) == 3
+    for cells, gap in zip(rows, comparison["any_two"], strict=True):
+        assert cells[:2] == [gap["system"], gap["other"]]
+        assert cells[2].startswith(f"{gap['value']:+.1f}{gap['low']:+.1f} to")
+        assert cells[3] == ("p < 0.001" if gap["p_value"] < 0.001 else f"p = {gap['p_value']:.3f}")
+        assert cells[4] == gap["verdict"]
+        assert cells[5] == (f"{gap['needed']:,} queries" if gap["needed"] else "")
+    assert {"no difference shown", "better"} <= {gap["verdict"] for gap in comparison["any_two"]}
+
+
+def test_a_report_of_a_former_version_without_the_test_still_renders(tmp_path):
+    write_report(tmp_path, example(), TEMPLATE)
+    report = read_report(tmp_path)
+    for part in report["query_sets"]:
+        del part["comparison"]["any_two"]
+        for row in [*part["comparison"]["differences"].values(), *part["comparison"]["pairs"].values()]:
+            for gap in row.values():
+                del gap["p_value"], gap["needed"]
+    assert "Any two systems" not in render(report, TEMPLATE)
