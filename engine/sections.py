@@ -292,6 +292,13 @@ class EvaluationSettings(Section):
     veto: bool = Field(
         default=True, description="judged queries may forbid an adapter that is clearly worse than base on them"
     )
+    robustness: bool = Field(
+        default=False,
+        description=(
+            "whether queries with typos, with words left out and with words exchanged are measured as well; takes "
+            "several times as long"
+        ),
+    )
 
 
 class VectorSettings(Section):

@@ -96,7 +96,7 @@ def compare(
     wanted = [(name, base) for name in values if name != base]
     every = [(name, other) for place, name in enumerate(values) for other in list(values)[:place]]
     metrics = dict.fromkeys(every, (VERSUS,)) | dict.fromkeys([*wanted, *pairs], tuple(values[base]))
-    figures, gaps = _compared(values, metrics, samples, seed)
+    figures, gaps = compared(values, metrics, samples, seed)
     return Comparison(
         base=base,
         keys=tuple(judgment.key for judgment in usable),
@@ -144,7 +144,7 @@ def _rows(ids: ArrayLike, kept: Sequence[int], total: int) -> Ids:
     return rankings[kept]
 
 
-def _compared(
+def compared(
     values: Mapping[str, Mapping[str, Floats]], wanted: Mapping[tuple[str, str], Sequence[str]], samples: int, seed: int
 ) -> tuple[dict[str, dict[str, Interval]], dict[tuple[str, str], dict[str, Difference]]]:
     """Figures of every system from the same resamples, and the `wanted` metrics' differences of pairs of systems."""

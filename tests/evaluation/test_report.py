@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -216,3 +217,40 @@ def test_a_report_of_a_former_version_without_the_test_still_renders(tmp_path):
             for gap in row.values():
                 del gap["p_value"], gap["needed"]
     assert "Any two systems" not in render(report, TEMPLATE)
+
+
+def blows() -> dict[str, object]:
+    """A report's part on robustness, as `Robustness.as_dict` gives it."""
+
+    def cell(value: float) -> dict[str, float]:
+        return {"value": value, "low": value - 5, "high": value + 5.04}
+
+    def row(kind: str, words: int, value: float) -> dict[str, object]:
+        systems = {name: {"ndcg@10": cell(value), "hit@10": cell(value + 10)} for name in ("bm25", "hybrid served")}
+        loss = {**cell(value - 60), "verdict": "worse"}
+        losses = {} if kind == "clean" else dict.fromkeys(systems, loss)
+        return {"kind": kind, "words": words, "changed": words, "systems": systems, "losses": losses}
+
+    rows = [
+        row("clean", 0, 60),
+        *(row(kind, n, 60 - 7 * n) for kind in ("typo", "mask", "substitute") for n in (1, 2, 3)),
+    ]
+    return {"name": "judged queries", "kind": "judged", "queries": 77, "rows": [*rows, row("half", 0, 33)]}
+
+
+def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_path):
+    data = dataclasses.replace(example(), robustness=blows())
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    (section,) = page.xpath("//section[h2[starts-with(., 'Robustness')]]")
+    charts = section.xpath(".//*[local-name()='svg']")
+    assert [chart.get("aria-label") for chart in charts] == [
+        f"nDCG@10 by {what} per query" for what in ("mistyped words", "words left out", "words exchanged")
+    ]
+    assert [len(chart.xpath(".//*[local-name()='circle']")) for chart in charts] == [8, 8, 8]
+    rows = [[cell.xpath("string()").split() for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
+    assert len(rows) == 11
+    assert rows[0][2] == ["60.055.0–65.0Hit", "70.0", "(65.0–75.0)"]
+    assert rows[-1][0] == ["each", "word,", "p", "=", "0.5"]
+    assert "-27.0 (-32.0 to -22.0)" in section.xpath("string()")
+    without = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
+    assert "Robustness" not in without
