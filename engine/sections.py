@@ -295,7 +295,7 @@ class EvaluationSettings(Section):
     robustness: bool = Field(
         default=False,
         description=(
-            "whether queries with typos, with words left out and with words exchanged are measured as well; takes "
+            "whether queries with typos, with masked words and with words exchanged are measured as well; takes "
             "several times as long"
         ),
     )

@@ -33,6 +33,7 @@ class Rankers:
         self.side = str(artifact.info.get("side", "both"))
         self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
         self._of_base: Floats | None = None
+        self._passages: Floats | None = None
 
     def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
         """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`."""
@@ -60,14 +61,29 @@ class Rankers:
     def vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> Floats:
         """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched
         encoder where the adapter acts on queries alone, of the chunks' own adapter where they have one."""
-        from engine.embedding import chunk_adapter, chunk_vectors, load_encoder
+        from engine.embedding import chunk_vectors
 
         alone = self.side == "query"
         if alone and self._of_base is not None:
             return self._of_base[np.searchsorted(self.ids, [chunk.id for chunk in chunks])]
-        if strength and self.side == "both-then-query":
-            encoder = load_encoder(self._context, self._hardware, chunk_adapter(self.adapter, self.side), strength)
-        vectors = chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
+        vectors = chunk_vectors(self._context, self._of_chunks(encoder, strength), chunks, f"chunks ({name})")
         if alone and name == "base" and len(chunks) == len(self.chunks):
             self._of_base = vectors
         return vectors
+
+    def general(self, encoder: Encoder, strength: float) -> dict[str, NDArray[np.float64]]:
+        """How well `encoder`, with the adapter at `strength` (λ), answers the questions of general knowledge."""
+        from engine.evaluation.forgetting import answered, general_knowledge
+
+        known = general_knowledge()
+        if self._passages is None or self.side != "query":  # an adapter for queries alone leaves passages as they are
+            self._passages = self._of_chunks(encoder, strength).encode_chunks(known.passages)
+        return answered(encoder.encode_queries(known.questions), self._passages)
+
+    def _of_chunks(self, encoder: Encoder, strength: float) -> Encoder:
+        """The encoder of chunks where queries have `encoder` with the adapter at `strength` (λ)."""
+        from engine.embedding import chunk_adapter, load_encoder
+
+        if strength and self.side == "both-then-query":
+            return load_encoder(self._context, self._hardware, chunk_adapter(self.adapter, self.side), strength)
+        return encoder

@@ -19,7 +19,7 @@ from engine.metrics import Interval
 
 SCHEMA = 1
 CHARTED = ("ndcg@10", "hit@1", "hit@10")
-PERTURBED = {"typo": "mistyped words", "mask": "words left out", "substitute": "words exchanged"}
+PERTURBED = {"typo": "mistyped words", "mask": "masked words", "substitute": "words exchanged"}
 _TEMPLATE = "report/report.html.j2"
 
 
@@ -59,7 +59,7 @@ class ReportData:
     """Everything the report says. `created`: ISO 8601 time, UTC. `settings`: section → name → value. `sizes`: what →
     how many. `fusion`: method, weight and reason of hybrid search. `diagnostics`: system → figure name → value, or mean
     with interval (geometry and other figures that decide nothing). `robustness`: `Robustness.as_dict()`, where it was
-    asked for."""
+    asked for; `general`: what `measure_general` gives, where there is an adapter."""
 
     project: str
     created: str
@@ -74,6 +74,7 @@ class ReportData:
     diagnostics: Mapping[str, Mapping[str, float | Interval]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     robustness: Mapping[str, Any] | None = None
+    general: Mapping[str, Any] | None = None
 
 
 def choices_made(log: Path) -> list[ChoiceMade]:

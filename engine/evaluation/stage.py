@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Rankings = NDArray[np.int64]
 
-VERSION = 7
+VERSION = 8
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
@@ -110,6 +110,7 @@ class Evaluation:
         self.sets = query_sets(context, self._chunks)
         self._diagnostics: dict[str, Mapping[str, float | Interval]] = {}
         self._robustness: Robustness | None = None
+        self._general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
 
     def _set(self, kind: str) -> QuerySet | None:
@@ -132,6 +133,8 @@ class Evaluation:
 
         seed, encoder = self._context.settings.training.seed, self._rankers.encoder(strength)
         vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
+        if self.adapter:
+            self._general[name] = self._rankers.general(encoder, strength)
         for one in self.sets:
             asked = encoder.encode_queries(one.texts)
             one.rankings[name], one.scores[name] = self._rankers.cosine(asked, vectors, self._among[one.kind])
@@ -143,6 +146,8 @@ class Evaluation:
         """Let `name` stand for a system that has been ranked already."""
         for one in self.sets:
             one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
+        if system in self._general:
+            self._general[name] = self._general[system]
         if system in self._diagnostics:
             self._diagnostics[name] = self._diagnostics[system]
 
@@ -280,6 +285,7 @@ class Evaluation:
         self, selection: Selection, fusion: FusionChoice, comparisons: Sequence[tuple[QuerySet, Comparison]]
     ) -> Any:
         from engine.evaluation.changes import query_changes
+        from engine.evaluation.forgetting import measure_general
         from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve, choices_made
 
         history = self._artifact.info.get("history") or {}
@@ -300,4 +306,5 @@ class Evaluation:
             choices=choices_made(context.project.path / "runs" / context.run / "events.jsonl"),
             sizes=context.store.counts(), diagnostics=self._diagnostics,
             robustness=self._robustness.as_dict() if self._robustness else None,
+            general=measure_general(self._general, context.settings.evaluation.bootstrap_samples),
         )  # fmt: skip

@@ -25,6 +25,7 @@ from engine.evaluation import (
     write_report,
 )
 from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
+from engine.evaluation.forgetting import measure_general
 from engine.evaluation.report import render
 from engine.metrics import Interval
 
@@ -244,7 +245,7 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
     (section,) = page.xpath("//section[h2[starts-with(., 'Robustness')]]")
     charts = section.xpath(".//*[local-name()='svg']")
     assert [chart.get("aria-label") for chart in charts] == [
-        f"nDCG@10 by {what} per query" for what in ("mistyped words", "words left out", "words exchanged")
+        f"nDCG@10 by {what} per query" for what in ("mistyped words", "masked words", "words exchanged")
     ]
     assert [len(chart.xpath(".//*[local-name()='circle']")) for chart in charts] == [8, 8, 8]
     rows = [[cell.xpath("string()").split() for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
@@ -254,3 +255,16 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
     assert "-27.0 (-32.0 to -22.0)" in section.xpath("string()")
     without = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
     assert "Robustness" not in without
+
+
+def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
+    right, half = np.ones(60), np.arange(60) % 2.0
+    values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
+    data = dataclasses.replace(example(), general=measure_general(values, samples=500))
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    (section,) = page.xpath("//section[h2[. = 'General knowledge']]")
+    rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
+    assert [row[0] for row in rows] == ["base", "adapted", "adapted"]
+    assert rows[0][1] == "100.0100.0–100.0"
+    assert rows[2][1].startswith("-50.0 worse")
+    assert section.xpath("string(p)").startswith("60 everyday questions")
