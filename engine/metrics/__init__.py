@@ -28,6 +28,7 @@ from engine.metrics.recall import recall_at_k
 from engine.metrics.relevance import Relevance
 from engine.metrics.run import NAMES, evaluate_run
 from engine.metrics.threshold import Threshold, choose_threshold, thresholds
+from engine.metrics.transformations import Transformation, remove_top, standardise, whiten
 from engine.metrics.uniformity import uniformity
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Overlap",
     "Relevance",
     "Threshold",
+    "Transformation",
     "Verdict",
     "alignment",
     "average_precision_at_k",
@@ -58,6 +60,9 @@ __all__ = [
     "randomisation_p",
     "recall_at_k",
     "reciprocal_rank",
+    "remove_top",
+    "standardise",
     "thresholds",
     "uniformity",
+    "whiten",
 ]
