@@ -328,6 +328,10 @@ class SearchSettings(Section):
         default=True,
         description="whether a query with a file's name in it, such as lease.pdf, is meant for that document",
     )
+    hide_weak: bool = Field(
+        default=False,
+        description="whether semantic search hides hits that are less similar to the query than evaluation found useful",
+    )
 
 
 class Settings(Section):

@@ -59,7 +59,8 @@ class ReportData:
     """Everything the report says. `created`: ISO 8601 time, UTC. `settings`: section → name → value. `sizes`: what →
     how many. `fusion`: method, weight and reason of hybrid search. `diagnostics`: system → figure name → value, or mean
     with interval (geometry and other figures that decide nothing). `robustness`: `Robustness.as_dict()`, where it was
-    asked for; `general`: what `measure_general` gives, where there is an adapter."""
+    asked for; `general`: what `measure_general` gives, where there is an adapter;
+    `threshold`: what `learn_threshold` gives."""
 
     project: str
     created: str
@@ -75,6 +76,7 @@ class ReportData:
     warnings: Sequence[str] = ()
     robustness: Mapping[str, Any] | None = None
     general: Mapping[str, Any] | None = None
+    threshold: Mapping[str, Any] | None = None
 
 
 def choices_made(log: Path) -> list[ChoiceMade]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Rankings = NDArray[np.int64]
 
-VERSION = 8
+VERSION = 9
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
@@ -90,6 +90,7 @@ def run(context: StageContext) -> dict[str, Any]:
     else:
         work.alias("served", selection.served)
     fusion = work.fuse()
+    work.learn_threshold()
     if context.settings.evaluation.robustness:
         work.perturb(selection, fusion)
     return work.conclude(selection, fusion)
@@ -110,6 +111,7 @@ class Evaluation:
         self.sets = query_sets(context, self._chunks)
         self._diagnostics: dict[str, Mapping[str, float | Interval]] = {}
         self._robustness: Robustness | None = None
+        self._threshold: dict[str, Any] = {}
         self._general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
 
@@ -243,6 +245,15 @@ class Evaluation:
             trial, one.rankings, self._document_of, settings.evaluation.bootstrap_samples, settings.training.seed
         )
 
+    def learn_threshold(self) -> None:
+        """How similar to the query a hit of semantic search must be not to count as weak."""
+        from engine.evaluation.weak_hits import learn_threshold
+
+        settings = self._context.settings
+        self._threshold = learn_threshold(
+            self.sets, "served", self._document_of, settings.evaluation.bootstrap_samples, settings.training.seed
+        )
+
     def conclude(self, selection: Selection, fusion: FusionChoice) -> dict[str, Any]:
         """Write the report, make it current, and sum it up."""
         from engine.evaluation.report import write_report
@@ -266,9 +277,15 @@ class Evaluation:
             "reason": selection.reason,
             "fusion": fusion.as_dict(),
             "tables": tables,
+            "threshold": {**self._threshold, "encoder": self._served_encoder(selection)},
         }
         context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
         return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}
+
+    def _served_encoder(self, selection: Selection) -> str:
+        return served_fingerprint(
+            self._context, self.adapter if selection.strength else None, selection.strength or 1.0
+        )
 
     def _compare(self, one: QuerySet) -> Comparison:
         from engine.evaluation.comparison import compare
@@ -306,5 +323,6 @@ class Evaluation:
             choices=choices_made(context.project.path / "runs" / context.run / "events.jsonl"),
             sizes=context.store.counts(), diagnostics=self._diagnostics,
             robustness=self._robustness.as_dict() if self._robustness else None,
+            threshold=self._threshold,
             general=measure_general(self._general, context.settings.evaluation.bootstrap_samples),
         )  # fmt: skip

@@ -129,6 +129,16 @@ class Loaded:
             chosen = artifact.info.get("fusion", {"method": "rrf", "weight": 0.5})
         return settings.model_copy(update={"fusion": chosen["method"], "weight": float(chosen["weight"])})
 
+    def threshold(self) -> tuple[float | None, str]:
+        """The least cosine of a hit that is not weak, as the last evaluation learnt it, or None and the reason why not."""
+        evaluation, vectors = self.store.artifact("evaluation"), self.store.artifact("vectors")
+        learnt: dict[str, Any] = evaluation.info.get("threshold", {}) if evaluation else {}
+        if not learnt:
+            return None, f"'engine evaluate {self.project.argument}' learns how similar a hit must be"
+        if vectors is None or learnt["encoder"] != vectors.info["encoder"]:
+            return None, "the documents are embedded with another encoder than the one that evaluation measured"
+        return learnt["similarity"], str(learnt["reason"])
+
     def document_names(self) -> DocumentNames:
         """What queries may call the documents; read again only when the database has changed."""
         from engine.lexical.named import DocumentNames

@@ -16,6 +16,7 @@ from engine.search.hits import Found, Hit, Ranked
 from engine.search.loaded import Loaded
 from engine.search.positions import page_at, position
 from engine.search.snippets import first_shown, snippet
+from engine.search.weak import without_weak
 from engine.search.words import holds_word, symbols
 
 Mode = Literal["hybrid", "semantic", "bm25"]
@@ -62,6 +63,9 @@ class Searcher:
             return Found(query, mode, (), (problem,))
         documents, meant = self._meant(query, where, settings.named_documents)
         rankings, notes = self._rankings(meant.text, mode, max(LEAST_DEPTH, 5 * top), self._chunks_of(documents))
+        if settings.hide_weak and mode == "semantic":
+            rankings["semantic"], told = without_weak(rankings["semantic"], top, *self._loaded.threshold())
+            notes = [*notes, told] if told else notes
         fused = fuse(rankings, self._loaded.fusion(settings))
         if meant.names:
             notes = [f"Only in {' and '.join(meant.names)}, which the query names.", *notes]

@@ -268,3 +268,21 @@ def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
     assert rows[0][1] == "100.0100.0–100.0"
     assert rows[2][1].startswith("-50.0 worse")
     assert section.xpath("string(p)").startswith("60 everyday questions")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"),
+    [
+        (
+            {"similarity": 0.3125, "psi": 85.0, "accuracy": 0.835, "unthresholded": 0.84, "hidden": 0.125, "queries": 77,
+             "kind": "judged", "k": 10, "reason": ""},
+            ("77 judged queries, 12.5 % are less similar", "than 0.312 (cosine; ψ = 85)", "83.5 %", "84.0 %"),
+        ),
+        ({"similarity": None, "reason": "queries are needed"}, ("hides no weak hits: queries are needed.",)),
+    ],
+)  # fmt: skip
+def test_the_threshold_of_weak_hits_is_told(tmp_path, threshold, said):
+    data = dataclasses.replace(example(), threshold=threshold)
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    text = " ".join(page.xpath("string(//section[h2[. = 'Weak hits']])").split())
+    assert all(piece in text for piece in said), text
