@@ -286,3 +286,12 @@ def test_the_threshold_of_weak_hits_is_told(tmp_path, threshold, said):
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     text = " ".join(page.xpath("string(//section[h2[. = 'Weak hits']])").split())
     assert all(piece in text for piece in said), text
+
+
+def test_whiskers_of_several_lines_stand_beside_each_other():
+    lines = [Line(name, [(0, 5), (1, 6)], number, [(4, 6), (5, 7)]) for number, name in enumerate("ab")]
+    across = [float(line.get("x1")) for line in etree.fromstring(line_chart("t", lines, "x", "y")).iter("line")
+              if line.get("class") == "whisker"]  # fmt: skip
+    assert across[2] - across[0] == across[3] - across[1] == 5
+    alone = etree.fromstring(line_chart("t", lines[:1], "x", "y"))
+    assert [float(line.get("x1")) for line in alone.iter("line") if line.get("class") == "whisker"] == [56, 624]
