@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Rankings = NDArray[np.int64]
 
-VERSION = 4
+VERSION = 5
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
@@ -117,7 +117,7 @@ class Evaluation:
         from engine.lexical import LexicalIndex
 
         context, depth = self._context, self._context.settings.evaluation.depth
-        index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
+        index = self._lexical = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
         for one in self.sets:
             found = list(index.search_many(one.texts, depth))
             for row, allowed in enumerate(self._among[one.kind]):
@@ -139,15 +139,16 @@ class Evaluation:
 
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
-        from engine.evaluation.rankings import rank_within
+        from engine.evaluation.rankings import cosines_of, rank_within
 
         encoder = self._encoder(strength)
         vectors = self._vectors(encoder, strength, self._chunks, name)
         for one in self.sets:
-            depth = self._context.settings.evaluation.depth
+            depth, queries = self._context.settings.evaluation.depth, encoder.encode_queries(one.texts)
             one.rankings[name], one.scores[name] = rank_within(
-                encoder.encode_queries(one.texts), vectors, self._ids, depth, self._among[one.kind]
+                queries, vectors, self._ids, depth, self._among[one.kind]
             )
+            one.beside[name] = cosines_of(queries, vectors, self._ids, one.rankings["bm25"])
 
     def _vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> NDArray[np.float32]:
         """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched
@@ -169,6 +170,7 @@ class Evaluation:
         """Let `name` stand for a system that has been ranked already."""
         for one in self.sets:
             one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
+            one.beside[name] = one.beside[system]
 
     def select(self) -> Selection:
         """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
@@ -229,7 +231,7 @@ class Evaluation:
         """BM25 joined with base, with the adapted encoder, and with what is served: by RRF, and by a weighted sum."""
         from engine.evaluation.joining import Joining
 
-        joining = Joining(self._context.settings, self._measure)
+        joining = Joining(self._context.settings, self._measure, self._lexical.scores_many)
         choice = joining.choose(self._set("synthetic"))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
