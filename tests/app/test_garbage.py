@@ -100,7 +100,8 @@ def test_keys_that_are_shown_no_more_are_let_go() -> None:
         async with app.run_test(size=(120, 40)) as pilot:
             line = app.screen.query_one(KeyLine)
             for _ in range(10):
-                await line.recompose()
+                line.call_next(line.recompose)
+                await pilot.pause()
             await pilot.pause()
             shown = len(line.query(FooterKey))
             assert shown > 3
