@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from engine.stage import StageContext
 
 if TYPE_CHECKING:
     from engine.encoders import Encoder
+    from engine.lexical import LexicalIndex
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -35,12 +37,16 @@ class Rankers:
         self._of_base: Floats | None = None
         self._passages: Floats | None = None
 
-    def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
-        """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`."""
+    @cached_property
+    def lexical(self) -> LexicalIndex:
+        """The BM25 index."""
         from engine.lexical import LexicalIndex
 
-        context, depth = self._context, self._context.settings.evaluation.depth
-        index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
+        return LexicalIndex.open(self._context.project.folder_of(self._context.need("lexical", "index")))
+
+    def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
+        """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`."""
+        context, depth, index = self._context, self._context.settings.evaluation.depth, self.lexical
         found = list(index.search_many(texts, depth))
         for row, allowed in enumerate(among):
             if allowed is not None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Rankings = NDArray[np.int64]
 
-VERSION = 9
+VERSION = 10
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
@@ -132,6 +132,7 @@ class Evaluation:
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
         from engine.evaluation.diagnostics import Ranked, describe
+        from engine.evaluation.rankings import cosines_of
 
         seed, encoder = self._context.settings.training.seed, self._rankers.encoder(strength)
         vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
@@ -140,6 +141,7 @@ class Evaluation:
         for one in self.sets:
             asked = encoder.encode_queries(one.texts)
             one.rankings[name], one.scores[name] = self._rankers.cosine(asked, vectors, self._among[one.kind])
+            one.beside[name] = cosines_of(asked, vectors, self._ids, one.rankings["bm25"])
             if name not in self._diagnostics and any(judgment.usable for judgment in one.judgments):
                 ranked = Ranked(asked, one.rankings[name], one.scores[name])
                 self._diagnostics[name] = describe(ranked, one.judgments, vectors, self._ids, seed)
@@ -148,6 +150,7 @@ class Evaluation:
         """Let `name` stand for a system that has been ranked already."""
         for one in self.sets:
             one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
+            one.beside[name] = one.beside[system]
         if system in self._general:
             self._general[name] = self._general[system]
         if system in self._diagnostics:
@@ -210,7 +213,7 @@ class Evaluation:
 
     def fuse(self) -> FusionChoice:
         """BM25 joined with base, with the adapted encoder, and with what is served: by RRF, and by a weighted sum."""
-        joining = Joining(self._context.settings, self._measure)
+        joining = Joining(self._context.settings, self._measure, self._rankers.lexical.scores_many)
         choice = joining.choose(self._set("synthetic"))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
@@ -223,6 +226,7 @@ class Evaluation:
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
         from engine.evaluation.perturbing import content_terms, without_masks
+        from engine.evaluation.rankings import cosines_of
         from engine.evaluation.robustness import make_trial, measure_trial
 
         context, settings = self._context, self._context.settings
@@ -238,9 +242,14 @@ class Evaluation:
             asked = encoder.encode_queries(one.texts)
             vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
             one.rankings[name], one.scores[name] = self._rankers.cosine(asked, vectors, among)
+            one.beside[name] = cosines_of(asked, vectors, self._ids, one.rankings["bm25"])
             context.check_stop()
         weight = None if fusion.method == "rrf" else fusion.weight
-        one.rankings["hybrid served"] = Joining(settings, self._measure).joined(one, "served", weight)
+
+        def bm25_scores(texts: Sequence[str], ids: Rankings) -> NDArray[np.float32]:
+            return self._rankers.lexical.scores_many([without_masks(text) for text in texts], ids)
+
+        one.rankings["hybrid served"] = Joining(settings, self._measure, bm25_scores).joined(one, "served", weight)
         self._robustness = measure_trial(
             trial, one.rankings, self._document_of, settings.evaluation.bootstrap_samples, settings.training.seed
         )
