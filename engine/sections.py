@@ -312,6 +312,13 @@ class EvaluationSettings(Section):
     veto: bool = Field(
         default=True, description="judged queries may forbid an adapter that is clearly worse than base on them"
     )
+    robustness: bool = Field(
+        default=False,
+        description=(
+            "whether queries with typos, with masked words and with words exchanged are measured as well; takes "
+            "several times as long"
+        ),
+    )
 
 
 class VectorSettings(Section):
@@ -340,6 +347,10 @@ class SearchSettings(Section):
     named_documents: bool = Field(
         default=True,
         description="whether a query with a file's name in it, such as lease.pdf, is meant for that document",
+    )
+    hide_weak: bool = Field(
+        default=False,
+        description="whether semantic search hides hits that are less similar to the query than evaluation found useful",
     )
 
 
