@@ -57,7 +57,7 @@ def test_the_report_is_read() -> None:
     ("parts", "sign", "words"),
     [
         ({}, "▲", "Adaptation helped: +5.0 nDCG@10 (95 % interval +1.0 to +9.0) on 60 judged queries"),
-        ({"verdict": "no difference shown"}, "=", "No difference shown: +5.0"),
+        ({"verdict": "no difference shown"}, "=", "On 60 judged ones no difference is shown: +5.0"),
         ({"verdict": "worse"}, "▼", "Adaptation made it worse"),
         ({"served": "base"}, "=", "serves the base encoder, untouched"),
         ({"kind": "synthetic"}, "▲", "on 60 synthetic queries"),
