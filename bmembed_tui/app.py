@@ -18,6 +18,7 @@ from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.theme import Theme
 
+from bmembed_tui.chosen_theme import chosen_theme, keep_theme
 from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
 from bmembed_tui.plain import visible
 from bmembed_tui.screens.dialogs import QuestionDialog
@@ -71,7 +72,9 @@ class BmembedApp(App[None]):
         self.keys_pressed = 0
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme = "bmembed-light" if _light_terminal() else "bmembed-dark"
+        fitting = LIGHT.name if _light_terminal() else DARK.name
+        chosen = chosen_theme()
+        self.theme = chosen if chosen in (DARK.name, LIGHT.name) else fitting
 
     def get_default_screen(self) -> HomeScreen:
         """The first screen."""
@@ -249,8 +252,9 @@ class BmembedApp(App[None]):
         self.notify("Press Ctrl+Q to quit. A run goes on.", markup=False)
 
     def action_switch_theme(self) -> None:
-        """Light or dark."""
-        self.theme = "bmembed-dark" if self.theme == "bmembed-light" else "bmembed-light"
+        """Light or dark, from now on."""
+        self.theme = DARK.name if self.theme == LIGHT.name else LIGHT.name
+        keep_theme(self.theme)
 
 
 def leave_on_signals(leave: Callable[[], object]) -> None:

@@ -8,16 +8,18 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from engine import errors
 from engine.errors import EngineError, StageError
 
 LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
 END_SECONDS = 2.0
+LAST_WORDS = 1 << 14  # bytes
 SUPERSEDED = -32001
 
 
@@ -149,11 +151,10 @@ class Desk:
         request = {"jsonrpc": "2.0", "id": key, "method": method, "params": _given(params)}
         try:
             assert process.stdin is not None
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            await process.stdin.drain()
+            with suppress(ConnectionError, OSError):  # it has ended: whoever reads its answers says why
+                process.stdin.write(json.dumps(request).encode() + b"\n")
+                await process.stdin.drain()
             return await future
-        except (ConnectionError, OSError):
-            raise _gone() from None
         finally:
             self._waiting.pop(key, None)
 
@@ -184,12 +185,13 @@ class Desk:
     async def _start(self) -> None:
         line = engine_command("serve", str(self.project), "--stdio")
         try:
-            self._process = await _spawn(line, asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL)
-            self._reader = asyncio.create_task(self._read(self._process))
+            said = await asyncio.to_thread(tempfile.TemporaryFile)  # a pipe that nobody reads would hold it up
+            self._process = await _spawn(line, asyncio.subprocess.PIPE, said.fileno())
+            self._reader = asyncio.create_task(self._read(self._process, said))
         finally:
             self._starting = None
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
+    async def _read(self, process: asyncio.subprocess.Process, said: IO[bytes]) -> None:
         assert process.stdout is not None
         try:
             with suppress(ValueError):  # a line over the limit: nothing after it can be told apart
@@ -199,9 +201,11 @@ class Desk:
                 process.kill()
             await process.wait()
         finally:
+            with said:
+                words = _last_words(said)
             for asked, future in self._waiting.values():
                 if asked is process and not future.done():
-                    future.set_exception(_gone())
+                    future.set_exception(_gone(words, process.returncode))
             if not self._closed:
                 self.on_end()
 
@@ -240,10 +244,18 @@ def _error(data: Mapping[str, Any]) -> EngineError:
     return StageError("The engine could not answer.", str(data.get("message", "")), "Try again.")
 
 
-def _gone() -> EngineError:
-    return GoneError(
-        "The engine's search process has ended.", "It may have run out of memory.", "Try again: it is started anew."
-    )
+def _last_words(said: IO[bytes]) -> bytes:
+    said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_WORDS))
+    return said.read()
+
+
+def _gone(words: bytes = b"", code: int | None = None) -> EngineError:
+    """Why the process is not there any more, as far as its last words tell; one that was killed has none."""
+    lines = words.decode("utf-8", "replace").strip().splitlines() if code and code > 0 else []
+    with suppress(ValueError, IndexError, AttributeError):
+        return revive(json.loads(lines[-1]))
+    why = lines[-1] if lines else "It may have run out of memory."
+    return GoneError("The engine's search process has ended.", why, "Try again: it is started anew.")
 
 
 def _let_go(process: asyncio.subprocess.Process) -> None:

@@ -28,8 +28,8 @@ class Commands(Provider):
     async def discover(self) -> Hits:
         """Everything that is valid now."""
         for offer in self._offers():
-            help_text = cast(str, plain(offer.text))  # content, so that it is shown as typed
-            yield DiscoveryHit(plain(offer.name), offer.call, text=offer.name, help=help_text)
+            # content, so that it is shown as typed
+            yield DiscoveryHit(plain(offer.name), offer.call, text=offer.name, help=cast(str, plain(offer.text)))
 
     async def search(self, query: str) -> Hits:
         """What matches `query`, letters in order."""

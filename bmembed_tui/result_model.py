@@ -148,6 +148,9 @@ def verdict_of(result: Result) -> tuple[str, str]:
         return "=", f"Search serves {result.served}."
     interval = f"95 % interval {figure.gap_low:+.1f} to {figure.gap_high:+.1f}"
     by = f"{figure.gap:+.1f} nDCG@10 ({interval}) on {measured.queries} {measured.name}"
+    if measured.kind == "judged" and figure.verdict == "no difference shown":
+        shown = "Search serves {}: better on held-out queries. On {} judged ones no difference is shown: {:+.1f} nDCG@10 ({})."
+        return VERDICT_SIGNS[figure.verdict], shown.format(result.served, measured.queries, figure.gap, interval)
     words = {"better": "Adaptation helped", "worse": "Adaptation made it worse"}
     word = words.get(figure.verdict, "No difference shown")
     return VERDICT_SIGNS.get(figure.verdict, "="), f"{word}: {by}. Search serves {result.served}."

@@ -20,7 +20,7 @@ _PAGED = {
 
 
 def open_file(path: Path, page: int | None = None) -> str:
-    """Hand `path` to the system's viewer, without a shell; returns what went wrong, or an empty text.
+    """Hand `path` to the system's viewer, without a shell; returns what went wrong, or an empty text. It may take seconds.
 
     A PDF is opened at `page` where the viewer that is the system's own for PDFs can be told one. Over SSH, or without a
     display, there is none: the answer says so and names the path.

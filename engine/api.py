@@ -146,6 +146,17 @@ class Project:
         finally:
             store.close()
 
+    def queries(self, rejected: bool = False) -> list[dict[str, Any]]:
+        """The training queries with their documents, or those that were left out when they were made, and why."""
+        from engine.service.queries import listed
+
+        store = self.folder.store()
+        try:
+            View(self.folder, self.settings(), store).need("queries", "generate")
+            return listed(store, rejected)
+        finally:
+            store.close()
+
     def retry(self, paths: Sequence[str] = ()) -> int:
         """Let the next ingest read files again that were not read, or not all of them: all, or those that match globs."""
         from engine.service.documents import retry_matching

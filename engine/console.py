@@ -172,8 +172,23 @@ def show_differences(pairs: Mapping[str, Mapping[str, Any]], console: Console) -
     for name, row in pairs.items():
         gap = row["ndcg@10"]
         one, _, other = name.partition(" − ")
-        text = f"{LABELS[one]} − {LABELS[other]}: {_gap(gap)} nDCG@10: {gap['verdict']}"
+        text = f"{LABELS[one]} − {LABELS[other]}: {_gap(gap)} nDCG@10: {gap['verdict']}{_certainty(gap)}"
         console.print(text)
+
+
+def served_differences(table: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Of an evaluation's table, what is served against base, and the hybrid searches, as `show_differences` takes them."""
+    served = {name: row for name, row in table["differences"].items() if name == "served"}
+    return {f"{name} − {table['base']}": row for name, row in served.items()} | dict(table["pairs"])
+
+
+def _certainty(gap: Mapping[str, Any]) -> str:
+    """The randomisation test, and how many queries would tell; empty for tables of former evaluations, which lack them."""
+    p, needed = gap.get("p_value"), gap.get("needed")
+    if p is None:
+        return ""
+    chance = f" (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
+    return chance if needed is None else f"{chance}; about {needed:,} queries would show one as large"
 
 
 def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:

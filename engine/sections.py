@@ -104,7 +104,11 @@ class QuerySettings(Section):
     )
     per_chunk: int = Field(default=3, ge=1, le=20, description="queries per chunk, at most")
     model: str = Field(
-        default="", description="GGUF file of the language model for gguf; a relative one lies in the project folder"
+        default="",
+        description=(
+            "GGUF file of the language model for gguf; a relative one lies in the project folder, or, by its name alone, "
+            "where 'engine models add' puts it"
+        ),
     )
     endpoint: str = Field(
         default="",
@@ -128,6 +132,22 @@ class QuerySettings(Section):
     )
     answer_tokens: int = Field(default=768, ge=64, le=8192, description="longest answer of a language model, in tokens")
     max_queries: int = Field(default=8000, ge=1, le=1_000_000, description="training queries in all, at most")
+    max_hours: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=10_000.0,
+        description=(
+            "hours that a language model may write queries, over all runs with the same settings; 0: until there are "
+            "max_queries. What is left out is chosen such that the rest covers the corpus"
+        ),
+    )
+    quality_filters: bool = Field(
+        default=True,
+        description=(
+            "whether a language model's queries are left out that are in another language than their document, copied from "
+            "it, without a word that is particular to it, or repeat one another"
+        ),
+    )
     consistency_top: int = Field(
         default=20,
         ge=0,
@@ -292,6 +312,13 @@ class EvaluationSettings(Section):
     veto: bool = Field(
         default=True, description="judged queries may forbid an adapter that is clearly worse than base on them"
     )
+    robustness: bool = Field(
+        default=False,
+        description=(
+            "whether queries with typos, with masked words and with words exchanged are measured as well; takes "
+            "several times as long"
+        ),
+    )
 
 
 class VectorSettings(Section):
@@ -320,6 +347,10 @@ class SearchSettings(Section):
     named_documents: bool = Field(
         default=True,
         description="whether a query with a file's name in it, such as lease.pdf, is meant for that document",
+    )
+    hide_weak: bool = Field(
+        default=False,
+        description="whether semantic search hides hits that are less similar to the query than evaluation found useful",
     )
 
 

@@ -105,3 +105,21 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
         ["none", "none", "", "41.5", "", ""],
     ]
     assert "adapted − base: +2.40 (+1.40 to +3.40) nDCG@10: better" in shown
+
+
+def test_what_is_served_is_compared_with_its_chance_and_the_queries_that_would_tell() -> None:
+    def gap(value: float, verdict: str, **more: object) -> dict[str, object]:
+        return {"ndcg@10": {"value": value, "low": value - 1, "high": value + 1, "verdict": verdict, **more}}
+
+    table = {
+        "base": "base",
+        "differences": {"bm25": gap(9, "better"), "served": gap(2.4, "better", p_value=0.0001, needed=None)},
+        "pairs": {"rrf_served − rrf_base": gap(0.5, "no difference shown", p_value=0.25, needed=1_250)},
+    }
+    out = Console(file=io.StringIO(), width=160)
+    console.show_differences(console.served_differences(table), out)
+    assert out.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+        "served − base: +2.40 (+1.40 to +3.40) nDCG@10: better (p < 0.001)",
+        "RRF served − RRF base: +0.50 (-0.50 to +1.50) nDCG@10: no difference shown (p = 0.250); about 1,250 queries would "
+        "show one as large",
+    ]

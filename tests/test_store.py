@@ -161,8 +161,10 @@ def test_drift_is_the_share_of_chunks_that_came_or_went(store: Store) -> None:
     row = put_document(store, ["a", "b", "c", "d"])
     assert store.drift() == 1
     query = Query("q", "question", 1, row, "a", "heldout")
-    store.replace_queries([query], ARTIFACT)
+    lost = Query("r", "claim", 1, row, "b")
+    store.replace_queries([query], ARTIFACT, [(lost, "copied"), (query, "why not")])
     assert store.queries() == [replace(query, id=1)]
+    assert store.rejected_queries() == [(lost, "copied"), (replace(query, split="train"), "why not")]
     assert store.artifact("queries") == ARTIFACT
     assert store.drift() == 0
     store.replace_chunks(row, [chunk(n, text) for n, text in enumerate("abcx")])
@@ -170,7 +172,7 @@ def test_drift_is_the_share_of_chunks_that_came_or_went(store: Store) -> None:
     store.replace_chunks(row, [])
     assert store.drift() == 1
     store.replace_queries([], ARTIFACT)
-    assert (store.drift(), store.queries()) == (0, [])
+    assert (store.drift(), store.queries(), store.rejected_queries()) == (0, [], [])
 
 
 def test_judged_queries_replace_those_with_their_key(store: Store) -> None:

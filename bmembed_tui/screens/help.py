@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
+from textual.widgets import Button
 
 from bmembed_tui.plain import plain
-from bmembed_tui.widgets.safe import SafeStatic
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 
 GENERAL = """Tab and the arrows move, Enter does what is marked. The mouse works everywhere.
 Ctrl+P lists everything that can be done here. Ctrl+O puts a letter on every field and button."""
@@ -22,7 +24,7 @@ NAMES = {
 
 
 class HelpDialog(ModalScreen[None]):
-    """Help for the place that the user is at."""
+    """Help for the place that the user is at. A click beside it closes it, too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f1,question_mark,q", "close", "close", id="dialog.close-help")
@@ -33,7 +35,7 @@ class HelpDialog(ModalScreen[None]):
         self._title, self._text, self._keys = title, text, keys
 
     def compose(self) -> ComposeResult:
-        """Title, text, keys."""
+        """Title, text, keys, and a button."""
         with Vertical(classes="dialog help-dialog"):
             yield SafeStatic(self._title, classes="dialog-title")
             with VerticalScroll(classes="dialog-body", can_focus=True):
@@ -41,10 +43,22 @@ class HelpDialog(ModalScreen[None]):
                     yield SafeStatic(f"{self._text.strip()}\n")
                 yield SafeStatic(GENERAL)
                 yield SafeStatic(Content("\n").join(_line(key, text) for key, text in self._keys), id="help-keys")
+            with Horizontal(classes="dialog-buttons"):
+                yield SafeButton("Close", id="close", variant="primary")
 
     def on_mount(self) -> None:
         """The text can be scrolled at once."""
         self.query_one(VerticalScroll).focus()
+
+    def on_click(self, event: events.Click) -> None:
+        """Beside the dialog: close."""
+        if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
+            self.action_close()
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.action_close()
 
     def action_close(self) -> None:
         """Close."""

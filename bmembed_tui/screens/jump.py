@@ -18,7 +18,8 @@ LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 
 class JumpScreen(ModalScreen[Widget | None]):
-    """Closes with the widget that was chosen, or None. Lies over the screen that it was called from."""
+    """Closes with the widget that was chosen, by its letter or a click on it, or None. Lies over the screen that it was
+    called from."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "cancel", id="dialog.close-jump")]
 
@@ -30,7 +31,7 @@ class JumpScreen(ModalScreen[Widget | None]):
     def compose(self) -> ComposeResult:
         """One label for each target, at its place."""
         for label, target in self._targets.items():
-            tag = SafeLabel(label, classes="jump-label")
+            tag = SafeLabel(label, classes="jump-label", name=label)
             tag.styles.offset = (target.region.x, target.region.y)
             yield tag
 
@@ -44,6 +45,12 @@ class JumpScreen(ModalScreen[Widget | None]):
             self.dismiss(self._targets[self._typed])
         elif not any(label.startswith(self._typed) for label in self._targets):
             self.dismiss(None)
+
+    def on_click(self, event: events.Click) -> None:
+        """A label goes to its place; a click beside all of them stays."""
+        event.stop()
+        clicked, _ = self.get_widget_at(event.screen_x, event.screen_y)
+        self.dismiss(self._targets.get(clicked.name or ""))
 
     def action_close(self) -> None:
         """Stay."""

@@ -130,10 +130,11 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         """Back to the place that was found."""
         self.query_one(DocumentView).go_to(self._hit.start)
 
-    def action_open_file(self) -> None:
-        """Open the file with the system's viewer."""
-        problem = open_file(self._hit.file)
-        if problem:
+    @work(exclusive=True, group="open")
+    async def action_open_file(self) -> None:
+        """Open the file with the system's viewer, at the page of the hit."""
+        problem = await asyncio.to_thread(lambda: open_file(self._hit.file, self._hit.page))
+        if problem and self.is_attached:
             self.notify(problem, markup=False, severity="warning", timeout=10)
 
     def action_copy_chunk(self) -> None:
@@ -142,10 +143,13 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
             self.app.copy_to_clipboard(self._text[self._hit.start : self._hit.end])
             self.notify("The text of the hit is on the clipboard.", markup=False)
 
-    def action_copy_path(self) -> None:
+    @work(exclusive=True, group="copy")
+    async def action_copy_path(self) -> None:
         """The file's path to the clipboard."""
-        self.app.copy_to_clipboard(str(self._hit.file))
-        self.notify("The path is on the clipboard.", markup=False)
+        file = await asyncio.to_thread(lambda: self._hit.file)  # it looks at the disk
+        if self.is_attached:
+            self.app.copy_to_clipboard(str(file))
+            self.notify("The path is on the clipboard.", markup=False)
 
     def action_close(self) -> None:
         """Back to the hits."""

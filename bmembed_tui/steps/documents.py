@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -85,7 +85,8 @@ After reading, BM25 search works at once."""
             self._settings_error = None
             self._take(settings)
             if self.host.status.built("ingest"):
-                self._unread = (await self.ask("skipped"))["files"]
+                answer = await self.ask("skipped")
+                self._unread, self._tried = answer["files"], answer["known"]
         except EngineError as error:
             self._settings_error = error
         if self.alive:
@@ -177,8 +178,11 @@ After reading, BM25 search works at once."""
         return await self._change(changes)
 
     async def _change(self, changes: Mapping[str, Any]) -> bool:
+        """Write them; what makes stages stale is said before, and asked for. Whether they were written."""
         host = self.host
         try:
+            if not await self._agreed(await self.ask("what_if", changes=changes)):
+                return False
             await self.ask("change", changes=changes)
         except EngineError as error:
             host.tell(error)
@@ -186,6 +190,17 @@ After reading, BM25 search works at once."""
         if host.alive:
             host.load()
         return self.alive
+
+    async def _agreed(self, found: Mapping[str, Any]) -> bool:
+        """Whether the user agrees to a change with such an effect; one that is refused anyway is not asked about."""
+        from bmembed_tui.screens.dialogs import QuestionDialog
+        from bmembed_tui.widgets.change_line import effect
+
+        if not self.alive or found["problem"] or all(stage["before"] != "done" for stage in found["stages"]):
+            return self.alive
+        answers = [("apply", "Apply"), ("keep", "Leave as it was")]
+        question = QuestionDialog("Apply this change?", effect(found["stages"]).plain, answers)
+        return await self.app.push_screen_wait(question) == "apply"
 
     def action_add(self) -> None:
         """Choose one more folder or file."""
@@ -243,18 +258,18 @@ After reading, BM25 search works at once."""
     def action_retry(self) -> None:
         """Read the files again that could not be read."""
         if not self.is_reading():
-            self.read([{"source": one["source"], "path": one["path"]} for one in self._unread if one["known"]])
+            self.read(anew=True)
 
     @work(exclusive=True, group="reading")
-    async def read(self, forget: Sequence[Mapping[str, str]] = ()) -> None:
-        """Start reading. `forget`: files that are read again although they did not change."""
+    async def read(self, *, anew: bool = False) -> None:
+        """Start reading. `anew`: also those that could not be read and did not change."""
         self._starting = True
         self._draw()
         try:
             if self._is_changed() and not await self._keep():
                 return
-            if forget:
-                await self.ask("retry", files=list(forget))
+            if anew:
+                await self.ask("retry")
             self.host.start_run(HERE, follow=False)
         except EngineError as error:
             self.host.tell(error)
@@ -271,7 +286,7 @@ After reading, BM25 search works at once."""
         }
         if not self.is_reading():
             offers["Documents: read"] = ("look for new, changed and removed files", "read")
-            if any(one["known"] for one in self._unread):
+            if self._tried:
                 offers["Documents: try unreadable files again"] = ("although they did not change", "retry")
         return offers
 

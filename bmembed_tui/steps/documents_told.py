@@ -109,10 +109,14 @@ def _row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text
 
 
 def skipped_rows(
-    unread: Sequence[Mapping[str, Any]], scan: Mapping[str, Any] | None
+    unread: Sequence[Mapping[str, Any]], count: int, scan: Mapping[str, Any] | None
 ) -> tuple[list[tuple[str, str]], int]:
-    """(path, reason) of the first files that are left out, and how many there are: tried in vain, or passed over."""
+    """(path, reason) of the first files that are left out, and how many there are: tried in vain, or passed over.
+
+    `unread`: the first that were left out; `count`: of them all, those that were tried.
+    """
     tried = {str(one["path"]): str(one["reason"]) for one in unread if one["known"]}
     passed = {str(one["path"]): str(one["reason"]) for one in (scan["skipped"] if scan else ())}
-    total = len(tried.keys() | passed.keys()) + (max(0, scan["skipped_total"] - len(passed)) if scan else 0)
+    total = len(tried.keys() | passed.keys()) + max(0, count - len(tried))
+    total += max(0, scan["skipped_total"] - len(passed)) if scan else 0
     return [*{**passed, **tried}.items()][:SHOWN], total

@@ -43,6 +43,7 @@ class DocumentsView(StepPane):
         self._corpus: CorpusSettings | None = None
         self._settings_error: EngineError | None = None
         self._unread: Sequence[Mapping[str, Any]] = ()
+        self._tried = 0
         self._scan: Mapping[str, Any] | None = None
         self._scan_error: EngineError | None = None
         self._wish: Wish | None = None
@@ -155,7 +156,7 @@ class DocumentsView(StepPane):
             note.update(plain(text, "$text-accent"))
 
     def _draw_skipped(self) -> None:
-        rows, total = skipped_rows(self._unread, self._scan)
+        rows, total = skipped_rows(self._unread, self._tried, self._scan)
         table = self.query_one("#skipped", SafeTable)
         table.clear()
         for path, reason in rows:
@@ -164,4 +165,4 @@ class DocumentsView(StepPane):
         rest = f"'engine status {self.host.project.argument} --json' lists all"
         shown = f", the first {len(rows):,} here; {rest}" if total > len(rows) else ""
         self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{shown}", "bold"))
-        self.query_one("#retry").display = any(one["known"] for one in self._unread)
+        self.query_one("#retry").display = bool(self._tried)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -37,8 +38,9 @@ class ResultPane(StepPane):
     title = "Result"
     lead = "Did adaptation help? Every figure with its 95 % confidence interval."
     help_text = """Each line is one way to search, measured on questions with known answers.
-● is the measured value, ├──┤ the range it may really lie in (95 % confidence). The last column is the difference to the
-untouched base encoder: ▲ better, ▼ worse, = no difference shown (the interval holds 0).
+● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range stands in
+numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference shown (the
+interval holds 0).
 
 Judged queries are real questions with known answers: yours, or marked in Search with + and −. Held-out queries were made
 from your documents, kept out of training; they flatter the adapted encoder, so judge some hits yourself.
@@ -211,11 +213,12 @@ be better. Below the figures: the queries that changed most. Enter on one search
         self._worse = not self._worse
         self._draw()
 
-    def action_open_report(self) -> None:
+    @work(exclusive=True, group="open")
+    async def action_open_report(self) -> None:
         """The whole report in the system's browser."""
         if self._result is not None:
-            problem = open_file(Path(self._result.folder) / "report.html")
-            if problem:
+            problem = await asyncio.to_thread(open_file, Path(self._result.folder) / "report.html")
+            if problem and self.is_attached:
                 self.notify(problem, markup=False, severity="warning")
 
     def action_copy_path(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 from textual import on, work
@@ -68,12 +69,24 @@ class HitActions(SearchView):
     def action_open_file(self) -> None:
         """Open the file with the system's viewer."""
         if self._hit is not None:
-            self._say(open_file(self._hit.file, self._hit.page) or f"Opened {self._hit.path}.")
+            self._open_beside(self._hit)
+
+    @work(exclusive=True, group="open")
+    async def _open_beside(self, hit: Hit) -> None:
+        problem = await asyncio.to_thread(lambda: open_file(hit.file, hit.page))
+        if self.is_attached:
+            self._say(problem or f"Opened {hit.path}.")
 
     def action_copy_path(self) -> None:
         """The file's path to the clipboard."""
         if self._hit is not None:
-            self.app.copy_to_clipboard(str(self._hit.file))
+            self._copy_path(self._hit)
+
+    @work(exclusive=True, group="copy")
+    async def _copy_path(self, hit: Hit) -> None:
+        file = await asyncio.to_thread(lambda: hit.file)  # it looks at the disk
+        if self.is_attached:
+            self.app.copy_to_clipboard(str(file))
             self._say("The path is on the clipboard.")
 
     def action_copy_text(self) -> None:

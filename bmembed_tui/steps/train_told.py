@@ -99,12 +99,12 @@ def _held_out(curve: Curve) -> Iterator[Content]:
         return
     last = curve.held_out[-1]
     if last is first:
-        yield plain(f"Held-out nDCG@10 {first.ndcg_at_10:.1f} % at step {first.step:,}")
+        yield plain(f"Held-out Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} % at step {first.step:,}")
         return
+    hit = f"{first.hit_at_10:.1f} → {last.hit_at_10:.1f} %"
+    yield plain(f"Held-out Hit@10 {hit}, nDCG@10 {first.ndcg_at_10:.1f} → {last.ndcg_at_10:.1f} %")
     place = "before training" if best.step == 0 else f"at step {best.step:,}"
-    yield plain(
-        f"Held-out nDCG@10 {first.ndcg_at_10:.1f} → {last.ndcg_at_10:.1f} %, best {best.ndcg_at_10:.1f} % {place}"
-    )
+    yield plain(f"Kept is the best nDCG@10: {best.ndcg_at_10:.1f} % {place}")
 
 
 def setup(choices: Mapping[str, Choice], memory_mb: float | None = None) -> str:

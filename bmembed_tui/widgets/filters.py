@@ -53,7 +53,9 @@ class FilterRow(Vertical):
                 for name in row:
                     label, example = FIELDS[name]
                     yield SafeLabel(label)
-                    yield CleanInput(placeholder=example, compact=True, id=f"filter-{name}", select_on_focus=False)
+                    yield CleanInput(
+                        placeholder=visible(example), compact=True, id=f"filter-{name}", select_on_focus=False
+                    )
                 if "after" in row:
                     yield SafeButton("Clear", id="filter-clear")
         yield SafeStatic("", id="filter-problem")

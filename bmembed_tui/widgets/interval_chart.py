@@ -17,21 +17,33 @@ STYLES = {"better": "$text-success", "worse": "$text-error"}
 def interval_chart(figures: Sequence[Figure], width: int) -> Content:
     """Name, value, interval as `├──●──┤` on a common scale, difference to base. At most `width` cells a line.
 
-    Where the width does not suffice for all of them, the drawing goes first, then the interval of the difference.
+    Where the width does not suffice for the drawing, the interval is told as `low–high`; then that of the difference goes.
     """
     if not figures:
         return plain("Nothing was measured.")
     low, high = min(figure.low for figure in figures), max(figure.high for figure in figures)
     gaps = [_gap(figure, short=width < 96) for figure in figures]
-    used = NAME_WIDTH + 7 + max(map(len, gaps)) + 2
-    plot = width - used
+    plot = width - NAME_WIDTH - 7 - max(map(len, gaps)) - 2
+    if plot >= LEAST_PLOT:
+        intervals = [f" {interval_line(figure, low, high, plot)} " for figure in figures]
+    else:
+        intervals = _told(figures)
+        if width < NAME_WIDTH + 7 + len(intervals[0]) + max(map(len, gaps)):
+            gaps = [gap.replace("[+", "[").replace(", +", ",").replace(", ", ",") for gap in gaps]
+        if width < NAME_WIDTH + 7 + len(intervals[0]) + max(map(len, gaps)):
+            gaps = [gap.partition(" [")[0] for gap in gaps]
     lines = []
-    for figure, gap in zip(figures, gaps, strict=True):
-        parts = [plain(f"{SYSTEMS[figure.system]:<{NAME_WIDTH}}", "bold"), plain(f"{figure.value:5.1f}  ")]
-        if plot >= LEAST_PLOT:
-            parts += [plain(interval_line(figure, low, high, plot), "$text-accent"), plain("  ")]
-        lines.append(Content.assemble(*parts, plain(gap, STYLES.get(figure.verdict, "$text-muted"))))
+    for figure, interval, gap in zip(figures, intervals, gaps, strict=True):
+        parts = [plain(f"{SYSTEMS[figure.system]:<{NAME_WIDTH}}", "bold"), plain(f"{figure.value:5.1f} ")]
+        parts += [plain(interval, "$text-accent"), plain(" "), plain(gap, STYLES.get(figure.verdict, "$text-muted"))]
+        lines.append(Content.assemble(*parts))
     return Content("\n").join(lines)
+
+
+def _told(figures: Sequence[Figure]) -> list[str]:
+    """`low–high` of each, all equally wide."""
+    told = [f"{figure.low:.1f}–{figure.high:.1f}" for figure in figures]
+    return [text.ljust(max(map(len, told))) for text in told]
 
 
 def interval_line(figure: Figure, low: float, high: float, width: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
+from textual.reactive import Reactive
 from textual.widgets import Footer
 
 USUAL = ("help", "run_all", "steps", "quit", "settings", "leave")  # actions known everywhere, the most wanted first
@@ -18,6 +19,7 @@ class KeyLine(Footer):
 
     def compose(self) -> ComposeResult:
         """The keys in the order of their weight, the palette's at the right."""
+        Reactive._clear_watchers(self)  # each key binds itself to the footer, which would hold it for ever
         found = list(super().compose())
         keys = sorted((key for key in found if not key.has_class("-command-palette")), key=_weight)
         beside = [key for key in found if key.has_class("-command-palette")]

@@ -1,4 +1,4 @@
-"""The curve of a training: the loss above, nDCG@10 on held-out queries below, over the same steps."""
+"""The curve of a training: the loss above, Hit@10 on held-out queries below, over the same steps."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class LossChart(Vertical):
         if looks == self._drawn:
             return
         self._losses = finite((one.step, one.loss) for one in steps)
-        self._figures = finite((one.step, one.ndcg_at_10) for one in checks)
+        self._figures = finite((one.step, one.hit_at_10) for one in checks)
         has_room = size.width >= LEAST_WIDTH and size.height >= LEAST_HEIGHT
         if not (self._losses or self._figures) or not has_room:
             self._hide(
@@ -151,7 +151,7 @@ class LossChart(Vertical):
         plot.scatter(*_axes(points), marker="●", marker_style=style)
         best = self._curve.best
         if best is not None and best.step > 0:  # a line would hide the point that it goes through
-            plot.scatter([best.step], [best.ndcg_at_10], marker="◆", marker_style=self._style("chart--best"))
+            plot.scatter([best.step], [best.hit_at_10], marker="◆", marker_style=self._style("chart--best"))
 
     def _cleared(self, plot: PlotWidget, points: Sequence[Point], bottom: int) -> PlotWidget | None:
         """The drawing with its axes; None, and hidden, where there are no points."""
@@ -187,7 +187,7 @@ class LossChart(Vertical):
     def _legend(self) -> Content:
         parts = [plain("loss "), plain("⠂each step", "$primary"), plain(" "), plain("▀smoothed", "bold $text-primary")]
         if self._figures:
-            parts += [plain("  "), plain("●nDCG@10 %", "$text-success")]
+            parts += [plain("  "), plain("●Hit@10 %", "$text-success")]
             parts += (
                 [plain("  "), plain("│◆best", "$text-accent")] if self._curve.best and self._curve.best.step > 0 else []
             )

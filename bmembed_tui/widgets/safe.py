@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.geometry import Size
 from textual.visual import VisualType
 from textual.widgets import Button, DataTable, Label, OptionList, Static, Tree
 from textual.widgets.option_list import Option
@@ -71,6 +72,14 @@ class SafeOptions(OptionList):
 
     def __init__(self, *options: Any, **settings: Any) -> None:
         super().__init__(*options, **{**settings, "markup": False})
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As OptionList's, which cannot break lines where there is no room at all."""
+        return super().get_content_height(container, viewport, max(width, self._least_width()))
+
+    def _least_width(self) -> int:
+        """Columns that leave an option at least one beside its padding."""
+        return 1 + self.get_component_styles("option-list--option").padding.width
 
     def show(self, options: Iterable[tuple[str, VisualType]], highlighted: str | None = None) -> None:
         """Replace all options by (id, prompt) pairs; `highlighted`: the id to stand on, else the place is kept."""

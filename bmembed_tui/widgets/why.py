@@ -14,6 +14,7 @@ from bmembed_tui.widgets.safe import SafeStatic
 
 BAR = 10  # columns of a bar
 RANKERS = ("bm25", "semantic")
+APART = "had no part in this list"
 
 
 class WhyPanel(SafeStatic):
@@ -41,15 +42,17 @@ def ranker_lines(hit: Hit, mode: str, width: int = 200, facts: Facts | None = No
     Of a ranker that had no part in it, what `facts` know.
     """
     return [
-        (NAMES[name], _ranked(name, hit, width) if name in hit.rankers else _unranked(name, hit, mode, facts))
+        (NAMES[name], _ranked(name, hit, width) if name in hit.rankers else _unranked(name, hit, mode, width, facts))
         for name in RANKERS
     ]
 
 
 def _ranked(name: str, hit: Hit, width: int) -> str:
     rank, score = hit.rankers[name]
-    text = _place(name, rank, score)
-    share = hit.shares.get(name)
+    return _with_share(_place(name, rank, score), hit.shares.get(name), width)
+
+
+def _with_share(text: str, share: float | None, width: int) -> str:
     if share is None:
         return text
     return f"{text:<26} {share_bar(share)} {share:4.0%}{' of the score' if width >= 64 else ''}"
@@ -59,13 +62,16 @@ def _place(name: str, rank: int, score: float) -> str:
     return f"rank {rank:<3} {'score' if name == 'bm25' else 'cosine'} {ranker_score(name, score)}"
 
 
-def _unranked(name: str, hit: Hit, mode: str, facts: Facts | None) -> str:
+def _unranked(name: str, hit: Hit, mode: str, width: int, facts: Facts | None) -> str:
     explained = facts.explained if facts else None
     known = explained.chunks.get(hit.chunk_id) if explained and name == "semantic" else None
     if known is not None and known.served_rank is not None and known.served_cosine is not None:
         place = _place(name, known.served_rank, known.served_cosine)
-        return place if mode == "hybrid" else f"{place}, had no part in this list"
-    return "not among its best" if mode == "hybrid" and hit.shares else "had no part in this list"
+    else:
+        place = "not among its best" if mode == "hybrid" and hit.shares else ""
+    if mode != "hybrid":
+        return f"{place}, {APART}" if place else APART
+    return _with_share(place or APART, hit.shares.get(name), width)
 
 
 def share_bar(share: float) -> str:

@@ -155,7 +155,7 @@ def finish(name: ProjectName) -> None:
 @app.command()
 def report(name: ProjectName, as_json: AsJson = False) -> None:
     """Show what the last evaluation found: the table, what search serves, and why."""
-    from engine.console import harmless, output, show_tables
+    from engine.console import harmless, output, served_differences, show_differences, show_tables
 
     with opened(name) as project:
         found = project.report()
@@ -164,7 +164,9 @@ def report(name: ProjectName, as_json: AsJson = False) -> None:
             {"served": found["served"], "reason": found["reason"], "tables": found["tables"], "folder": found["folder"]}
         )
         return
-    show_tables(found["tables"], output())
+    for kind, table in found["tables"].items():
+        show_tables({kind: table}, output())
+        show_differences(served_differences(table), output())
     print(found["reason"])
     print(harmless(f"Report: {Path(found['folder']) / 'report.html'}"))
 

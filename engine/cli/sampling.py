@@ -1,8 +1,9 @@
-"""The command that shows queries before a run makes them all."""
+"""Commands that show queries: some of them before a run makes them all, and those that it has made or left out."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from typing import Annotated, Any
 
 import typer
@@ -27,8 +28,37 @@ def sample(
         _show(found)
 
 
+@app.command()
+def queries(
+    name: ProjectName,
+    rejected: Annotated[
+        bool, typer.Option("--rejected", help="those that were left out when the queries were made, and why")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the training queries of a project with their documents."""
+    with opened(name) as project:
+        rows = project.queries(rejected)
+    if as_json:
+        print_json(rows)
+    else:
+        _list(rows, "reason" if rejected else "split")
+
+
+def _list(rows: list[dict[str, Any]], told: str) -> None:
+    from engine.console import harmless
+
+    for row in rows:
+        print(f"{row['kind']}: {harmless(row['text'])}")
+        print(f"    {harmless(row[told])}  {harmless(row['path'])}".rstrip())
+    counts = Counter(row[told].partition(": ")[0] for row in rows)
+    told_counts = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
+    print(told_counts or "No queries.", file=sys.stderr)
+
+
 def _show(found: dict[str, Any]) -> None:
     from engine.console import harmless
+    from engine.queries.cost import told_duration
 
     for row in found["items"]:
         print(harmless(row["path"]) + f"  ({row['seconds']:.1f} s)")
@@ -43,12 +73,8 @@ def _show(found: dict[str, Any]) -> None:
     estimate = found["estimate"]
     named = found["backend"] + (f" ({found['model']})" if found["model"] else "")
     print(f"\nBackend: {harmless(named)}. Kept: {100 * found['kept_share']:.0f} %.")
-    print(f"All {estimate['chunks']} chunks: about {_duration(estimate['seconds'])} ({harmless(estimate['basis'])}).")
+    print(
+        f"All {estimate['chunks']} chunks: about {told_duration(estimate['seconds'])} ({harmless(estimate['basis'])})."
+    )
     if not found["items"]:
         print("No chunk has a query.", file=sys.stderr)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -85,13 +85,17 @@ def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str) -> s
         parts.append(_text(place(tick, y_ticks[0])[0], height - bottom + 16, f"{tick:g}", "middle", "tick"))
     parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, 12, y_name, "start")]
     for number, (line, points) in enumerate(drawn):
-        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
+        beside = (
+            5 * (number - (len(drawn) - 1) / 2) if line.whiskers else 0.0
+        )  # or the whiskers of several lines cover each other
+        places = [(x + beside, y) for x, y in (place(*point) for point in points)]
+        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts.append(f'<polyline class="line s{line.colour % COLOURS}" points="{corners}"/>')
         for (x, _), (low, high) in zip(line.points, line.whiskers, strict=False):
-            parts.append(_line(place(x, low)[0], place(x, low)[1], place(x, high)[0], place(x, high)[1], "whisker"))
+            at = place(x, low)[0] + beside
+            parts.append(_line(at, place(x, low)[1], at, place(x, high)[1], "whisker"))
         if len(points) <= 60:
-            dots = (place(*point) for point in points)
-            parts += [f'<circle class="c{line.colour % COLOURS}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in dots]
+            parts += [f'<circle class="c{line.colour % COLOURS}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places]
         if len(drawn) > 1:
             parts.append(_text(WIDTH - right, top + 14 * number, line.name, "end", f"c{line.colour % COLOURS}"))
     return _svg(title, height, parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.errors import TooLittleTextError
 from engine.evaluation.judgments import Judgment
-from engine.metrics import NAMES, Difference, Interval, Relevance, bootstrap_means, evaluate_run
+from engine.metrics import (
+    NAMES,
+    Difference,
+    Interval,
+    Relevance,
+    bootstrap_means,
+    evaluate_run,
+    queries_needed,
+    randomisation_p,
+)
 from engine.metrics.bootstrap import SAMPLES, difference, interval
 from engine.metrics.multihop import first_found, multihop_ap_at_k
 
@@ -20,6 +29,8 @@ Floats = NDArray[np.float64]
 DocumentOf = Callable[[Ids], Ids]
 
 MULTIHOP = "map@10 (multihop)"
+VERSUS = "ndcg@10"
+"""What any two systems are compared by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +38,8 @@ class Comparison:
     """Figures of systems on the same queries.
 
     `values`: system → metric → (q,) per-query values in [0, 1], in the order of `keys`. `figures`, `differences`
-    (against `base`) and `pairs` ("a − b": a against another system b) are in percent. `left_out`: queries with no
-    relevant item in the corpus.
+    (against `base`) and `pairs` ("a − b": a against another system b) are in percent; so is `any_two`, each system
+    against each that was named before it, by `VERSUS`. `left_out`: queries with no relevant item in the corpus.
     """
 
     base: str
@@ -39,9 +50,11 @@ class Comparison:
     figures: Mapping[str, Mapping[str, Interval]]
     differences: Mapping[str, Mapping[str, Difference]]
     pairs: Mapping[str, Mapping[str, Difference]]
+    any_two: Mapping[tuple[str, str], Difference]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON form, percent: `systems` → metric → {value, low, high}, `differences` and `pairs` → metric → {…, verdict}."""
+        """JSON form, percent: `systems` → metric → {value, low, high}, `differences` and `pairs` → metric → {…, verdict,
+        p_value, needed}, `any_two`: a list of such with the names `system` and `other`."""
         return {
             "base": self.base,
             "queries": len(self.keys),
@@ -49,6 +62,7 @@ class Comparison:
             "systems": _nested(self.figures),
             "differences": _nested(self.differences),
             "pairs": _nested(self.pairs),
+            "any_two": [{"system": name, "other": other, **asdict(gap)} for (name, other), gap in self.any_two.items()],
         }
 
 
@@ -80,7 +94,9 @@ def compare(
     usable = [judgments[row] for row in kept]
     values = {name: measure(_rows(ids, kept, len(judgments)), usable, document_of) for name, ids in systems.items()}
     wanted = [(name, base) for name in values if name != base]
-    figures, gaps = _bootstrapped(values, [*wanted, *pairs], samples, seed)
+    every = [(name, other) for place, name in enumerate(values) for other in list(values)[:place]]
+    metrics = dict.fromkeys(every, (VERSUS,)) | dict.fromkeys([*wanted, *pairs], tuple(values[base]))
+    figures, gaps = compared(values, metrics, samples, seed)
     return Comparison(
         base=base,
         keys=tuple(judgment.key for judgment in usable),
@@ -90,6 +106,7 @@ def compare(
         figures=figures,
         differences={name: gaps[name, base] for name, _ in wanted},
         pairs={f"{name} − {other}": gaps[name, other] for name, other in pairs},
+        any_two={pair: gaps[pair][VERSUS] for pair in every},
     )
 
 
@@ -127,25 +144,25 @@ def _rows(ids: ArrayLike, kept: Sequence[int], total: int) -> Ids:
     return rankings[kept]
 
 
-def _bootstrapped(
-    values: Mapping[str, Mapping[str, Floats]], pairs: Sequence[tuple[str, str]], samples: int, seed: int
+def compared(
+    values: Mapping[str, Mapping[str, Floats]], wanted: Mapping[tuple[str, str], Sequence[str]], samples: int, seed: int
 ) -> tuple[dict[str, dict[str, Interval]], dict[tuple[str, str], dict[str, Difference]]]:
-    """Figures of every system, and the differences of the pairs, all from the same resamples."""
+    """Figures of every system from the same resamples, and the `wanted` metrics' differences of pairs of systems."""
     columns = [(system, metric) for system, metrics in values.items() for metric in metrics]
     means = bootstrap_means(np.stack([values[system][metric] for system, metric in columns], axis=1), samples, seed)
     mean_of = {column: means[:, index] for index, column in enumerate(columns)}
     figures: dict[str, dict[str, Interval]] = {system: {} for system in values}
     for system, metric in columns:
         figures[system][metric] = interval(values[system][metric], mean_of[system, metric]).percent()
-    gaps = {
-        (name, other): {
-            metric: difference(
-                values[name][metric] - values[other][metric], mean_of[name, metric] - mean_of[other, metric]
-            ).percent()
-            for metric in values[name]
-        }
-        for name, other in pairs
-    }
+    cells = [(name, other, metric) for (name, other), metrics in wanted.items() for metric in metrics]
+    gaps: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in wanted}
+    if cells:
+        rows = np.stack([values[name][metric] - values[other][metric] for name, other, metric in cells], axis=1)
+        chances = randomisation_p(rows, samples, seed).tolist()
+        for column, (name, other, metric) in enumerate(cells):
+            found = difference(rows[:, column], mean_of[name, metric] - mean_of[other, metric]).percent()
+            needed = queries_needed(rows[:, column]) if found.verdict == "no difference shown" else None
+            gaps[name, other][metric] = replace(found, p_value=chances[column], needed=needed)
     return figures, gaps
 
 

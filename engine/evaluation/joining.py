@@ -13,14 +13,17 @@ from engine.evaluation.query_sets import QuerySet
 from engine.settings import Settings
 
 Rankings = NDArray[np.int64]
+Fused = tuple[Rankings, NDArray[np.float64]]
+Scorer = Callable[[Sequence[str], Rankings], NDArray[np.float32]]
 Measure = Callable[[Rankings, Sequence[Judgment]], NDArray[np.float64]]
 
 
 class Joining:
-    """`measure`: nDCG@10 per query, in [0, 1], of rankings (q, depth)."""
+    """`measure`: nDCG@10 per query, in [0, 1], of rankings (q, depth). `bm25_scores`: of q texts and their chunks (q, n)."""
 
-    def __init__(self, settings: Settings, measure: Measure) -> None:
-        self._settings, self._measure = settings, measure
+    def __init__(self, settings: Settings, measure: Measure, bm25_scores: Scorer) -> None:
+        self._settings, self._measure, self._bm25_scores = settings, measure, bm25_scores
+        self._pairs: dict[tuple[str, str], tuple[Fused, Fused]] = {}
 
     def choose(self, heldout: QuerySet | None) -> FusionChoice:
         """What project.toml says, else what held-out queries show that are worded as questions would be."""
@@ -48,7 +51,19 @@ class Joining:
         from engine.ranking import convex, rrf
 
         depth = self._settings.evaluation.depth
-        semantic, bm25 = ((one.rankings[part], one.scores[part]) for part in (name, "bm25"))
         if weight is None:
+            semantic, bm25 = ((one.rankings[part], one.scores[part]) for part in (name, "bm25"))
             return rrf([bm25, semantic], depth, self._settings.search.rrf_u)[0]
-        return convex(semantic, bm25, weight, depth)[0]
+        return convex(*self._completed(one, name), weight, depth)[0]
+
+    def _completed(self, one: QuerySet, name: str) -> tuple[Fused, Fused]:
+        """The encoder's ranking and BM25's, each with the other's chunks, as search completes them."""
+        from engine.ranking import completed
+
+        if (one.kind, name) not in self._pairs:
+            ids, of_bm25 = one.rankings[name], one.rankings["bm25"]
+            self._pairs[one.kind, name] = (
+                completed((ids, one.scores[name]), of_bm25, one.beside[name]),
+                completed((of_bm25, one.scores["bm25"]), ids, self._bm25_scores(one.texts, ids)),
+            )
+        return self._pairs[one.kind, name]

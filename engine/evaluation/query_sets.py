@@ -21,7 +21,8 @@ class QuerySet:
     """Queries with known answers, and every system's rankings of them (q, depth), −1 where padded.
 
     `built`: per query, whether it was built from a sentence of its chunk (empty where none was), which BM25 finds easily.
-    `meant`: per query, what it is looked for as, and in which documents.
+    `meant`: per query, what it is looked for as, and in which documents. `beside`: per encoder, the cosines of BM25's
+    chunks.
     """
 
     name: str
@@ -31,6 +32,7 @@ class QuerySet:
     built: list[bool] = field(default_factory=list)
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
 
     @property
     def texts(self) -> list[str]:

@@ -57,6 +57,20 @@ def rank_within(
     return ids, scores
 
 
+def cosines_of(queries: Scores, chunks: Scores, keys: Ids, ids: Ids) -> Scores:
+    """Cosines (q, n) of each query (q, d) to the chunks `ids` (q, n); `chunks` (N, d) are named by `keys` (N,), ascending.
+
+    -inf where `ids` is -1.
+    """
+    cosines = np.empty(ids.shape, dtype=np.float32)
+    rows = np.searchsorted(keys, np.maximum(ids, keys[:1]))
+    for start in range(0, len(ids), BLOCK):
+        part = slice(start, start + BLOCK)
+        cosines[part] = np.einsum("qd,qnd->qn", queries[part], chunks[rows[part]])
+    cosines[ids < 0] = -np.inf
+    return cosines
+
+
 def pool_of(rankings: Iterable[Ids], depth: int, always: Iterable[int]) -> set[int]:
     """Every chunk within the first `depth` of some ranking, and those in `always`."""
     pool = set(always)

@@ -15,9 +15,11 @@ from engine.evaluation.changes import Changes
 from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
 from engine.evaluation.selection import Selection
 from engine.events import Choice, read
+from engine.metrics import Interval
 
 SCHEMA = 1
 CHARTED = ("ndcg@10", "hit@1", "hit@10")
+PERTURBED = {"typo": "mistyped words", "mask": "masked words", "substitute": "words exchanged"}
 _TEMPLATE = "report/report.html.j2"
 
 
@@ -55,8 +57,10 @@ class ChoiceMade:
 @dataclass(frozen=True, slots=True)
 class ReportData:
     """Everything the report says. `created`: ISO 8601 time, UTC. `settings`: section → name → value. `sizes`: what →
-    how many. `fusion`: method, weight and reason of hybrid search. `diagnostics`: system → figure name → value (geometry
-    and other figures that decide nothing)."""
+    how many. `fusion`: method, weight and reason of hybrid search. `diagnostics`: system → figure name → value, or mean
+    with interval (geometry and other figures that decide nothing). `robustness`: `Robustness.as_dict()`, where it was
+    asked for; `general`: what `measure_general` gives, where there is an adapter;
+    `threshold`: what `learn_threshold` gives."""
 
     project: str
     created: str
@@ -68,8 +72,11 @@ class ReportData:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     choices: Sequence[ChoiceMade] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
-    diagnostics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    diagnostics: Mapping[str, Mapping[str, float | Interval]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    robustness: Mapping[str, Any] | None = None
+    general: Mapping[str, Any] | None = None
+    threshold: Mapping[str, Any] | None = None
 
 
 def choices_made(log: Path) -> list[ChoiceMade]:
@@ -118,7 +125,8 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     environment.filters["figure"] = _figure
     charts = {name: Markup(svg) for name, svg in _curves(report).items()}  # charts.py escapes every label
     bars = [[Markup(svg) for svg in _bars(query_set)] for query_set in report["query_sets"]]
-    return environment.from_string(source).render(report=report, charts=charts, bars=bars)
+    blows = {name: Markup(svg) for name, svg in _robustness(report.get("robustness")).items()}
+    return environment.from_string(source).render(report=report, charts=charts, bars=bars, blows=blows)
 
 
 def _bars(query_set: Mapping[str, Any]) -> list[str]:
@@ -151,6 +159,20 @@ def _curves(report: Mapping[str, Any]) -> dict[str, str]:
             "Held-out nDCG@10 by merge strength", [merged], "λ (0 = base, 1 = adapted)", "nDCG@10, percent"
         ),
     }
+
+
+def _robustness(found: Mapping[str, Any] | None) -> dict[str, str]:
+    """What was done to the queries → nDCG@10 of every system by the number of words that it was done to."""
+    charts = {}
+    for kind, what in PERTURBED.items() if found else ():
+        rows = [row for row in found["rows"] if row["kind"] in ("clean", kind)] if found else []
+        lines = []
+        for number, system in enumerate(rows[0]["systems"]):
+            cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]
+            ends = [(cell["low"], cell["high"]) for _, cell in cells]
+            lines.append(Line(system, [(words, cell["value"]) for words, cell in cells], number, ends))
+        charts[kind] = line_chart(f"nDCG@10 by {what} per query", lines, f"{what} per query", "nDCG@10, percent")
+    return charts
 
 
 def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:

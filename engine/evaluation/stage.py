@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.embedding import model_fingerprint, served_fingerprint
 from engine.errors import DamagedError, NotBuiltError
+from engine.evaluation.joining import Joining
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.stage import StageContext, View
 from engine.store import Artifact
@@ -19,16 +20,17 @@ from engine.version import __version__
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from engine.encoders import Encoder
     from engine.evaluation.comparison import Comparison
     from engine.evaluation.fusion import FusionChoice
     from engine.evaluation.judgments import Judgment
+    from engine.evaluation.robustness import Robustness
     from engine.evaluation.selection import Selection
+    from engine.metrics import Interval
     from engine.records import Chunk
 
     Rankings = NDArray[np.int64]
 
-VERSION = 4
+VERSION = 10
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
@@ -87,25 +89,30 @@ def run(context: StageContext) -> dict[str, Any]:
         work.rank_encoder("served", selection.strength)
     else:
         work.alias("served", selection.served)
-    return work.conclude(selection, work.fuse())
+    fusion = work.fuse()
+    work.learn_threshold()
+    if context.settings.evaluation.robustness:
+        work.perturb(selection, fusion)
+    return work.conclude(selection, fusion)
 
 
 class Evaluation:
     """One evaluation: the query sets, the adapter, and the rankings gathered so far."""
 
     def __init__(self, context: StageContext) -> None:
-        from engine.embedding import told_hardware
+        from engine.evaluation.rankers import Rankers
 
         self._context = context
+        self._artifact = context.need("adapter", "train")
         self._chunks: list[Chunk] = context.store.chunks()
-        self._hardware = told_hardware(context, "encode")
-        artifact = context.need("adapter", "train")
-        self._artifact = artifact
-        self.adapter = context.project.path / artifact.info["adapter"] if artifact.info.get("adapter") else None
-        self._ids = np.array([chunk.id for chunk in self._chunks], dtype=np.int64)  # ascending
+        self._rankers = Rankers(context, self._chunks)
+        self._ids, self.adapter = self._rankers.ids, self._rankers.adapter
         self._owners = np.array([chunk.document_id for chunk in self._chunks], dtype=np.int64)
-        self._of_base: NDArray[np.float32] | None = None
         self.sets = query_sets(context, self._chunks)
+        self._diagnostics: dict[str, Mapping[str, float | Interval]] = {}
+        self._robustness: Robustness | None = None
+        self._threshold: dict[str, Any] = {}
+        self._general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
 
     def _set(self, kind: str) -> QuerySet | None:
@@ -113,18 +120,8 @@ class Evaluation:
 
     def rank_bm25(self) -> None:
         """BM25's best `depth` chunks of every query."""
-        from engine.evaluation.rankings import padded
-        from engine.lexical import LexicalIndex
-
-        context, depth = self._context, self._context.settings.evaluation.depth
-        index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
         for one in self.sets:
-            found = list(index.search_many(one.texts, depth))
-            for row, allowed in enumerate(self._among[one.kind]):
-                if allowed is not None:
-                    found[row] = index.search_among(one.texts[row], depth, allowed)
-            one.rankings["bm25"], one.scores["bm25"] = padded(found, depth)
-            context.check_stop()
+            one.rankings["bm25"], one.scores["bm25"] = self._rankers.bm25(one.texts, self._among[one.kind])
 
     def _chunks_meant(self, one: QuerySet) -> list[NDArray[np.int64] | None]:
         """Per query, the chunks of the documents that it names; None where it names none."""
@@ -132,43 +129,32 @@ class Evaluation:
         chunks = {documents: self._ids[np.isin(self._owners, list(documents))] for documents in named}
         return [chunks.get(meant.documents) for meant in one.meant]
 
-    def _encoder(self, strength: float) -> Encoder:
-        from engine.embedding import load_encoder
-
-        return load_encoder(self._context, self._hardware, self.adapter if strength else None, strength or 1.0)
-
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
-        from engine.evaluation.rankings import rank_within
+        from engine.evaluation.diagnostics import Ranked, describe
+        from engine.evaluation.rankings import cosines_of
 
-        encoder = self._encoder(strength)
-        vectors = self._vectors(encoder, strength, self._chunks, name)
+        seed, encoder = self._context.settings.training.seed, self._rankers.encoder(strength)
+        vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
+        if self.adapter:
+            self._general[name] = self._rankers.general(encoder, strength)
         for one in self.sets:
-            depth = self._context.settings.evaluation.depth
-            one.rankings[name], one.scores[name] = rank_within(
-                encoder.encode_queries(one.texts), vectors, self._ids, depth, self._among[one.kind]
-            )
-
-    def _vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> NDArray[np.float32]:
-        """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched
-        encoder where the adapter acts on queries alone, of the chunks' own adapter where they have one."""
-        from engine.embedding import chunk_adapter, chunk_vectors, load_encoder
-
-        side = self._artifact.info.get("side", "both")
-        alone = side == "query"
-        if alone and self._of_base is not None:
-            return self._of_base[np.searchsorted(self._ids, [chunk.id for chunk in chunks])]
-        if strength and side == "both-then-query":
-            encoder = load_encoder(self._context, self._hardware, chunk_adapter(self.adapter, side), strength)
-        vectors = chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
-        if alone and name == "base" and len(chunks) == len(self._chunks):
-            self._of_base = vectors
-        return vectors
+            asked = encoder.encode_queries(one.texts)
+            one.rankings[name], one.scores[name] = self._rankers.cosine(asked, vectors, self._among[one.kind])
+            one.beside[name] = cosines_of(asked, vectors, self._ids, one.rankings["bm25"])
+            if name not in self._diagnostics and any(judgment.usable for judgment in one.judgments):
+                ranked = Ranked(asked, one.rankings[name], one.scores[name])
+                self._diagnostics[name] = describe(ranked, one.judgments, vectors, self._ids, seed)
 
     def alias(self, name: str, system: str) -> None:
         """Let `name` stand for a system that has been ranked already."""
         for one in self.sets:
             one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
+            one.beside[name] = one.beside[system]
+        if system in self._general:
+            self._general[name] = self._general[system]
+        if system in self._diagnostics:
+            self._diagnostics[name] = self._diagnostics[system]
 
     def select(self) -> Selection:
         """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
@@ -203,8 +189,8 @@ class Evaluation:
         values = {}
         for strength in (0.0, *sorted(self._context.settings.evaluation.lambdas), 1.0):
             name = candidate_name(strength)
-            encoder = self._encoder(strength)
-            vectors = self._vectors(encoder, strength, chunks, name)
+            encoder = self._rankers.encoder(strength)
+            vectors = self._rankers.vectors(encoder, strength, chunks, name)
             ranking, _ = rank_within(
                 encoder.encode_queries(heldout.texts), vectors, keys, 10, self._among[heldout.kind]
             )
@@ -227,9 +213,7 @@ class Evaluation:
 
     def fuse(self) -> FusionChoice:
         """BM25 joined with base, with the adapted encoder, and with what is served: by RRF, and by a weighted sum."""
-        from engine.evaluation.joining import Joining
-
-        joining = Joining(self._context.settings, self._measure)
+        joining = Joining(self._context.settings, self._measure, self._rankers.lexical.scores_many)
         choice = joining.choose(self._set("synthetic"))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
@@ -238,6 +222,46 @@ class Evaluation:
                     one.rankings[f"rrf_{name}"] = joining.joined(one, name, None)
                     one.rankings[f"weighted_{name}"] = joining.joined(one, name, choice.weight)
         return choice
+
+    def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
+        """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
+        from engine.evaluation.perturbing import content_terms, without_masks
+        from engine.evaluation.rankings import cosines_of
+        from engine.evaluation.robustness import make_trial, measure_trial
+
+        context, settings = self._context, self._context.settings
+        terms = content_terms(context.need("lexical", "index").info.get("language", "none"))
+        trials = (make_trial(one, self._chunks, terms, settings.training.seed) for one in self.sets)
+        trial = next((trial for trial in trials if trial), None)
+        if trial is None:
+            return
+        one, among = trial.perturbed, self._chunks_meant(trial.perturbed)
+        one.rankings["bm25"], one.scores["bm25"] = self._rankers.bm25([without_masks(t) for t in one.texts], among)
+        for name, strength in {"base": 0.0, "served": selection.strength}.items():
+            encoder = self._rankers.encoder(strength)
+            asked = encoder.encode_queries(one.texts)
+            vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
+            one.rankings[name], one.scores[name] = self._rankers.cosine(asked, vectors, among)
+            one.beside[name] = cosines_of(asked, vectors, self._ids, one.rankings["bm25"])
+            context.check_stop()
+        weight = None if fusion.method == "rrf" else fusion.weight
+
+        def bm25_scores(texts: Sequence[str], ids: Rankings) -> NDArray[np.float32]:
+            return self._rankers.lexical.scores_many([without_masks(text) for text in texts], ids)
+
+        one.rankings["hybrid served"] = Joining(settings, self._measure, bm25_scores).joined(one, "served", weight)
+        self._robustness = measure_trial(
+            trial, one.rankings, self._document_of, settings.evaluation.bootstrap_samples, settings.training.seed
+        )
+
+    def learn_threshold(self) -> None:
+        """How similar to the query a hit of semantic search must be not to count as weak."""
+        from engine.evaluation.weak_hits import learn_threshold
+
+        settings = self._context.settings
+        self._threshold = learn_threshold(
+            self.sets, "served", self._document_of, settings.evaluation.bootstrap_samples, settings.training.seed
+        )
 
     def conclude(self, selection: Selection, fusion: FusionChoice) -> dict[str, Any]:
         """Write the report, make it current, and sum it up."""
@@ -262,9 +286,15 @@ class Evaluation:
             "reason": selection.reason,
             "fusion": fusion.as_dict(),
             "tables": tables,
+            "threshold": {**self._threshold, "encoder": self._served_encoder(selection)},
         }
         context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
         return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}
+
+    def _served_encoder(self, selection: Selection) -> str:
+        return served_fingerprint(
+            self._context, self.adapter if selection.strength else None, selection.strength or 1.0
+        )
 
     def _compare(self, one: QuerySet) -> Comparison:
         from engine.evaluation.comparison import compare
@@ -281,6 +311,7 @@ class Evaluation:
         self, selection: Selection, fusion: FusionChoice, comparisons: Sequence[tuple[QuerySet, Comparison]]
     ) -> Any:
         from engine.evaluation.changes import query_changes
+        from engine.evaluation.forgetting import measure_general
         from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve, choices_made
 
         history = self._artifact.info.get("history") or {}
@@ -299,5 +330,8 @@ class Evaluation:
             training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
             settings=context.settings.model_dump(),
             choices=choices_made(context.project.path / "runs" / context.run / "events.jsonl"),
-            sizes=context.store.counts(),
+            sizes=context.store.counts(), diagnostics=self._diagnostics,
+            robustness=self._robustness.as_dict() if self._robustness else None,
+            threshold=self._threshold,
+            general=measure_general(self._general, context.settings.evaluation.bootstrap_samples),
         )  # fmt: skip

@@ -169,6 +169,27 @@ class LexicalIndex:
                 return ids[keep][:k], scores[keep][:k]
             fetched *= 8
 
+    def scores(self, text: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """What `search` would give each chunk of `ids` (n,): float32 (n,), 0 where no word of `text` stands in it."""
+        terms = self._query_terms(text, bonus=True)
+        if not len(ids) or not terms.words:
+            return np.zeros(len(ids), np.float32)
+        wanted = tantivy.Query.term_set_query(self._index.schema, _ID, ids.tolist())
+        among = tantivy.Query.const_score_query(wanted, 0.0)
+        both = tantivy.Query.boolean_query([(tantivy.Occur.Must, self._query(terms)), (tantivy.Occur.Must, among)])
+        with _panics_are_damage(self._folder):
+            hits = self._searcher.search(both, len(ids), count=False).hits
+            keys = self._searcher.fast_field_values(_ID, [address for _, address in hits])
+        found = {key: score for key, (score, _) in zip(keys, hits, strict=True)}
+        return np.array([found.get(key, 0.0) for key in ids.tolist()], dtype=np.float32)
+
+    def scores_many(self, texts: Sequence[str], ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """`scores` for many texts (q) and their `ids` (q, n): float32 (q, n), -inf where `ids` is -1."""
+        scorer, found = self.scorer(), np.empty(ids.shape, np.float32)
+        for row, text in enumerate(texts):
+            found[row] = scorer.scores(self._query_terms(text, bonus=True), ids[row])
+        return found
+
     def search_many(
         self,
         texts: Sequence[str],

@@ -71,6 +71,24 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
     return code, f"{share:.0%} of the sample reads as {code}"
 
 
+def margin_over(text: str, code: str) -> float:
+    """By how much a text looks more like its best language than like `code`; 0 where that is the best, or is not known.
+
+    The difference of the naive Bayes scores over the root of the length in bytes, by which py3langid makes scores of
+    longer and shorter texts comparable: a sentence in another language has 3 to 25.
+    """
+    from py3langid import rank
+
+    data = text.encode("utf-8", "ignore")
+    best: dict[str, float] = {}
+    for name, score in rank(data):
+        name = _SAME_AS.get(name, name)
+        best[name] = max(best.get(name, score), score)
+    if code not in best:
+        return 0.0
+    return float((max(best.values()) - best[code]) / max(1, len(data)) ** 0.5)
+
+
 def language_of(text: str) -> str:
     """The language code of one text; "und" where there are too few letters to tell."""
     from py3langid import classify

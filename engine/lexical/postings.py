@@ -53,6 +53,19 @@ class PostingsScorer:
 
     def rank(self, terms: QueryTerms, k: int) -> Ranking:
         """The k best chunks with a score above 0: ids (n,) and scores (n,), n ≤ k, by score, then id."""
+        return self._top(self._totals(terms), k)
+
+    def scores(self, terms: QueryTerms, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """The scores (n,) of the chunks `ids` (n,): 0 for one that is not there, -inf for the id -1."""
+        found = np.where(ids < 0, np.float32(-np.inf), np.float32(0))
+        if len(self._keys):
+            slots = np.minimum(np.searchsorted(self._keys, ids), len(self._keys) - 1)
+            known = self._keys[slots] == ids
+            found[known] = self._totals(terms)[slots[known]]
+        return found
+
+    def _totals(self, terms: QueryTerms) -> npt.NDArray[np.float32]:
+        """Every chunk's score (N,)."""
         totals = np.zeros(len(self._keys), dtype=np.float32)
         for word, weight in terms.words.items():
             here = self._words.where(word)
@@ -60,7 +73,7 @@ class PostingsScorer:
             totals[self._words.rows[here]] += scores if weight == 1.0 else scores * np.float32(weight)
         for code, parts in terms.codes.items():
             totals[self._codes.rows[self._codes.where(code)]] += np.float32(code_bonus(self._idf(parts)))
-        return self._top(totals, k)
+        return totals
 
     def _idf(self, words: tuple[str, ...]) -> npt.NDArray[np.float64]:
         found = [self._words.where(word) for word in words]

@@ -6,7 +6,7 @@ n of the n queries with replacement, the same for every system, which is what ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -39,17 +39,23 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties counted half."""
+    """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties counted half.
+
+    Where the systems were compared in full: `p_value` of Fisher's randomisation test, and, where no difference is shown,
+    the number of queries `needed` to show one as large. They do not change the verdict.
+    """
 
     value: float
     low: float
     high: float
     p_better: float
     verdict: Verdict
+    p_value: float | None = None
+    needed: int | None = None
 
     def percent(self) -> Difference:
-        """The same in percent; `p_better` stays a share."""
-        return Difference(100 * self.value, 100 * self.low, 100 * self.high, self.p_better, self.verdict)
+        """The same in percent; probabilities stay shares."""
+        return replace(self, value=100 * self.value, low=100 * self.low, high=100 * self.high)
 
 
 def bootstrap_means(values: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> Floats:

@@ -29,12 +29,14 @@ class Answer:
     """What a backend made of one chunk. `problem` says why nothing came of it; empty when all went well.
 
     `lasting` tells whether asking again would meet the same problem: a bad answer is one, a time limit is none.
+    `tokens` is what a language model has written for it.
     """
 
     items: Sequence[Item] = ()
     dropped: Sequence[Dropped] = ()
     problem: str = ""
     lasting: bool = True
+    tokens: int = 0
 
 
 class QueryBackend(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -15,7 +16,7 @@ RankOf: TypeAlias = Callable[[Sequence[Query]], Ranks]
 
 
 class Rejected(NamedTuple):
-    """A query left out, and why."""
+    """A query left out, and why: a kind of reason, and after a colon what is said of this query alone."""
 
     query: Query
     reason: str
@@ -33,6 +34,11 @@ class Filtered:
         """Kept of all."""
         total = len(self.kept) + len(self.rejected)
         return len(self.kept) / total if total else 1.0
+
+
+def by_reason(rejected: Sequence[Rejected]) -> Counter[str]:
+    """Number of queries by the kind of their reason."""
+    return Counter(one.reason.partition(": ")[0] for one in rejected)
 
 
 def consistency_filter(queries: Sequence[Query], rank_of: Sequence[RankOf], top: int = 20) -> Filtered:

@@ -70,7 +70,7 @@ def rounds(chunks: Sequence[Chunk], seed: int) -> Iterator[int]:
     for position, chunk in enumerate(chunks):
         if chunk.content_hash not in known:
             known.add(chunk.content_hash)
-            documents[chunk.document_id].append((_key(seed, chunk), position))
+            documents[chunk.document_id].append((seeded_key(seed, chunk), position))
     queue: list[tuple[int, str, int]] = []
     for members in documents.values():
         queue.extend((turn, key, position) for turn, (key, position) in enumerate(sorted(members)))
@@ -78,7 +78,8 @@ def rounds(chunks: Sequence[Chunk], seed: int) -> Iterator[int]:
         yield position
 
 
-def _key(seed: int, chunk: Chunk) -> str:
+def seeded_key(seed: int, chunk: Chunk) -> str:
+    """By which chunks are put into an order that depends on nothing but the seed and each one's content."""
     return hashlib.blake2b(f"{seed}:{chunk.content_hash}".encode(), digest_size=16).hexdigest()
 
 
@@ -109,7 +110,7 @@ class Writer:
         sentences = salient_sentences(chunk.text, self.table, self.language)
         if not sentences or not self.kinds:
             return []
-        chance = random.Random(_key(self.seed, chunk))
+        chance = random.Random(seeded_key(self.seed, chunk))
         found: list[Query] = []
         uses: dict[int, int] = defaultdict(int)
         for kind in self._slots(chance):

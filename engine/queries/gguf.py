@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import CancelledError, ModelError
 from engine.queries.chat_template import Piece, neutral, rendered
-from engine.queries.gguf_file import check_gguf
+from engine.queries.gguf_file import check_gguf, unusable
 from engine.queries.gguf_hardware import choose_layers, free_threads
 from engine.queries.opening import Teller
 from engine.queries.prompted import Reply, UnansweredError
@@ -43,6 +43,18 @@ def _library() -> Any:
         llama_cpp.llama_log_set(_kept[0], ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
     return llama_cpp
+
+
+def check_vocabulary(path: Path) -> None:
+    """Load all of a model but its weights. Raises ModelError with the true reason where llama.cpp cannot use it."""
+    lib = _library()
+    _log.clear()
+    params = lib.llama_model_default_params()
+    params.vocab_only, params.n_gpu_layers = True, 0
+    model = lib.llama_model_load_from_file(os.fsencode(path), params)
+    if model is None:
+        raise unusable(path, _told(path))
+    lib.llama_model_free(model)
 
 
 class GgufModel:

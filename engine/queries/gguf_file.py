@@ -14,7 +14,10 @@ HEAD, BLOCK, BLOCKS = 1 << 20, 1 << 16, 32  # bytes that name a file: its head, 
 
 
 def gguf_file(view: View) -> Path:
-    """The file that queries.model names. Raises SettingsError where none is named, ModelError where it cannot be one."""
+    """The file that queries.model names, by its path, or by its name in the folder of `engine models add`.
+
+    Raises SettingsError where none is named, ModelError where it cannot be one.
+    """
     named = view.settings.queries.model
     if not named:
         raise SettingsError(
@@ -24,32 +27,37 @@ def gguf_file(view: View) -> Path:
         )
     try:
         path = (view.project.path / Path(named).expanduser()).absolute()
+        if not path.exists() and Path(named).name == named:
+            from engine.queries.gguf_places import own_folder
+
+            added = own_folder() / named
+            path = added if added.exists() else path
         check_gguf(path)
     except (ValueError, RuntimeError) as error:  # a path that no file can have, or a home that is not known
-        raise _unusable(named, f"{error}") from None
+        raise unusable(named, f"{error}") from None
     return path
 
 
 def check_gguf(path: Path) -> None:
     """Raises ModelError unless the file is there, can be read and begins as a GGUF file does."""
     if path.is_dir():
-        raise _unusable(path, "It is a folder.")
+        raise unusable(path, "It is a folder.")
     try:
         with path.open("rb") as file:
             head = file.read(8)
     except FileNotFoundError:
-        raise _unusable(path, "There is no such file.") from None
+        raise unusable(path, "There is no such file.") from None
     except OSError as error:
-        raise _unusable(path, f"{error.strerror or error}.") from None
+        raise unusable(path, f"{error.strerror or error}.") from None
     if not head:
-        raise _unusable(path, "The file is empty.")
+        raise unusable(path, "The file is empty.")
     if head[:4] != b"GGUF":
-        raise _unusable(path, "The file is of another kind: it does not begin with the letters GGUF.")
+        raise unusable(path, "The file is of another kind: it does not begin with the letters GGUF.")
     if len(head) < 8:
-        raise _unusable(path, "The file ends within its first bytes.")
+        raise unusable(path, "The file ends within its first bytes.")
     version = struct.unpack("<I", head[4:8])[0]
     if version & 0xFFFF == 0:
-        raise _unusable(path, "It was made for processors of another byte order.")
+        raise unusable(path, "It was made for processors of another byte order.")
 
 
 def content_identity(path: Path) -> str:
@@ -72,7 +80,8 @@ def _identity(path: Path, size: int, _modified: int) -> str:
     return digest.hexdigest()[:16]
 
 
-def _unusable(path: Path | str, why: str) -> ModelError:
+def unusable(path: Path | str, why: str) -> ModelError:
+    """The error that says why a model file cannot be used, and what else could be."""
     return ModelError(
         f"The language model {path} cannot be used.",
         why,

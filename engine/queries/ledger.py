@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.project import ProjectFolder, write_text
-from engine.queries.backend import Answer, Item
+from engine.queries.backend import Answer, Dropped, Item
 from engine.records import Chunk
 
 PATTERN = "answers-*.jsonl"
@@ -20,12 +20,18 @@ PATTERN = "answers-*.jsonl"
 
 @dataclass(frozen=True)
 class Entry:
-    """The answer of one chunk: its items, how many were dropped for which reason, and what went wrong."""
+    """The answer of one chunk: its items, how many were dropped for which reason, and what went wrong.
+
+    `lost` are the dropped ones themselves, as far as they were noted. `seconds` and `tokens` are what it took.
+    """
 
     items: tuple[Item, ...]
     dropped: dict[str, int]
     problem: str
     lasting: bool
+    lost: tuple[Dropped, ...] = ()
+    seconds: float = 0.0
+    tokens: int = 0
 
     @property
     def settled(self) -> bool:
@@ -57,15 +63,24 @@ class Ledger:
         entry = self._entries.get(key)
         return entry if entry is not None and entry.settled else None
 
-    def add(self, key: str, answer: Answer) -> Entry:
+    def add(self, key: str, answer: Answer, seconds: float = 0.0) -> Entry:
         """Write an answer to the disk; returns it as it will be read back."""
         dropped: dict[str, int] = {}
         for lost in answer.dropped:
             dropped[lost.reason] = dropped.get(lost.reason, 0) + 1
-        entry = Entry(tuple(answer.items), dropped, answer.problem, answer.lasting)
+        entry = Entry(
+            tuple(answer.items),
+            dropped,
+            answer.problem,
+            answer.lasting,
+            tuple(answer.dropped),
+            round(seconds, 3),
+            answer.tokens,
+        )
         data = {
             "key": key, "items": [list(item) for item in entry.items], "dropped": dropped,
-            "problem": entry.problem, "lasting": entry.lasting,
+            "lost": [[*lost.item, lost.reason] for lost in entry.lost], "problem": entry.problem, "lasting": entry.lasting,
+            "seconds": entry.seconds, "tokens": entry.tokens,
         }  # fmt: skip
         line = (json.dumps(data) + "\n").encode()
         before = os.fstat(self._file).st_size
@@ -115,4 +130,16 @@ def _lines(data: bytes) -> Iterator[tuple[str, Entry, str]]:
 def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
     items = tuple(Item(str(question), str(evidence), kind) for question, evidence, kind in data["items"])
     dropped = {str(reason): int(count) for reason, count in data["dropped"].items()}
-    return str(data["key"]), Entry(items, dropped, str(data["problem"]), bool(data["lasting"]))
+    lost = tuple(
+        Dropped(Item(str(question), str(evidence), kind), str(reason))
+        for question, evidence, kind, reason in data.get("lost", [])  # the first version noted numbers only
+    )
+    return str(data["key"]), Entry(
+        items,
+        dropped,
+        str(data["problem"]),
+        bool(data["lasting"]),
+        lost,
+        float(data.get("seconds", 0)),
+        int(data.get("tokens", 0)),
+    )

@@ -128,8 +128,12 @@ def query_recipe(view: View) -> dict[str, Any]:
     """The part of project.toml's [queries] that decides which queries are made, for the chosen backend."""
     settings = view.settings.queries
     if settings.backend in MODELS:
-        shared = settings.model_dump(include={"backend", "max_queries", "consistency_top"})
-        return {**shared, "writer": writer_recipe(view)}
+        from engine.queries.coverage import VERSION as ORDER
+        from engine.queries.quality import VERSION
+
+        shared = settings.model_dump(include={"backend", "max_queries", "max_hours", "consistency_top"})
+        filters = VERSION if settings.quality_filters else 0
+        return {**shared, "order": ORDER, "filters": filters, "writer": writer_recipe(view)}
     return settings.model_dump(include={"backend", "kinds", "per_chunk", "max_queries", "consistency_top"})
 
 

@@ -77,6 +77,7 @@ class Prompted:
         self._chat, self._two, self._most = model, prompt == "two-step", per_chunk
         self._limit, self._seed = answer_tokens, seed
         self._room = self._space()
+        self._tokens = 0
 
     @property
     def name(self) -> str:
@@ -99,6 +100,7 @@ class Prompted:
         items: list[Item] = []
         dropped: list[Dropped] = []
         problems: list[UnansweredError] = []
+        self._tokens = 0
         for piece in pieces:
             if len(items) >= self._most:
                 break
@@ -109,7 +111,7 @@ class Prompted:
                 continue
             items, dropped = items + found, dropped + lost
         problem = str(problems[0]) if problems and not items else ""
-        return Answer(items, dropped, problem, all(error.lasting for error in problems))
+        return Answer(items, dropped, problem, all(error.lasting for error in problems), self._tokens)
 
     def _piece(self, chunk: Chunk, piece: str, title: str, most: int) -> tuple[list[Item], list[Dropped]]:
         values = {**place_of(title, chunk.headings), "passage": _FENCE.sub(_spaced, piece)}
@@ -139,6 +141,7 @@ class Prompted:
             message = load_prompt(prompt).filled({**values, "count": most})
             try:
                 reply = self._chat.complete(message, shape, most, self._limit, seed + attempt)
+                self._tokens += self._chat.count(reply.text)
                 if not reply.cut:
                     return shape.read(reply.text)[:most]
                 reason, lasting = f"the answer was longer than {self._limit} tokens (queries.answer_tokens)", True

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import CancelledError
 from engine.project import ProjectFolder
 from engine.queries.backend import Answer, Fixed, first_of
+from engine.queries.cost import HOUR, Budget, Pace
 from engine.queries.extractive import rounds
-from engine.queries.opening import Nobody, Teller, open_backend
+from engine.queries.opening import MODELS, Nobody, Teller, corpus_language, open_backend
 from engine.records import Chunk, Query
 from engine.stage import View
+
+if TYPE_CHECKING:
+    from engine.lexical import LexicalIndex
+    from engine.queries.consistency import Rejected
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class _Sampler:
             for one in asked
             for item in one.answer.items
         ]
-        verdicts = iter(_verdicts(self._view, queries))
+        verdicts = iter(_verdicts(self._view, queries, self._chunks))
         rows = []
         for one in asked:
             told = [
@@ -119,36 +123,60 @@ class _Sampler:
         if isinstance(self._backend, Fixed):
             basis = "imported queries are there already"
             return {"chunks": chunks, "seconds": 0.0, "basis": basis, "checked": checked}
-        count, limit = max(1, len(asked)), self._view.settings.queries.max_queries
-        each = sum(one.seconds for one in asked) / count
-        made = sum(len(one.answer.items) for one in asked) / count
-        if made:
-            chunks = min(chunks, math.ceil(limit / made))
-        basis = (
-            f"{each:.2f} s and {made:.1f} queries a chunk, the mean of {len(asked)}; {self._opening:.1f} s to begin; "
-            f"{limit} queries at most (queries.max_queries); the filters' own time comes on top"
-        )
-        seconds = round(self._opening + each * chunks, 1)
+        settings = self._view.settings.queries
+        hours = settings.max_hours if settings.backend in MODELS else 0.0
+        pace = Pace(
+            len(asked), sum(one.seconds for one in asked), sum(len(one.answer.items) for one in asked),
+            sum(one.answer.tokens for one in asked),
+        )  # fmt: skip
+        chunks = pace.chunks_within(Budget(settings.max_queries, hours * HOUR), chunks)
+        limits = f"{settings.max_queries} queries at most (queries.max_queries)"
+        limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
+        basis = f"{pace.told()}; {self._opening:.1f} s to begin; {limits}; the filters' own time comes on top"
+        seconds = round(self._opening + pace.each * chunks, 1)
         return {"chunks": chunks, "seconds": seconds, "basis": basis, "checked": checked}
 
 
-def _verdicts(view: View, queries: Sequence[Query]) -> list[str]:
+def _verdicts(view: View, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[str]:
     """For each query why a run would leave it out, or an empty text."""
     from engine.queries.dedupe import deduplicate
+    from engine.queries.quality import REPEATED
 
-    reasons = {id(repeat.query): "says the same as another query" for repeat in deduplicate(queries).dropped}
-    ranks = _bm25_found(view, queries)
+    index = _index(view)
+    reasons = {id(lost.query): lost.reason for lost in _poor(view, queries, chunks, index)}
+    sound = [query for query in queries if id(query) not in reasons]
+    reasons |= {id(repeat.query): REPEATED for repeat in deduplicate(sound).dropped}
+    ranks = _bm25_found(view, queries, index)
     return [reasons.get(id(query), ranks.get(place, "")) for place, query in enumerate(queries)]
 
 
-def _bm25_found(view: View, queries: Sequence[Query]) -> dict[int, str]:
-    """Places of queries whose chunk BM25 does not find; none where the index is not that of these chunks."""
-    top, index = view.settings.queries.consistency_top, view.store.artifact("lexical")
-    if not top or index is None or index.info.get("chunks_fingerprint") != view.store.corpus_fingerprint():
-        return {}
+def _index(view: View) -> LexicalIndex | None:
+    """None where the index is not that of these chunks."""
     from engine.lexical import LexicalIndex
 
-    opened = LexicalIndex.open(view.project.folder_of(index))
+    artifact = view.store.artifact("lexical")
+    if artifact is None or artifact.info.get("chunks_fingerprint") != view.store.corpus_fingerprint():
+        return None
+    return LexicalIndex.open(view.project.folder_of(artifact))
+
+
+def _poor(
+    view: View, queries: Sequence[Query], chunks: Sequence[Chunk], index: LexicalIndex | None
+) -> Sequence[Rejected]:
+    settings = view.settings.queries
+    if settings.backend not in MODELS or not settings.quality_filters:
+        return ()
+    from engine.queries.quality import checks, sifted, sources
+
+    known = sources(chunks, view.store.documents(), corpus_language(view), index)
+    return sifted(queries, checks(known), lambda *_: None, lambda: None).rejected
+
+
+def _bm25_found(view: View, queries: Sequence[Query], opened: LexicalIndex | None) -> dict[int, str]:
+    """Places of queries whose chunk BM25 does not find."""
+    top = view.settings.queries.consistency_top
+    if not top or opened is None:
+        return {}
     lost = f"its chunk is beyond BM25's top {top}; a run also asks the base encoder"
     rankings = opened.search_many([query.text for query in queries], top, threads=1)
     return {place: lost for place, (ids, _) in enumerate(rankings) if queries[place].chunk_id not in ids}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.corpus.imports import imported_queries, imports_fingerprint
 from engine.encoders import resolve_model
 from engine.lexical.stage import VERSION as INDEX_VERSION
+from engine.queries.consistency import Filtered, Rejected, by_reason, consistency_filter
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.heldout import assign_split, cap_queries
 from engine.queries.opening import MODELS, query_recipe
@@ -28,6 +29,7 @@ VERSION = 2
 ARTIFACT = "queries"
 BLOCK = 512
 UNTITLED_RUN = 50
+JUDGED, DUPLICATE = "equals a judged query", "duplicate"
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -75,10 +77,10 @@ def kept(view: View) -> str:
 def run(context: StageContext) -> dict[str, Any]:
     """Make, attach, filter and split the queries, then put them in the former ones' place."""
     chunks = context.store.chunks()
-    candidates, made, dropped = _candidates(context, chunks)
-    kept, rejected = _filter(context, candidates, chunks)
-    rejected = {**dropped, **rejected}
-    queries = _edited(context, _split(context, cap_queries_of(kept, context)), chunks)
+    candidates = _candidates(context, chunks)
+    filtered = _filter(context, candidates.queries, chunks)
+    made, rejected = candidates.made, dict(candidates.counts + by_reason(filtered.rejected))
+    queries = _edited(context, _split(context, cap_queries_of(filtered.kept, context)), chunks)
     corpus = context.store.corpus_fingerprint()
     info = {
         "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
@@ -86,7 +88,8 @@ def run(context: StageContext) -> dict[str, Any]:
     }  # fmt: skip
     # The corpus as it is now, also when the run was forced while a former one still stood for it.
     made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
-    context.store.replace_queries(queries, Artifact(ARTIFACT, made_from, "", time.time(), info))
+    artifact = Artifact(ARTIFACT, made_from, "", time.time(), info)
+    context.store.replace_queries(queries, artifact, [*candidates.lost, *filtered.rejected])
     forget_gone(context)
     heldout = sum(query.split == "heldout" for query in queries)
     if not queries:
@@ -102,31 +105,42 @@ def run(context: StageContext) -> dict[str, Any]:
     }
 
 
-def _candidates(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Query], int, dict[str, int]]:
-    """Queries of the chosen backend, how many it made, and how many of those it dropped itself, by reason."""
+@dataclass
+class Candidates:
+    """Queries of the chosen backend, how many it made, and what of those was left out before any filter.
+
+    `counts` are by reason; `lost` are the queries themselves, also those that were imported and belong to no chunk.
+    """
+
+    queries: list[Query]
+    made: int
+    counts: Counter[str]
+    lost: list[Rejected]
+
+
+def _candidates(context: StageContext, chunks: Sequence[Chunk]) -> Candidates:
     settings = context.settings.queries
     queries: list[Query] = []
-    made, dropped = 0, dict[str, int]()
+    made, counts, lost = 0, Counter[str](), list[Rejected]()
     if settings.backend in ("imported", "both"):
-        queries += _imported(context, chunks)
+        queries, lost = _imported(context, chunks)
     if settings.backend in ("extractive", "both"):
         queries += _extractive(context, chunks)
         context.progress(len(chunks), len(chunks), "chunks")
     if settings.backend in MODELS:
-        queries, made, dropped = _written(context, chunks)
+        titles = {document.id: document.title for document in context.store.documents()}
+        found = written(context, chunks, titles)
+        queries, made, counts, lost = found.queries, found.made, found.rejected, found.lost
     judged = {fold(query.text) for query in context.store.judged()}
     allowed = [query for query in queries if fold(query.text) not in judged]
     if len(allowed) < len(queries):
         context.warn(f"{len(queries) - len(allowed)} queries equal judged ones and are not trained on.")
-    return allowed, made or len(queries), dropped
+        counts[JUDGED] = len(queries) - len(allowed)
+        lost = lost + [Rejected(query, JUDGED) for query in queries if fold(query.text) in judged]
+    return Candidates(allowed, made or len(queries), counts, lost)
 
 
-def _written(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Query], int, dict[str, int]]:
-    found = written(context, chunks, {document.id: document.title for document in context.store.documents()})
-    return found.queries, found.made, dict(found.rejected)
-
-
-def _imported(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
+def _imported(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Query], list[Rejected]]:
     from engine.queries.imported import attach_imported
 
     items = imported_queries(context.project)
@@ -135,7 +149,11 @@ def _imported(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
         reasons = Counter(item.reason for item in rejected)
         told = ", ".join(f"{reason}: {count}" for reason, count in reasons.most_common())
         context.warn(f"{len(rejected)} of {len(items)} imported queries were left out ({told}).")
-    return queries
+    lost = [
+        Rejected(Query(one.item.text, "imported", 0, 0, next(iter(one.item.evidence), "")), one.reason)
+        for one in rejected
+    ]
+    return queries, lost
 
 
 def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
@@ -153,31 +171,48 @@ def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
     )  # fmt: skip
 
 
-def _filter(
-    context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]
-) -> tuple[list[Query], dict[str, int]]:
-    """Without repeats, and without queries whose own chunk neither BM25 nor the base encoder finds."""
-    from engine.queries.consistency import consistency_filter
+def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
+    """Without poor queries of a model, repeats, and queries whose own chunk neither BM25 nor the base encoder finds."""
     from engine.queries.dedupe import deduplicate
 
-    distinct = deduplicate(candidates, check=context.check_stop)
+    sound = _sifted(context, candidates, chunks)
+    distinct = deduplicate(sound.kept, check=context.check_stop)
     unique = distinct.kept
-    rejected: Counter[str] = Counter({"duplicate": len(distinct.dropped)} if distinct.dropped else {})
+    repeats = [Rejected(one.query, f"{DUPLICATE}: {one.original.text}") for one in distinct.dropped]
+    _tell_share(context, "duplicates", Filtered(unique, repeats), "a query is kept when none before it says the same")
+    rejected = sound.rejected + repeats
     top = context.settings.queries.consistency_top
     if not top or not unique:
-        return unique, dict(rejected)
+        return Filtered(unique, rejected)
     rankers = [
         lambda queries: _bm25_ranks(context, queries, top),
         lambda queries: _base_ranks(context, queries, chunks, top),
     ]
     filtered = consistency_filter(unique, rankers, top=top)
-    if filtered.rejected:
-        rejected[f"source chunk beyond the top {top}"] = len(filtered.rejected)
-    context.choose(
-        "consistency filter", f"{100 * filtered.share:.0f} % kept",
-        f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder",
+    lost = [Rejected(one.query, f"source chunk beyond the top {top}") for one in filtered.rejected]
+    asks = f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder"
+    _tell_share(context, "consistency filter", filtered, asks)
+    return Filtered(filtered.kept, rejected + lost)
+
+
+def _sifted(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
+    settings = context.settings.queries
+    if settings.backend not in MODELS or not settings.quality_filters or not candidates:
+        return Filtered(candidates, [])
+    from engine.lexical import LexicalIndex
+    from engine.queries.quality import checks, sifted, sources
+
+    index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
+    known = sources(chunks, context.store.documents(), index.language, index)
+    return sifted(
+        candidates, checks(known),
+        lambda check, found: _tell_share(context, check.name, found, check.asks), context.check_stop,
     )  # fmt: skip
-    return filtered.kept, dict(rejected)
+
+
+def _tell_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:
+    total = len(filtered.kept) + len(filtered.rejected)
+    context.choose(name, f"{100 * filtered.share:.0f} % kept", f"of {total} queries: {asks}")
 
 
 def _bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""All chunks asked by a language model: in rounds over the documents, each answer kept, until there are queries enough."""
+"""Chunks asked by a language model, such that they cover the corpus: each answer kept, until the budget is spent."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.queries.backend import QueryBackend
+from engine.queries.backend import Item, QueryBackend
+from engine.queries.consistency import Rejected
+from engine.queries.cost import HOUR, MEASURED, Budget, Pace, Patience, told_duration
+from engine.queries.coverage import base_vectors, covering_order, distinct, word_vectors
 from engine.queries.extractive import rounds
 from engine.queries.ledger import Entry, Ledger, answer_files, forget_others, passage_key
-from engine.queries.opening import open_model, writer_recipe
+from engine.queries.opening import corpus_language, open_model, writer_recipe
 from engine.records import Chunk, Query
 from engine.stage import StageContext, View, fingerprint
 
@@ -22,16 +25,20 @@ LOOK_AT = 40  # chunks without a single question, after which the user is told
 
 @dataclass
 class Written:
-    """Queries in chunk order, how many questions were made in all, and how many were dropped for which reason."""
+    """Queries in chunk order, how many questions were made in all, how many were dropped for which reason, and which."""
 
     queries: list[Query]
     made: int
     rejected: Counter[str]
+    lost: list[Rejected]
 
 
 def written(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]) -> Written:
-    """Ask about chunks, one of each document a round, until `queries.max_queries` are made; what was answered in a run
-    before is not asked again. Raises CancelledError, ModelError, SettingsError, StageError; answers so far are kept."""
+    """Ask about chunks until the budget is spent (queries.max_queries, queries.max_hours), or all are asked.
+
+    What was answered in a run before is not asked again, and counts. Raises CancelledError, ModelError, SettingsError,
+    StageError; answers so far are kept.
+    """
     ledger = Ledger(context.project, _recipe(context))
     try:
         return _Walk(context, chunks, titles, ledger).go()
@@ -49,6 +56,10 @@ def forget_gone(view: View) -> None:
     )
 
 
+def _query(item: Item, chunk: Chunk) -> Query:
+    return Query(item.question, item.kind, chunk.id, chunk.document_id, item.evidence)
+
+
 def _recipe(context: StageContext) -> str:
     return fingerprint(**writer_recipe(context))
 
@@ -61,30 +72,53 @@ class _Walk:
     ledger: Ledger
     found: list[tuple[int, Query]] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
+    lost: list[Rejected] = field(default_factory=list)
     done: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
     _problems: set[str] = field(default_factory=set)
     _backend: QueryBackend | None = None
     _told_at: float = 0.0
 
+    def __post_init__(self) -> None:
+        self._patience = Patience(self.context.should_stop)
+
     def go(self) -> Written:
-        settings = self.context.settings
-        order = list(rounds(self.chunks, settings.training.seed))
-        limit = settings.queries.max_queries
+        settings = self.context.settings.queries
+        budget = Budget(settings.max_queries, settings.max_hours * HOUR)
+        order = self._order(budget)
         try:
             for position in order:
-                if len(self.found) >= limit:
+                if budget.spent(len(self.found), self.seconds):
                     break
                 self.context.check_stop()
                 self._take(position, self._entry(self.chunks[position]))
-                self._tell(len(order), limit)
+                self._tell(len(order), budget)
         finally:
             if self._backend is not None:
                 self._backend.close()
         self.context.progress(self.done, self.done, "chunks")
         self._tell_share()
-        queries = [query for _, query in sorted(self.found, key=lambda pair: pair[0])[:limit]]
+        queries = [query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])]
         lost = sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
-        return Written(queries, len(self.found) + lost, self.rejected)
+        return Written(queries, len(self.found) + lost, self.rejected, self.lost)
+
+    def _order(self, budget: Budget) -> list[int]:
+        """Where not all chunks can be asked, those that are must cover the corpus, wherever the budget ends."""
+        seed, check = self.context.settings.training.seed, self.context.check_stop
+        per_chunk = self.context.settings.queries.per_chunk
+        if not budget.seconds and len(distinct(self.chunks)) * per_chunk <= budget.queries:
+            return list(rounds(self.chunks, seed))
+        vectors, what = base_vectors(self.context, self.chunks), "vectors of the base encoder"
+        if vectors is None:
+            from engine.lexical import Analyzer
+
+            vectors = word_vectors(self.chunks, Analyzer(corpus_language(self.context)), check)
+            what = "words (TF-IDF): not all of them have vectors of the base encoder yet"
+        order, clusters = covering_order(self.chunks, vectors, seed, check)
+        reason = f"the budget may not reach all chunks: they are asked in turn from clusters of their {what}"
+        self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
+        return order
 
     def _entry(self, chunk: Chunk) -> Entry:
         title = self.titles.get(chunk.document_id, "")
@@ -92,11 +126,13 @@ class _Walk:
         entry = self.ledger.get(key)
         if entry is None:  # the model is loaded when there is something to ask
             if self._backend is None:
-                self._backend = open_model(self.context, self.context, self.context.should_stop)
+                self._backend = open_model(self.context, self.context, self._patience)
                 self.context.choose(
                     "backend", self._backend.name, f"queries are written by {self._backend.model or 'the endpoint'}"
                 )
-            entry = self.ledger.add(key, self._backend.ask(chunk, title))
+            started = time.monotonic() - self._patience.waited
+            answer = self._backend.ask(chunk, title)
+            entry = self.ledger.add(key, answer, time.monotonic() - self._patience.waited - started)
             if entry.problem:
                 self._tell_problem(entry.problem)
         return entry
@@ -104,23 +140,35 @@ class _Walk:
     def _take(self, position: int, entry: Entry) -> None:
         chunk = self.chunks[position]
         self.done += 1
+        self.seconds += entry.seconds
+        self.tokens += entry.tokens
         self.rejected.update(entry.dropped)
         if entry.problem:
             self.rejected[NO_ANSWER] += 1
-        for item in entry.items:
-            self.found.append((position, Query(item.question, item.kind, chunk.id, chunk.document_id, item.evidence)))
+        self.found += [(position, _query(item, chunk)) for item in entry.items]
+        self.lost += [Rejected(_query(dropped.item, chunk), dropped.reason) for dropped in entry.lost]
 
-    def _tell(self, all_chunks: int, limit: int) -> None:
+    def _tell(self, all_chunks: int, budget: Budget) -> None:
         """Progress; how many chunks will be asked is an estimate from how many questions each has given."""
         if self.done == LOOK_AT and not self.found:
             self.context.warn(f"The first {LOOK_AT} chunks gave no question. 'engine sample' shows why.")
+        pace = Pace(self.done, self.seconds, len(self.found), self.tokens)
+        if self.done == MEASURED:
+            self._tell_cost(pace, budget, all_chunks)
         if self.done in (10, 100, 1000, 10_000):
             self._tell_share()
         if time.monotonic() - self._told_at < TOLD_SECONDS:
             return
         self._told_at = time.monotonic()
-        each = max(len(self.found), 1) / self.done
-        self.context.progress(self.done, min(all_chunks, max(self.done, round(limit / each))), "chunks")
+        self.context.progress(self.done, max(self.done, pace.chunks_within(budget, all_chunks)), "chunks")
+
+    def _tell_cost(self, pace: Pace, budget: Budget, all_chunks: int) -> None:
+        chunks = pace.chunks_within(budget, all_chunks)
+        limits = f"at most {budget.queries} queries (queries.max_queries)"
+        if budget.seconds:
+            limits += f" and {told_duration(budget.seconds)} (queries.max_hours)"
+        cost = f"about {told_duration(pace.each * chunks)} for {chunks} of {all_chunks} chunks"
+        self.context.choose("cost", cost, f"{pace.told()}; {limits}")
 
     def _tell_share(self) -> None:
         total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)

@@ -42,7 +42,8 @@ def convex(semantic: Ranker, lexical: Ranker, weight: float, depth: int | None =
 
     Each query's scores are mapped to [0, 1] by the least and greatest score of that ranker's list (all to 1 when they
     are equal). A chunk absent from a list counts 0 there, just as the list's last chunk: no jump at the cut, which a
-    theoretical minimum (-1 for cosine) would make. ValueError when the weight is outside [0, 1].
+    theoretical minimum (-1 for cosine) would make. After `completed`
+    no chunk is absent. ValueError when the weight is outside [0, 1].
     """
     return _fuse(convex_parts(semantic, lexical, weight), depth, _single([semantic, lexical]))
 
@@ -55,6 +56,30 @@ def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused
     return [
         (ids, share * _min_max(ids, scores)) for (ids, scores), share in zip(rankers, (weight, 1 - weight), strict=True)
     ]
+
+
+def completed(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
+    """`ranker` and, after its own chunks, those of `ids` (q, m) that it lacks, with `scores` (q, m), which the same ranker
+    gives them; shaped as `ranker`, -1 and -inf where padded.
+
+    Two rankers that each complete the other judge the same chunks. Cut off, one's 101st chunk counts as its worst, though
+    its score is often near the best: that costs a weighted sum more than its weight matters (docs/LOG.md, "Joining the
+    rankings"). A query for which the ranker found nothing stays empty: it has nothing to say there.
+    """
+    own, own_scores = _checked([ranker])[0]
+    more, values = _checked([(ids, scores)])[0]
+    if len(own) != len(more):
+        raise ValueError(f"rankers do not fit: {len(own)} and {len(more)} queries")
+    lacking = (more >= 0) & (own >= 0).any(axis=1, keepdims=True)
+    for row, known in enumerate(own):
+        lacking[row] &= ~np.isin(more[row], known)
+    joined = np.concatenate([own, np.where(lacking, more, -1)], axis=1)
+    joined_scores = np.concatenate(
+        [np.where(own >= 0, own_scores, -np.inf), np.where(lacking, values, -np.inf)], axis=1
+    )
+    if _single([ranker]):
+        return joined[0][joined[0] >= 0], joined_scores[0][joined[0] >= 0]
+    return joined, joined_scores
 
 
 def _single(rankers: Sequence[Ranker]) -> bool:

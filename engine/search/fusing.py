@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.settings import SearchSettings
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Ranking = tuple["NDArray[np.int64]", "NDArray[np.float32]"]
+Ranking = tuple["NDArray[np.int64]", "NDArray[np.floating[Any]]"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class Loaded:
         self._lexical: tuple[str, LexicalIndex] | None = None
         self._vectors: tuple[str, VectorIndex] | None = None
         self._names: tuple[tuple[object, ...], DocumentNames] | None = None
+        self._vector: tuple[tuple[str, str], NDArray[np.float32]] | None = None
         self._encoders: dict[str, tuple[tuple[object, ...], Encoder]] = {}
 
     def close(self) -> None:
@@ -78,11 +79,17 @@ class Loaded:
         return artifact, index
 
     def query_vector(self, query: str) -> tuple[Artifact, VectorIndex, NDArray[np.float32]]:
-        """A query as the current vector index wants it (d,), with that index. Raises ModelError besides."""
+        """A query as the current vector index wants it (d,), with that index. Raises ModelError besides.
+
+        The last one is kept: hybrid search asks for it twice.
+        """
         while True:
             artifact, index = self.vector_index()
+            asked = (query, artifact.folder)
             try:
-                return artifact, index, self.query_encoder(artifact).encode_queries([query])[0]
+                if self._vector is None or self._vector[0] != asked:
+                    self._vector = asked, self.query_encoder(artifact).encode_queries([query])[0]
+                return artifact, index, self._vector[1]
             except ModelError:
                 if self._need("vectors", "embed").folder == artifact.folder:
                     raise  # otherwise a run has swept that adapter while the model was loading
@@ -128,6 +135,16 @@ class Loaded:
         if artifact is not None:  # a former evaluation knew RRF alone
             chosen = artifact.info.get("fusion", {"method": "rrf", "weight": 0.5})
         return settings.model_copy(update={"fusion": chosen["method"], "weight": float(chosen["weight"])})
+
+    def threshold(self) -> tuple[float | None, str]:
+        """The least cosine of a hit that is not weak, as the last evaluation learnt it, or None and the reason why not."""
+        evaluation, vectors = self.store.artifact("evaluation"), self.store.artifact("vectors")
+        learnt: dict[str, Any] = evaluation.info.get("threshold", {}) if evaluation else {}
+        if not learnt:
+            return None, f"'engine evaluate {self.project.argument}' learns how similar a hit must be"
+        if vectors is None or learnt["encoder"] != vectors.info["encoder"]:
+            return None, "the documents are embedded with another encoder than the one that evaluation measured"
+        return learnt["similarity"], str(learnt["reason"])
 
     def document_names(self) -> DocumentNames:
         """What queries may call the documents; read again only when the database has changed."""

@@ -16,7 +16,9 @@ from engine.search.hits import Found, Hit, Ranked
 from engine.search.loaded import Loaded
 from engine.search.positions import page_at, position
 from engine.search.snippets import first_shown, snippet
+from engine.search.weak import without_weak
 from engine.search.words import holds_word, symbols
+from engine.settings import SearchSettings
 
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "bm25")
@@ -62,7 +64,11 @@ class Searcher:
             return Found(query, mode, (), (problem,))
         documents, meant = self._meant(query, where, settings.named_documents)
         rankings, notes = self._rankings(meant.text, mode, max(LEAST_DEPTH, 5 * top), self._chunks_of(documents))
-        fused = fuse(rankings, self._loaded.fusion(settings))
+        if settings.hide_weak and mode == "semantic":
+            rankings["semantic"], told = without_weak(rankings["semantic"], top, *self._loaded.threshold())
+            notes = [*notes, told] if told else notes
+        fusion = self._loaded.fusion(settings)
+        fused = fuse(self._completed(meant.text, rankings, fusion), fusion)
         if meant.names:
             notes = [f"Only in {' and '.join(meant.names)}, which the query names.", *notes]
         counts = self._facets(fused) if with_facets else {}
@@ -130,6 +136,21 @@ class Searcher:
         if not rankings:
             raise failures[0]
         return rankings, [f"{' and '.join(rankings)} only: {error.what} {error.to_do}" for error in failures]
+
+    def _completed(self, query: str, rankings: dict[str, Ranking], settings: SearchSettings) -> dict[str, Ranking]:
+        """Where scores are summed, each ranking with the other's chunks, too: what both rankers think of them counts."""
+        if len(rankings) < 2 or settings.fusion == "rrf":
+            return rankings
+        from engine.ranking import completed
+
+        bm25, semantic = rankings["bm25"], rankings["semantic"]
+        try:
+            _, index, vector = self._loaded.query_vector(query)
+            cosines = index.search_among(vector, bm25[0], len(bm25[0]))
+            scores = self._loaded.lexical_index().scores(query, semantic[0])
+        except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
+            return rankings
+        return {"bm25": completed(bm25, semantic[0], scores), "semantic": completed(semantic, *cosines)}
 
     def _bm25(self, query: str, depth: int, allowed: set[int] | None) -> Ranking:
         index = self._loaded.lexical_index()

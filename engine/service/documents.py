@@ -53,12 +53,16 @@ def _scan(project: ProjectFolder, wanted: dict[str, list[str]]) -> dict[str, Any
 
 
 def skipped(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
-    """What the last ingest could not read (`known`: tried, and can be tried again) or left out by itself."""
+    """What the last ingest could not read (`known`: tried, and can be tried again) or left out by itself.
+
+    All are counted, the first ones by path are listed; those that can be tried again before the others.
+    """
 
     def task() -> dict[str, Any]:
         with closing(project.store()) as store:
-            files = skipped_files(store)
-        return {"files": files, "total": len(files)}
+            files = sorted(skipped_files(store), key=lambda row: not row["known"])
+        known = sum(row["known"] for row in files)
+        return {"files": files[:SKIPPED_SHOWN], "total": len(files), "known": known}
 
     return task
 
@@ -114,14 +118,15 @@ def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
         return sum(store.forget_reading(source, path) for source, path in unread if matches(path))
 
 
-def retry(project: ProjectFolder, files: Any) -> Callable[[], dict[str, int]]:
-    """Let the next ingest read skipped files again, although they did not change."""
-    if not isinstance(files, list) or not all(isinstance(item, dict) for item in files):
+def retry(project: ProjectFolder, files: Any = None) -> Callable[[], dict[str, int]]:
+    """Let the next ingest read skipped files again, although they did not change: all that can be, or those named."""
+    if files is not None and not (isinstance(files, list) and all(isinstance(item, dict) for item in files)):
         raise TypeError("files must be a list of objects with source and path")
-    wanted = [(params.text("source", item.get("source")), params.text("path", item.get("path"))) for item in files]
+    named = [(params.text("source", item.get("source")), params.text("path", item.get("path"))) for item in files or ()]
 
     def task() -> dict[str, int]:
         with project.locked(), closing(project.store()) as store, store.transaction():
+            wanted = named if files is not None else [(source, path) for source, path, _ in store.skipped_files()]
             forgotten = sum(store.forget_reading(source, path) for source, path in wanted)
         return {"forgotten": forgotten}
 

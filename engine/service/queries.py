@@ -53,6 +53,22 @@ def _shown(store: Store, page: Sequence[Query]) -> list[dict[str, Any]]:
     return [{**{name: getattr(query, name) for name in names}, **cards[query.document_id]} for query in page]
 
 
+def listed(store: Store, rejected: bool = False) -> list[dict[str, Any]]:
+    """All training queries, or those that were left out: text, kind, evidence, path and title of their document; and
+    split, or reason. What was imported and belongs to no document has an empty path."""
+    rows = store.rejected_queries() if rejected else [(query, "") for query in store.queries()]
+    cards = {0: {"path": "", "title": ""}}
+    for document_id in {query.document_id for query, _ in rows} - {0}:
+        cards[document_id] = _card(store, document_id)
+    return [
+        {
+            "text": query.text, "kind": query.kind, "evidence": query.evidence, **cards[query.document_id],
+            **({"reason": reason} if rejected else {"split": query.split}),
+        }
+        for query, reason in rows
+    ]  # fmt: skip
+
+
 def _card(store: Store, document_id: int) -> dict[str, str]:
     try:
         document = store.document_card(document_id)

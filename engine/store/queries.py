@@ -15,8 +15,11 @@ _QUERY = "text, kind, chunk_id, document_id, evidence, split, id"
 class QueryTables(ArtifactTables):
     """Queries to train on, queries with known answers, and how far the corpus has moved since."""
 
-    def replace_queries(self, queries: Sequence[Query], artifact: Artifact) -> None:
-        """Put a new set of training queries in place of the former one, with its artifact row, in one transaction."""
+    def replace_queries(
+        self, queries: Sequence[Query], artifact: Artifact, rejected: Iterable[tuple[Query, str]] = ()
+    ) -> None:
+        """Put a new set of training queries in place of the former one, with its artifact row and with those that were
+        left out, each with the reason, in one transaction."""
         rows = [(q.text, q.kind, q.chunk_id, q.document_id, q.evidence, q.split) for q in queries]
         with self.transaction(), guarded(self.path):
             self._db.execute("DELETE FROM queries")
@@ -26,7 +29,18 @@ class QueryTables(ArtifactTables):
                 "INSERT INTO queries (text, kind, chunk_id, document_id, evidence, split) VALUES (?, ?, ?, ?, ?, ?)",
                 rows,
             )
+            self._db.execute("DELETE FROM rejected_queries")
+            self._db.executemany(
+                """INSERT INTO rejected_queries (text, kind, chunk_id, document_id, evidence, reason)
+                VALUES (?, ?, ?, ?, ?, ?)""",
+                [(q.text, q.kind, q.chunk_id, q.document_id, q.evidence, reason) for q, reason in rejected],
+            )
             self._put_artifact(artifact)
+
+    def rejected_queries(self) -> list[tuple[Query, str]]:
+        """Queries that were left out when the training queries were made, in that order, each with the reason."""
+        sql = "SELECT text, kind, chunk_id, document_id, evidence, reason FROM rejected_queries ORDER BY id"
+        return [(Query(*row[:5]), str(row[5])) for row in self._rows(sql)]
 
     def drift(self) -> float:
         """Share of the chunks that came or went since the training queries were made, from 0 to 1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SCHEMA = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
@@ -26,6 +26,9 @@ CREATE INDEX chunks_by_document ON chunks (document_id);
 CREATE TABLE queries (
     id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
     document_id INTEGER NOT NULL, evidence TEXT NOT NULL, split TEXT NOT NULL);
+CREATE TABLE rejected_queries (
+    id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
+    document_id INTEGER NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE judged_queries (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, text TEXT NOT NULL, evidence TEXT NOT NULL, grades TEXT NOT NULL,
     path TEXT);
@@ -46,5 +49,10 @@ ALTER TABLE documents ADD COLUMN created REAL;
 ALTER TABLE documents ADD COLUMN changed REAL;
 ALTER TABLE documents ADD COLUMN language TEXT NOT NULL DEFAULT '';
 ALTER TABLE chunks ADD COLUMN pages TEXT NOT NULL DEFAULT '[]';
+""",
+    2: """
+CREATE TABLE rejected_queries (
+    id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
+    document_id INTEGER NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL);
 """,
 }

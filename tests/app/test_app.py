@@ -23,9 +23,9 @@ from bmembed_tui.in_app import in_app, with_ways
 from bmembed_tui.palette import Commands
 from bmembed_tui.run_state import RunState
 from bmembed_tui.screens.dialogs import ErrorDialog
-from bmembed_tui.screens.help import key_name
+from bmembed_tui.screens.help import HelpDialog, key_name
 from bmembed_tui.screens.home import HomeScreen
-from bmembed_tui.screens.jump import labels
+from bmembed_tui.screens.jump import JumpScreen, labels
 from bmembed_tui.screens.project import ProjectScreen
 from bmembed_tui.steps.registry import pane_types
 from engine.errors import SettingsError
@@ -58,6 +58,37 @@ def test_help_names_the_keys_that_work_here(size: tuple[int, int]) -> None:
     shown = drive(story, size=size)
     assert "new project" in shown
     assert "F12" in shown
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_help_is_closed_by_the_mouse_alone(size: tuple[int, int]) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        for place in (None, (0, 0)):
+            await pilot.press("f1")
+            await until(pilot, lambda: isinstance(pilot.app.screen, HelpDialog))
+            await pilot.click(".dialog-title")
+            await pilot.click("#help-keys")
+            assert isinstance(pilot.app.screen, HelpDialog)
+            await (pilot.click("#close") if place is None else pilot.click(offset=place))
+            await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
+
+    drive(story, size=size)
+
+
+def test_jump_mode_takes_clicks() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await pilot.press("n")
+        await until_text(pilot, "Kept in")
+        wanted = pilot.app.screen.query_one("#new-name")
+        for right, focused in ((20, False), (0, True)):
+            await pilot.press("ctrl+o")
+            await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen))
+            await pilot.click(offset=(wanted.region.x + right, wanted.region.y))
+            await until(pilot, lambda: not isinstance(pilot.app.screen, JumpScreen))
+            await pilot.pause()
+            assert wanted.has_focus is focused
+
+    drive(story)
 
 
 def test_the_palette_offers_only_what_is_valid_now(finished_project: Path) -> None:
@@ -160,6 +191,21 @@ def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:
         await until(pilot, lambda: pilot.app.screen is screen and screen.focused is wanted)
 
     drive(story, new_project)
+
+
+def test_the_chosen_theme_is_there_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLORFGBG", "15;0")
+
+    async def story(pilot: Pilot[Any]) -> tuple[str, str]:
+        before = pilot.app.theme
+        await pilot.press("ctrl+t")
+        return before, pilot.app.theme
+
+    assert drive(story) == ("bmembed-dark", "bmembed-light")
+    assert drive(story) == ("bmembed-light", "bmembed-dark")
+    (tmp_path / "bmembed" / "theme").write_bytes(b"\xff[/")
+    assert drive(story)[0] == "bmembed-dark"
 
 
 def test_quitting_says_that_a_run_goes_on(new_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

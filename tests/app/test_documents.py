@@ -12,6 +12,7 @@ from fixtures.app import drive, screen_text, until, until_text
 from fixtures.pipeline import engine
 from textual import events
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from bmembed_tui.screens.project import ProjectScreen
 from bmembed_tui.steps.documents import DocumentsPane
@@ -154,6 +155,27 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
     assert ProjectFolder(new_project).settings().corpus.paths == [str(more)]
 
 
+def test_what_a_change_makes_stale_is_said_before_it_is_written(new_project: Path, tmp_path: Path) -> None:
+    engine("run", str(new_project), "--only", "ingest,index")
+    (tmp_path / "more").mkdir()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await _at_documents(pilot)
+        field = pane.query_one("#exclude", Input)
+        for answer in ("escape", "enter"):
+            field.focus()
+            field.value = "incidents/"
+            await pilot.press("enter")
+            await until_text(pilot, "Makes stale: ingest")
+            assert ProjectFolder(new_project).settings().corpus.exclude == []
+            await pilot.press(answer)
+            await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen))
+        await until(pilot, lambda: ProjectFolder(new_project).settings().corpus.exclude == ["incidents/"])
+        await until(pilot, lambda: pane.host.status.state("ingest") == "stale")
+
+    drive(story, new_project, (160, 40))
+
+
 @pytest.mark.parametrize(
     ("files", "told"), [({}, "No readable documents in"), ({"a.txt": b"\xff\xfe\x00"}, "None of the files")]
 )
@@ -285,9 +307,10 @@ def test_files_left_out_are_counted_once() -> None:
         {"source": "", "path": "old.pdf", "reason": "passed over long ago", "known": False},
     ]
     scan = {"skipped": [{"path": "b.pdf", "reason": "no"}, {"path": "a.txt", "reason": "no"}], "skipped_total": 700}
-    rows, total = skipped_rows(unread, scan)
+    rows, total = skipped_rows(unread, 1, scan)
     assert rows == [("b.pdf", "no"), ("a.txt", "empty")]
     assert total == 700
+    assert skipped_rows(unread, 3001, scan)[1] == 3700
 
 
 def test_sizes_are_said_in_powers_of_a_thousand() -> None:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from bmembed_tui import engine_client
-from bmembed_tui.engine_client import Desk, command, order, revive
+from bmembed_tui.engine_client import Desk, GoneError, command, order, revive
 from engine.errors import EngineError, ModelError, StageError, UsageError
 
 
@@ -139,6 +139,31 @@ def test_an_engine_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatc
     for call in (command("status"), order("pause", "x"), Desk(tmp_path).ask("ping")):
         with pytest.raises(StageError, match="could not be started"):
             asyncio.run(call)
+
+
+@pytest.mark.parametrize(
+    ("serve", "kind", "why"),
+    [
+        ('echo \'{"type": "ModelError", "what": "No model.", "why": "w", "to_do": ""}\' >&2; exit 3', ModelError, "w"),
+        ("yes '[/ noise' | head -n 30000 >&2; echo 'no module [torch]' >&2; exit 1", GoneError, "no module [torch]"),
+        ("echo warning >&2; kill -9 $$", GoneError, "It may have run out of memory."),
+    ],
+)
+def test_a_server_that_cannot_start_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, serve: str, kind: type[EngineError], why: str
+) -> None:
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", serve])
+
+    async def story() -> None:
+        desk = Desk(tmp_path)
+        try:
+            await asyncio.wait_for(desk.ask("ping"), 20)
+        finally:
+            await desk.close()
+
+    with pytest.raises(kind) as told:
+        asyncio.run(story())
+    assert told.value.why == why
 
 
 def test_an_exit_code_may_count_as_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

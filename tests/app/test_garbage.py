@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import subprocess
 import sys
@@ -9,9 +10,12 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+from textual.widgets._footer import FooterKey
 
 from bmembed_tui import garbage
+from bmembed_tui.app import BmembedApp
 from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
+from bmembed_tui.widgets.key_line import KeyLine
 
 
 class Clock:
@@ -88,3 +92,23 @@ def test_the_screen_is_painted_twice_as_often_as_is_usual_unless_the_user_says_o
     code = "import bmembed_tui.app, textual.constants; print(textual.constants.MAX_FPS)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == fps
+
+
+def test_keys_that_are_shown_no_more_are_let_go() -> None:
+    async def run() -> None:
+        app = BmembedApp()
+        async with app.run_test(size=(120, 40)) as pilot:
+            line = app.screen.query_one(KeyLine)
+            for _ in range(10):
+                line.call_next(line.recompose)
+                await pilot.pause()
+            await pilot.pause()
+            shown = len(line.query(FooterKey))
+            assert shown > 3
+            del line
+            gc.unfreeze()
+            gc.collect()
+            alive = sum(isinstance(one, FooterKey) for one in gc.get_objects())
+            assert alive < 3 * shown  # those of the last time may still be on their way out
+
+    asyncio.run(run())

@@ -12,9 +12,11 @@ import pytest
 from fixtures.app import drive, opened, screen_text, until, until_text
 from fixtures.pipeline import SETTINGS, copy_documents, engine
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from bmembed_tui.project_status import STEPS
 from bmembed_tui.screens.dialogs import ErrorDialog, QuestionDialog
+from bmembed_tui.widgets.query_sample import QuerySample
 from engine.errors import EngineError
 from engine.project import ProjectFolder
 
@@ -91,7 +93,7 @@ def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, in
                 await pilot.press(*"zanzibar")
                 await until_text(pilot, "Why hit 1")
             assert "[@click=app.quit]p[" in clean(pilot), step
-            await click_every_trap(pilot)
+            assert await click_every_trap(pilot), step
             for key in ("f1", "escape", "tab", "down", "down", "enter"):
                 await pilot.press(key)
                 await pilot.pause(0.1)
@@ -103,6 +105,56 @@ def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, in
                 await pilot.pause()
 
     drive(story, hostile_project, size=size)
+
+
+async def shows_as_typed(pilot: Pilot[Any], kind: str, text: str = "[@click=app.quit]") -> None:
+    """Wait until a screen of that kind shows the text, click on every trap, leave it again."""
+    await until(pilot, lambda: type(pilot.app.screen).__name__ == kind, kind)
+    await until_text(pilot, text)
+    clean(pilot)
+    assert await click_every_trap(pilot), kind
+    while type(pilot.app.screen).__name__ not in ("ProjectScreen", "HomeScreen"):
+        pilot.app.pop_screen()
+        await pilot.pause()
+
+
+def test_why_preview_folder_picker_and_sample(hostile_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", classmethod(lambda _: hostile_project / "documents"))
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "search")
+        await until(pilot, lambda: screen.run_state.over)
+        screen.query_one("#search-query", Input).value = "zanzibar"
+        await until_text(pilot, "Why hit 1")
+        for key, kind in (("w", "WhyDialog"), ("enter", "PreviewScreen")):
+            await pilot.press("down")
+            await pilot.press(key)
+            await shows_as_typed(pilot, kind)
+        screen.go("documents")
+        await pilot.pause(0.5)
+        screen.pane.action_add()  # type: ignore[union-attr]
+        await until_text(pilot, "Add a folder")
+        pilot.app.screen.query_one("#picker-path", Input).value = f"{hostile_project}/documents/"
+        await shows_as_typed(pilot, "FolderPicker", NAMES[0][:20])
+        screen.go("queries")
+        await pilot.pause(0.5)
+        await pilot.press("s")
+        await until(pilot, lambda: screen.query_one(QuerySample).shown, "the sample")
+        await shows_as_typed(pilot, "ProjectScreen")
+
+    drive(story, hostile_project)
+
+
+def test_a_new_project_over_hostile_folders(hostile_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", classmethod(lambda _: hostile_project / "documents"))
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await pilot.press("n")
+        await until_text(pilot, "Kept in")
+        pilot.app.screen.query_one("#new-documents", Input).value = f"{hostile_project}/documents/"
+        await shows_as_typed(pilot, "NewProjectScreen", NAMES[0][:20])
+
+    drive(story)
 
 
 def test_the_first_screen_and_the_palette(hostile_project: Path) -> None:

@@ -57,7 +57,7 @@ def test_the_report_is_read() -> None:
     ("parts", "sign", "words"),
     [
         ({}, "▲", "Adaptation helped: +5.0 nDCG@10 (95 % interval +1.0 to +9.0) on 60 judged queries"),
-        ({"verdict": "no difference shown"}, "=", "No difference shown: +5.0"),
+        ({"verdict": "no difference shown"}, "=", "On 60 judged ones no difference is shown: +5.0"),
         ({"verdict": "worse"}, "▼", "Adaptation made it worse"),
         ({"served": "base"}, "=", "serves the base encoder, untouched"),
         ({"kind": "synthetic"}, "▲", "on 60 synthetic queries"),
@@ -111,13 +111,15 @@ def test_an_interval_is_drawn_to_scale() -> None:
     assert interval_line(Figure("base", 7, 7, 7), 7, 7, 4) == "●   "
 
 
-@pytest.mark.parametrize("width", [40, 54, 70, 96, 170])
+@pytest.mark.parametrize("width", [40, 51, 54, 70, 96, 170])
 def test_the_chart_fits_its_width(width: int) -> None:
     (queries,) = result_from(answer()).sets
     lines = interval_chart(queries.figures("ndcg@10"), width).plain.splitlines()
     assert len(lines) == 3
     assert all(cell_len(line) <= max(width, 47) for line in lines)
-    assert ("●" in lines[0]) == (width >= 70)
+    drawn = width >= 70
+    assert ("●" in lines[0], "50.0–70.0" in lines[0]) == (drawn, not drawn)
+    assert ("10.0, +30.0]" in lines[0] or "[10.0,30.0]" in lines[0] or "+10.0 to +30.0" in lines[0]) == (width > 40)
 
 
 def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:

@@ -159,7 +159,7 @@ def test_shares_are_drawn() -> None:
     assert share_bar(0.0) == "░░░░░░░░░░"
     lines = dict(ranker_lines(hit(), "hybrid", 40))
     assert lines["BM25"] == "rank 2   score 6.87        ████████░░  75%"
-    assert lines["semantic"] == "not among its best"
+    assert lines["semantic"] == "not among its best         ██░░░░░░░░  25%"
     assert dict(ranker_lines(hit(), "bm25"))["semantic"] == "had no part in this list"
 
 
@@ -169,9 +169,10 @@ def test_of_a_ranker_without_a_part_in_a_hit_its_place_is_told_where_it_is_known
     assert (
         dict(ranker_lines(hit(), "bm25", facts=facts))["semantic"] == "rank 30  cosine 0.412, had no part in this list"
     )
-    assert dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"] == "rank 30  cosine 0.412"
+    told = dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"]
+    assert told == "rank 30  cosine 0.412      ██░░░░░░░░  25% of the score"
     facts.explained = Explained("adapted", {hit().chunk_id: Standing(14, None)}, "gone")
-    assert dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"] == "not among its best"
+    assert dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"].startswith("not among its best  ")
 
 
 def test_the_whole_story_of_a_hit_leaves_nothing_out() -> None:

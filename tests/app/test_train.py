@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,7 @@ def step(number: int, loss: float = 1.0, steps: int = 100) -> TrainStep:
 
 
 def check(number: int, ndcg: float, best: bool = False) -> HeldOut:
-    return HeldOut(step=number, hit_at_10=100.0, ndcg_at_10=ndcg, best=best)
+    return HeldOut(step=number, hit_at_10=ndcg + 10, ndcg_at_10=ndcg, best=best)
 
 
 class ChartApp(App[None]):
@@ -94,6 +95,14 @@ def test_the_chart_shows_both_curves_and_the_best_step(size: tuple[int, int], st
     assert any("⠁" <= char <= "⣿" for char in "".join(lines[1:]))  # the raw one
     assert sum("┏" in line for line in lines) == (2 if stacked else 1)
     assert "│" in "".join(lines[2:])  # the best step
+
+
+def test_the_second_curve_is_the_hit_rate() -> None:
+    checks = [HeldOut(step=n, hit_at_10=80.0 + n / 5, ndcg_at_10=20.0 + n / 5, best=n == 20) for n in (0, 20, 40)]
+    (shown,) = charted(Curve("f", falling(40), checks))
+    assert "●Hit@10 %" in shown
+    assert re.search(r"8[0-8](\.\d)? ┫", shown)
+    assert not re.search(r"2[0-8](\.\d)? ┫", shown)
 
 
 def test_a_long_curve_costs_no_more_than_a_short_one() -> None:
@@ -188,7 +197,7 @@ def test_numbers_of_a_training_at_work() -> None:
     shown = text_of(status("to do", running=True), state)
     assert "step 30 of 100  ████░░░░░░░░ 30 %  4 min 10 s left" in shown
     assert "loss 1.235 · learning rate 0.0012 · 1,234 tokens/s" in shown
-    assert "Held-out nDCG@10 61.0 → 68.5 %, best 68.5 % at step 20" in shown
+    assert "Held-out Hit@10 71.0 → 78.5 %, nDCG@10 61.0 → 68.5 %\nKept is the best nDCG@10: 68.5 % at step 20" in shown
     assert "512 MB" in shown
     assert "pausing …" in text_of(status("to do", running=True), state, asked="pausing …")
 

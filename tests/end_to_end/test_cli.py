@@ -172,6 +172,36 @@ def test_status_and_report_as_json(finished: Path) -> None:
     assert "nDCG@10" in text
 
 
+def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(project: Path) -> None:
+    settings = (project / "project.toml").read_text()
+    for line in ("robustness = false", "hide_weak = false"):
+        assert f"# {line}" in settings
+        settings = settings.replace(f"# {line}", line.replace("false", "true"))
+    (project / "project.toml").write_text(settings)
+    before = json.loads(engine("report", str(project), "--json").stdout)
+    engine("evaluate", str(project))
+    after = json.loads(engine("report", str(project), "--json").stdout)
+    assert after["tables"]["judged"]["systems"] == before["tables"]["judged"]["systems"], (
+        "asking for more changes no figure"
+    )
+    report = json.loads((Path(after["folder"]) / "report.json").read_text())
+    robustness = report["robustness"]
+    assert (robustness["kind"], len(robustness["rows"])) == ("judged", 11)
+    assert set(robustness["rows"][0]["systems"]) == {"bm25", "base", "served", "hybrid served"}
+    for system in ("bm25", "base", "served"):  # a clean query is ranked as in the comparison
+        clean = robustness["rows"][0]["systems"][system]["ndcg@10"]["value"]
+        assert clean == pytest.approx(after["tables"]["judged"]["systems"][system]["ndcg@10"]["value"])
+    assert report["general"]["questions"] == 60
+    assert {"alignment", "uniformity", "COE, percent"} <= set(report["diagnostics"]["adapted"])
+    assert "rrf_served − rrf_base" in after["tables"]["judged"]["pairs"]
+    text = engine("report", str(project)).stdout
+    assert "served − base: " in text
+    assert "(p " in text
+    found = json.loads(engine("search", str(project), "cold room door", "--mode", "semantic", "--json").stdout)
+    assert len(found["notes"]) == 1
+    assert "hidden" in found["notes"][0]
+
+
 def test_search_filters(finished: Path) -> None:
     def found(*options: str) -> list[dict[str, Any]]:
         done = engine("search", str(finished), "cold room door", "--mode", "bm25", "--json", "--top", "50", *options)

@@ -135,7 +135,7 @@ def test_the_sample_with_enter_only_through_a_lost_line(tmp_path: Path) -> None:
         shown = found.until(f"step {made[-1]} of")
         assert "paused" in shown
         shown = found.until("┏")  # the curve, of what was told before the line was lost
-        assert "Held-out nDCG@10" in shown
+        assert "Held-out Hit@10" in shown
         engine("resume", str(project))
         found.until("Adaptation helped", "No difference shown", "not shown to be better", seconds=900)
         assert newest(project) == log.parent

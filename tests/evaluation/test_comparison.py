@@ -96,3 +96,25 @@ def test_pairs_are_compared_with_each_other_not_with_base():
     assert found.pairs["other − one"]["hit@1"].verdict == "worse"
     assert found.as_dict()["pairs"]["one − other"]["hit@1"]["value"] == 50.0
     assert found.differences["one"]["hit@1"].value == -50.0
+
+
+def test_any_two_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation():
+    judgments = [by_chunk(str(row), 1) for row in range(40)]
+    right, half = [[1]] * 40, [[1] if row % 2 else [2] for row in range(40)]
+    nearly = [[1] if row % 2 or row == 0 else [2] for row in range(40)]  # one query more than half
+    found = compare({"base": half, "near": nearly, "best": right}, judgments, document_of, samples=999)
+    assert set(found.any_two) == {("near", "base"), ("best", "base"), ("best", "near")}
+    gap = found.any_two["best", "near"]
+    assert (gap.value, gap.verdict, gap.p_value, gap.needed) == (47.5, "better", 1 / 1_000, None)
+    small = found.differences["near"]["hit@1"]
+    assert (small.value, small.verdict, small.p_value) == (2.5, "no difference shown", 1.0)
+    assert small.needed == 314  # 7.849 · s² / d², s² = 0.025 · 0.975 · 40 / 39, d = 0.025
+    assert found.any_two["near", "base"] == found.differences["near"]["ndcg@10"]
+    (row,) = [row for row in found.as_dict()["any_two"] if (row["system"], row["other"]) == ("near", "base")]
+    assert (row["needed"], row["p_value"]) == (314, 1.0)
+
+
+def test_equal_systems_need_no_number_of_queries():
+    found = compare({"base": [[1]] * 9, "same": [[1]] * 9}, [by_chunk(str(n), 1) for n in range(9)], document_of)
+    gap = found.differences["same"]["ndcg@10"]
+    assert (gap.p_value, gap.needed, gap.verdict) == (1.0, None, "no difference shown")

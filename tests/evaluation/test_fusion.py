@@ -85,7 +85,13 @@ def queries(built: list[bool], count: int = 60) -> QuerySet:
     one.rankings["served"] = np.hstack([np.tile([4, 5], (count, 1)), own, np.tile([6], (count, 1))])
     one.scores["bm25"] = np.tile([9.0, 1.0, 0.5, 0.1], (count, 1))
     one.scores["served"] = np.tile([0.9, 0.8, 0.2, 0.1], (count, 1))
+    one.beside["served"] = np.tile([0.2, 0.0, 0.0, 0.0], (count, 1))
     return one
+
+
+def bm25_scores(texts: Sequence[str], ids: np.ndarray) -> np.ndarray:
+    """As in `queries`: of the encoder's chunks, BM25 finds a query's own alone."""
+    return np.where(ids >= 1000, 9.0, 0.0).astype(np.float32)
 
 
 def ndcg(rankings: np.ndarray, judgments: Sequence[Judgment]) -> np.ndarray:
@@ -97,25 +103,34 @@ def ndcg(rankings: np.ndarray, judgments: Sequence[Judgment]) -> np.ndarray:
     [({"fusion": "rrf"}, ("rrf", 0.5)), ({"fusion": "weighted", "weight": 0.8}, ("weighted", 0.8))],
 )
 def test_what_project_toml_says_is_not_chosen_anew(search: dict[str, object], choice: tuple[str, float]) -> None:
-    found = Joining(validate({"search": search}), ndcg).choose(queries([False] * 60))
+    found = Joining(validate({"search": search}), ndcg, bm25_scores).choose(queries([False] * 60))
     assert (found.method, found.weight) == choice
     assert "project.toml" in found.reason
 
 
 def test_nothing_is_tuned_on_built_queries() -> None:
     settings = validate({"evaluation": {"bootstrap_samples": 200}})
-    found = Joining(settings, ndcg).choose(queries([True] * 60))
+    found = Joining(settings, ndcg, bm25_scores).choose(queries([True] * 60))
     assert (found.method, found.weight) == ("weighted", EVEN)
     assert "built from the documents" in found.reason
-    assert "there are no held-out queries" in Joining(settings, ndcg).choose(None).reason
-    mixed = Joining(settings, ndcg).choose(queries([True] * 40 + [False] * 20))
+    assert "there are no held-out queries" in Joining(settings, ndcg, bm25_scores).choose(None).reason
+    mixed = Joining(settings, ndcg, bm25_scores).choose(queries([True] * 40 + [False] * 20))
     assert "20 held-out queries are too few" in mixed.reason
 
 
 def test_the_weight_is_tuned_on_the_others() -> None:
     one = queries([False] * 60)
-    joining = Joining(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg)
+    joining = Joining(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg, bm25_scores)
     # RRF puts the chunk first, 1/41 + 1/43; so does every sum that gives BM25 enough: none can be better
     assert joining.joined(one, "served", None)[0, 0] == 1000
     assert joining.joined(one, "served", 0.9)[0, 0] == 4
     assert joining.choose(one).method == "rrf"
+    # 0.9 · (0.2 − 0) / (0.9 − 0) + 0.1 · 1 = 0.3 for the query's own chunk, 0.9 · 0.8 / 0.9 for the encoder's second
+    assert joining.joined(one, "served", 0.9)[0, :3].tolist() == [4, 5, 1000]
+
+
+def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks() -> None:
+    one = queries([False] * 60)
+    one.beside["served"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
+    joining = Joining(validate({}), ndcg, bm25_scores)
+    assert joining.joined(one, "served", 0.9)[0, :3].tolist() == [4, 1, 5]  # BM25's second is its own third, too

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.evaluation.rankings import rank_by_cosine, rank_within
+from engine.evaluation.rankings import cosines_of, rank_by_cosine, rank_within
 
 KEYS = np.array([10, 20, 30, 40], dtype=np.int64)
 CHUNKS = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
@@ -24,3 +24,10 @@ def test_among_all_it_is_the_plain_ranking() -> None:
     plain, within = rank_by_cosine(QUERIES, CHUNKS, KEYS, 4), rank_within(QUERIES, CHUNKS, KEYS, 4, [None] * 4)
     np.testing.assert_array_equal(plain[0], within[0])
     np.testing.assert_array_equal(plain[1], within[1])
+
+
+def test_cosines_of_given_chunks() -> None:
+    wanted = np.array([[40, 10], [-1, 30], [20, -1], [10, 20]], dtype=np.int64)
+    found = cosines_of(QUERIES, CHUNKS, KEYS, wanted)
+    np.testing.assert_allclose(found, [[0, 1], [-np.inf, 0.8], [0.8, -np.inf], [0, 0.6]], atol=1e-6)
+    assert found.dtype == np.float32

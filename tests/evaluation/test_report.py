@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -24,7 +25,9 @@ from engine.evaluation import (
     write_report,
 )
 from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
+from engine.evaluation.forgetting import measure_general
 from engine.evaluation.report import render
+from engine.metrics import Interval
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "assets" / "report" / "report.html.j2"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
@@ -56,7 +59,7 @@ def example(text: str = "which firm was fined?") -> ReportData:
         settings={"training": {"seed": 1, "note": text}},
         choices=[ChoiceMade("train", "precision", "bf16", text)],
         sizes={"documents": 1_234, "chunks": 56_789},
-        diagnostics={"base": {"alignment": 1.25, "uniformity": float("inf")}},
+        diagnostics={"base": {"alignment": 1.25, "uniformity": float("inf"), "COE": Interval(71.25, 60.5, 80.75)}},
         warnings=[text],
     )
 
@@ -107,7 +110,16 @@ def test_the_page_says_what_is_served_and_why_and_marks_synthetic_queries(tmp_pa
     flagged = [heading.xpath("string()") for heading in page.xpath("//h2[span[@class='flag']]")]
     assert flagged == ["Held-out generated queries synthetic, flatters"]
     text = page.xpath("string(//body)")
-    for piece in ("56,789", "bf16", "precision", "Largest gains", "Largest losses", "60 queries measured"):
+    for piece in (
+        "56,789",
+        "bf16",
+        "precision",
+        "Largest gains",
+        "Largest losses",
+        "60 queries measured",
+        "71.2",
+        "60.5–80.8",
+    ):
         assert piece in text
 
 
@@ -180,3 +192,106 @@ def test_long_curves_are_thinned_but_keep_their_end():
     [points] = [item.get("points").split() for item in root.iter("polyline")]
     assert 300 < len(points) <= 402
     assert points[-1] == max(points, key=lambda pair: float(pair.split(",")[0]))
+
+
+def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tell(tmp_path):
+    page = html.parse(str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    comparison = read_report(tmp_path)["query_sets"][0]["comparison"]
+    (table,) = page.xpath("(//details[starts-with(summary, 'Any two systems')])[1]//table")
+    rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in table.xpath("./tbody/tr")]
+    assert len(rows) == len(comparison["any_two"]) == 3
+    for cells, gap in zip(rows, comparison["any_two"], strict=True):
+        assert cells[:2] == [gap["system"], gap["other"]]
+        assert cells[2].startswith(f"{gap['value']:+.1f}{gap['low']:+.1f} to")
+        assert cells[3] == ("p < 0.001" if gap["p_value"] < 0.001 else f"p = {gap['p_value']:.3f}")
+        assert cells[4] == gap["verdict"]
+        assert cells[5] == (f"{gap['needed']:,} queries" if gap["needed"] else "")
+    assert {"no difference shown", "better"} <= {gap["verdict"] for gap in comparison["any_two"]}
+
+
+def test_a_report_of_a_former_version_without_the_test_still_renders(tmp_path):
+    write_report(tmp_path, example(), TEMPLATE)
+    report = read_report(tmp_path)
+    for part in report["query_sets"]:
+        del part["comparison"]["any_two"]
+        for row in [*part["comparison"]["differences"].values(), *part["comparison"]["pairs"].values()]:
+            for gap in row.values():
+                del gap["p_value"], gap["needed"]
+    assert "Any two systems" not in render(report, TEMPLATE)
+
+
+def blows() -> dict[str, object]:
+    """A report's part on robustness, as `Robustness.as_dict` gives it."""
+
+    def cell(value: float) -> dict[str, float]:
+        return {"value": value, "low": value - 5, "high": value + 5.04}
+
+    def row(kind: str, words: int, value: float) -> dict[str, object]:
+        systems = {name: {"ndcg@10": cell(value), "hit@10": cell(value + 10)} for name in ("bm25", "hybrid served")}
+        loss = {**cell(value - 60), "verdict": "worse"}
+        losses = {} if kind == "clean" else dict.fromkeys(systems, loss)
+        return {"kind": kind, "words": words, "changed": words, "systems": systems, "losses": losses}
+
+    rows = [
+        row("clean", 0, 60),
+        *(row(kind, n, 60 - 7 * n) for kind in ("typo", "mask", "substitute") for n in (1, 2, 3)),
+    ]
+    return {"name": "judged queries", "kind": "judged", "queries": 77, "rows": [*rows, row("half", 0, 33)]}
+
+
+def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_path):
+    data = dataclasses.replace(example(), robustness=blows())
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    (section,) = page.xpath("//section[h2[starts-with(., 'Robustness')]]")
+    charts = section.xpath(".//*[local-name()='svg']")
+    assert [chart.get("aria-label") for chart in charts] == [
+        f"nDCG@10 by {what} per query" for what in ("mistyped words", "masked words", "words exchanged")
+    ]
+    assert [len(chart.xpath(".//*[local-name()='circle']")) for chart in charts] == [8, 8, 8]
+    rows = [[cell.xpath("string()").split() for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
+    assert len(rows) == 11
+    assert rows[0][2] == ["60.055.0–65.0Hit", "70.0", "(65.0–75.0)"]
+    assert rows[-1][0] == ["each", "word,", "p", "=", "0.5"]
+    assert "-27.0 (-32.0 to -22.0)" in section.xpath("string()")
+    without = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
+    assert "Robustness" not in without
+
+
+def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
+    right, half = np.ones(60), np.arange(60) % 2.0
+    values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
+    data = dataclasses.replace(example(), general=measure_general(values, samples=500))
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    (section,) = page.xpath("//section[h2[. = 'General knowledge']]")
+    rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
+    assert [row[0] for row in rows] == ["base", "adapted", "adapted"]
+    assert rows[0][1] == "100.0100.0–100.0"
+    assert rows[2][1].startswith("-50.0 worse")
+    assert section.xpath("string(p)").startswith("60 everyday questions")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"),
+    [
+        (
+            {"similarity": 0.3125, "psi": 85.0, "accuracy": 0.835, "unthresholded": 0.84, "hidden": 0.125, "queries": 77,
+             "kind": "judged", "k": 10, "reason": ""},
+            ("77 judged queries, 12.5 % are less similar", "than 0.312 (cosine; ψ = 85)", "83.5 %", "84.0 %"),
+        ),
+        ({"similarity": None, "reason": "queries are needed"}, ("hides no weak hits: queries are needed.",)),
+    ],
+)  # fmt: skip
+def test_the_threshold_of_weak_hits_is_told(tmp_path, threshold, said):
+    data = dataclasses.replace(example(), threshold=threshold)
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    text = " ".join(page.xpath("string(//section[h2[. = 'Weak hits']])").split())
+    assert all(piece in text for piece in said), text
+
+
+def test_whiskers_of_several_lines_stand_beside_each_other():
+    lines = [Line(name, [(0, 5), (1, 6)], number, [(4, 6), (5, 7)]) for number, name in enumerate("ab")]
+    across = [float(line.get("x1")) for line in etree.fromstring(line_chart("t", lines, "x", "y")).iter("line")
+              if line.get("class") == "whisker"]  # fmt: skip
+    assert across[2] - across[0] == across[3] - across[1] == 5
+    alone = etree.fromstring(line_chart("t", lines[:1], "x", "y"))
+    assert [float(line.get("x1")) for line in alone.iter("line") if line.get("class") == "whisker"] == [56, 624]

@@ -320,3 +320,26 @@ def test_without_room_in_memory_the_copy_goes_to_the_temporary_folder(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(ResourceError, match="cannot be opened"):
         LexicalIndex.open(read_only)
+
+
+@pytest.mark.parametrize("query", ["pump service", "PHX-121 pump", "天気", "nothing of the kind", "", "!!!"])
+def test_scores_of_given_chunks_are_those_of_search(shared_index: LexicalIndex, query: str) -> None:
+    ids, scores = shared_index.search(query, 10)
+    by_search = dict(zip(ids.tolist(), scores.tolist(), strict=True))
+    wanted = np.array([14, 10, -5, 13, 12, 11, 999], dtype=np.int64)
+    found = shared_index.scores(query, wanted)
+    assert found.dtype == np.float32
+    assert found.tolist() == pytest.approx([by_search.get(key, 0.0) for key in wanted.tolist()])
+    assert shared_index.scores(query, np.empty(0, np.int64)).tolist() == []
+
+
+def test_scores_of_given_chunks_for_many_texts(shared_index: LexicalIndex) -> None:
+    texts = ["pump service", "PHX-121 pump", "!!!"]
+    wanted = np.array([[10, 12, -1, 14], [11, 10, -5, 12], [10, -1, -1, 11]])
+    found = shared_index.scores_many(texts, wanted)
+    for row, text in enumerate(texts):
+        known = wanted[row] != -1
+        np.testing.assert_allclose(found[row][known], shared_index.scores(text, wanted[row][known]), rtol=1e-5)
+        assert np.isneginf(found[row][~known]).all()
+    assert found[1, 1] > found[1, 3] > 0
+    assert found[2].tolist() == [0, -np.inf, -np.inf, 0]

@@ -42,14 +42,17 @@ MAKING = "plain.py"  # where content is made without markup
 def problems(source: str, name: str) -> Iterator[tuple[int, str]]:
     """(line, what is wrong) in one module. `name`: its path within the app."""
     tree = ast.parse(source)
-    harmless = _harmless(tree)
+    harmless, made = _harmless(tree), _contents(tree)
     for node in ast.walk(tree):
         if name != DISARMED:
             yield from _of_widgets(node, harmless)
         if name != MAKING:
             yield from _of_raw_text(node)
+            yield from _of_joined_text(node, made)
         yield from _of_markup(node)
         yield from _of_calls(node)
+        yield from _of_palette(node)
+        yield from _of_shown_options(node)
         yield from _of_titles(node)
         yield from _of_render(node)
 
@@ -127,6 +130,78 @@ def _of_calls(node: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"{title} reads strings as markup: use plain()"
 
 
+def _of_shown_options(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """What widgets show besides their content."""
+    if isinstance(node, ast.Call):
+        for keyword in node.keywords:
+            shown = keyword.arg == "placeholder" or (keyword.arg == "title" and _name(node.func) == "notify")
+            if shown and not _is_own(keyword.value):
+                yield node.lineno, f"{keyword.arg} keeps control characters: use visible()"
+
+
+def _of_palette(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """The palette reads what it shows as markup where that is a str."""
+    called = _name(node.func) if isinstance(node, ast.Call) else ""
+    if not isinstance(node, ast.Call) or called not in ("Hit", "DiscoveryHit"):
+        return
+    keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+    place, name = (1, "match_display") if called == "Hit" else (0, "display")
+    shown = [*node.args[place : place + 1], *(keywords[key] for key in (name, "help") if key in keywords)]
+    if any(isinstance(arg, ast.Starred) for arg in node.args) or not all(_is_safe(value) for value in shown):
+        yield node.lineno, f"{called} reads strings as markup: use plain()"
+
+
+def _contents(tree: ast.AST) -> set[str]:
+    """Names that are given a content somewhere in the module."""
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            found |= {name for target in node.targets for name in _given_content(target, node.value)}
+        elif isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
+            target = node.arg if isinstance(node, ast.arg) else _name(node.target)
+            found |= {target} if ast.unparse(node.annotation) in ("Content", "Content | None") else set()
+    return found
+
+
+def _given_content(target: ast.AST, value: ast.AST) -> Iterator[str]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        for one, its in zip(target.elts, value.elts, strict=False):
+            yield from _given_content(one, its)
+    elif isinstance(target, ast.Name) and _makes_content(value):
+        yield target.id
+
+
+def _makes_content(value: ast.AST) -> bool:
+    if isinstance(value, ast.IfExp):
+        return _makes_content(value.body) and _makes_content(value.orelse)
+    return isinstance(value, ast.Call) and (_name(value.func) in {*SAFE_CALLS, "Content"} or _joins_content(value))
+
+
+def _of_joined_text(node: ast.AST, made: set[str]) -> Iterator[tuple[int, str]]:
+    """A variable that is joined to content keeps its control characters."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        sides = (node.left, node.right)
+        if any(_makes_content(side) for side in sides) and not all(_makes_content(side) for side in sides):
+            yield node.lineno, "content + text keeps control characters: use plain()"
+    if not isinstance(node, ast.Call):
+        return
+    called = _name(node.func)
+    bare = {_name(part) for part in node.args if isinstance(part, ast.Name | ast.Attribute)} - made
+    if called == "Segment" and isinstance(node.args[0], ast.Name | ast.Attribute | ast.JoinedStr):
+        yield node.lineno, "Segment(…) keeps control characters: use visible()"
+    if called == "styled" and not _is_clean(node.args[0]):
+        yield node.lineno, "styled keeps control characters: use plain()"
+    if called == "assemble" and bare:
+        yield node.lineno, f"assemble({min(bare)}) keeps control characters where it is a str: use plain()"
+    if called in ("append", "append_text") and _is_content(node.func, made) and bare:
+        yield node.lineno, f"{called} keeps control characters: use plain()"
+
+
+def _is_content(method: ast.AST, made: set[str]) -> bool:
+    """Whether a method's owner is a content, as far as can be told here."""
+    return isinstance(method, ast.Attribute) and (_makes_content(method.value) or _name(method.value) in made)
+
+
 def _of_raw_text(node: ast.AST) -> Iterator[tuple[int, str]]:
     """Content and Text made of a variable keep its control characters, which steer the terminal."""
     if isinstance(node, ast.FunctionDef) and node.name in CLEAN_CALLS - {"fitted"}:
@@ -169,12 +244,19 @@ def _is_safe(value: ast.AST | None) -> bool:
     """A call of plain or marked, None, or an empty text."""
     if isinstance(value, ast.Constant):
         return not value.value
+    if isinstance(value, ast.Call) and _name(value.func) == "cast" and len(value.args) == 2:
+        return _is_safe(value.args[1])
     return isinstance(value, ast.Call) and _name(value.func) in SAFE_CALLS
 
 
 def _is_clean(value: ast.AST) -> bool:
     """A text of our own, or one whose control characters are shown."""
     return isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and _name(value.func) in CLEAN_CALLS)
+
+
+def _is_own(value: ast.AST) -> bool:
+    """As `_is_clean`, also one of two."""
+    return _is_clean(value) or (isinstance(value, ast.IfExp) and _is_clean(value.body) and _is_clean(value.orelse))
 
 
 def _is_made_text(value: ast.AST) -> bool:

@@ -25,7 +25,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, thing in enumerate(("pump", "crane", "kiln", "lathe", "press", "oven")):
         text = (
             f"The {thing} stands in hall {number} beside the northern gate. It was bought in the year 199{number} from "
-            f"Castel & Sons. The oil of the {thing} is changed every {number + 2} months by the night shift.\n"
+            f"Castel & Sons. The oil of the {thing} is changed every {number + 2} months.\n"
         )
         (path / "documents" / f"{thing}.txt").write_text(text)
     for stage in ("ingest", "index"):

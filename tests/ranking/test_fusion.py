@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ranking import convex, fusion, rrf
+from engine.ranking import completed, convex, fusion, rrf
+
+RANKING = st.lists(st.integers(0, 30), unique=True, max_size=15)
 
 
 def test_rrf_by_hand():
@@ -38,6 +40,34 @@ def test_convex_at_its_ends_is_one_ranker():
     assert convex(semantic, lexical, 0.0)[0].tolist() == [7, 6, 5]
 
 
+def test_each_ranker_judges_the_others_chunks():
+    semantic, lexical = ([1, 2], [0.9, 0.7]), ([2, 4], [12.0, 8.0])
+    semantic, lexical = completed(semantic, [2, 4], [0.7, 0.8]), completed(lexical, [1, 2], [0.0, 12.0])
+    assert semantic[0].tolist() == [1, 2, 4]
+    assert lexical[0].tolist() == [2, 4, 1]
+    assert lexical[1].tolist() == [12, 8, 0]
+    ids, scores = convex(semantic, lexical, weight=0.6)  # min-max: 1 → 1, 2 → 0, 4 → ½; 1 → 0, 2 → 1, 4 → ⅔
+    assert ids.tolist() == [1, 4, 2]
+    assert scores == pytest.approx([0.6, 0.6 * 0.5 + 0.4 * 2 / 3, 0.4])
+
+
+def test_completing_many_queries_leaves_padding_and_empty_rankings_alone():
+    ids, scores = completed(([[1, 2], [5, -1], [-1, -1]], np.ones((3, 2))), [[2, 3], [-1, 6], [7, 8]], np.zeros((3, 2)))
+    assert ids.tolist() == [[1, 2, -1, 3], [5, -1, -1, 6], [-1, -1, -1, -1]]
+    assert np.isneginf(scores[ids < 0]).all()
+    assert scores[ids >= 0].tolist() == [1, 1, 0, 1, 0]
+    none, _ = completed(([], []), [3, 4], [1.0, 0.5])
+    assert none.tolist() == []
+
+
+@given(RANKING, RANKING)
+def test_after_completing_both_rankers_hold_the_same_chunks(one, other):
+    score = {item: float(item % 7) for item in range(31)}
+    left = completed((one, [score[i] for i in one]), other, [score[i] for i in other])
+    assert left[0].tolist() == ([*one, *(i for i in other if i not in one)] if one else [])
+    assert left[1].tolist() == [score[i] for i in left[0].tolist()]
+
+
 def test_equal_scores_all_count_fully():
     ids, scores = convex(([4, 2], [0.5, 0.5]), ([9], [7.0]), 0.7)
     assert ids.tolist() == [2, 4, 9]
@@ -52,9 +82,6 @@ def test_padding_and_empty_lists_contribute_nothing():
     empty = ([], [])
     assert rrf([empty, empty])[0].tolist() == []
     assert convex(empty, ([3], [1.0]), 0.5)[0].tolist() == [3]
-
-
-RANKING = st.lists(st.integers(0, 30), unique=True, max_size=15)
 
 
 @given(st.lists(st.tuples(RANKING, RANKING, RANKING), min_size=1, max_size=6), st.integers(1, 20))
@@ -98,6 +125,8 @@ def test_blocks_do_not_show(monkeypatch):
         lambda: rrf([([1], [float("nan")])]),
         lambda: rrf([([1], [1.0])], depth=0),
         lambda: convex(([1], [1.0]), ([1], [1.0]), 1.5),
+        lambda: completed(([[1], [2]], [[1.0], [1.0]]), [[1]], [[1.0]]),
+        lambda: completed(([1], [1.0]), [2, 2], [1.0, 1.0]),
         lambda: convex(([[1], [2]], [[1.0], [1.0]]), ([[1]], [[1.0]]), 0.5),
     ],
 )

@@ -80,6 +80,34 @@ def test_hybrid_fuses_both_and_tells_each_rank(searcher: Searcher, project: Proj
     assert found.hits[0].snippet == "The landlord repairs the roof."
 
 
+def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
+    searcher: Searcher, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_text(project.path / "project.toml", "[search]\nfusion = 'weighted'\nweight = 0.5")
+    by = {
+        mode: {hit.chunk_id: hit.score for hit in searcher.search(QUERY, mode=mode).hits}
+        for mode in ("bm25", "semantic")
+    }
+    whole, asked = Searcher._semantic, []
+
+    def cut(self: Searcher, query: str, depth: int, allowed: set[int] | None) -> Any:
+        ranking = whole(self, query, depth, allowed)
+        asked.append(ranking)
+        return ranking[0][:1], ranking[1][:1]
+
+    monkeypatch.setattr(Searcher, "_semantic", cut)
+    found = searcher.search(QUERY)
+    chunks = {*by["bm25"], asked[0][0][0].item()}
+    assert len(chunks) > 1
+    assert {hit.chunk_id for hit in found.hits} == chunks
+    sides = [{key: scores.get(key, 0.0) for key in chunks} for scores in by.values()]
+    scaled = [{k: (v - min(s.values())) / (max(s.values()) - min(s.values())) for k, v in s.items()} for s in sides]
+    for hit in found.hits:
+        assert hit.score == pytest.approx(0.5 * sum(side[hit.chunk_id] for side in scaled), abs=1e-3)
+        assert set(hit.shares) == ({"bm25", "semantic"} if hit.score else set())
+    assert sum("semantic" in hit.rankers for hit in found.hits) == 1
+
+
 def test_auto_fusion_is_what_the_last_evaluation_chose(searcher: Searcher, project: ProjectFolder) -> None:
     def scores(settings: str) -> list[float]:
         write_text(project.path / "project.toml", f"[search]\n{settings}")

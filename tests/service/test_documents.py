@@ -80,6 +80,7 @@ def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -
             {"source": "", "path": "odd.qqq", "reason": "format not supported yet: .qqq", "known": False},
         ],
         "total": 2,
+        "known": 1,
     }
     wanted = [{"source": "documents", "path": name} for name in ("empty.txt", "odd.qqq", "incidents/none.md")]
     assert call("retry", files=wanted) == {"forgotten": 1}
@@ -94,6 +95,16 @@ def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -
     summary, _ = ingest_here(project.path)
     assert (summary["files_read"], summary["documents"]) == (1, 5)
     assert [row["path"] for row in call("skipped")["files"]] == ["odd.qqq"]
+
+
+def test_of_many_files_left_out_the_first_are_listed_and_all_are_tried_again(project: ProjectFolder, call: Any) -> None:
+    for number in range(510):
+        (project.path / "documents" / f"many-{number:03}.txt").touch()
+    ingest_here(project.path)
+    answer = call("skipped")
+    assert (len(answer["files"]), answer["known"], answer["total"]) == (500, 511, 512)
+    assert all(row["known"] for row in answer["files"])
+    assert call("retry") == {"forgotten": 511}
 
 
 def test_files_that_were_read_are_not_forgotten(project: ProjectFolder, call: Any) -> None:

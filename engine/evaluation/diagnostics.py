@@ -1,0 +1,74 @@
+"""What an encoder's vectors look like: geometry, isotropy, and how its similarities are spread. They decide nothing.
+
+METHODS.md §1 Geometry and §3. Figures of queries are of those whose answers are chunks, ranked over the whole corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.evaluation.judgments import Judgment
+from engine.metrics import Interval, alignment, bootstrapped_accuracy, isoscore, isotropy_a, overlap, uniformity
+
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int64]
+Diagnostics = dict[str, float | Interval]
+
+K = 5
+MOST_VECTORS = 20_000
+"""Isotropy is that of a random sample of so many chunks: it needs their sum and their second moments only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Queries' unit vectors (q, d), and their best chunks' ids and cosines (q, depth), −1 and −inf where padded."""
+
+    vectors: Floats
+    ids: Ids
+    cosines: Floats
+
+
+def describe(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int = 0) -> Diagnostics:
+    """Figure name → value, or mean with interval, of unit vectors `chunks` (N, d) named by `keys` (N,), ascending.
+
+    What cannot be had of so few chunks or queries is left out.
+    """
+    found = _of_chunks(chunks, seed)
+    return found | _of_queries(ranked, judgments, chunks, keys, seed)
+
+
+def _of_chunks(chunks: Floats, seed: int) -> Diagnostics:
+    if len(chunks) < 2:
+        return {}
+    rng = np.random.default_rng(seed)
+    taken = chunks if len(chunks) <= MOST_VECTORS else chunks[rng.choice(len(chunks), MOST_VECTORS, replace=False)]
+    found: Diagnostics = {"uniformity": uniformity(chunks, seed=seed), "isotropy I_A": isotropy_a(taken)}
+    if (taken != taken[0]).any() and taken.shape[1] > 1:
+        found["isotropy I_B (IsoScore)"] = isoscore(taken)
+    return found
+
+
+def _of_queries(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int) -> Diagnostics:
+    top = ranked.cosines[:, :K]
+    whole = np.isfinite(top.min(axis=1, initial=np.inf))
+    rows = [row for row, one in enumerate(judgments) if one.level == "chunk" and one.usable and whole[row]]
+    if not rows or not len(keys):
+        return {}
+    answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
+    pairs = np.repeat(rows, [len(places) for places in answers])
+    ratios = alignment(ranked.vectors[pairs], chunks[np.concatenate(answers)], chunks)
+    asked = ranked.vectors[rows]
+    correct = [float((chunks[places] @ vector).max()) for places, vector in zip(answers, asked, strict=True)]
+    drawn = chunks[np.random.default_rng(seed).integers(0, len(keys), len(rows))]
+    found = [bool(set(judgments[row].grades) & set(ranked.ids[row, :K].tolist())) for row in rows]
+    shares = overlap(top[rows], correct, np.einsum("qd,qd->q", asked, drawn), seed=seed)
+    figures: Diagnostics = {"alignment": float(ratios.mean())} if len(ratios) else {}
+    return figures | {
+        f"accuracy@{K}, percent": bootstrapped_accuracy(found, seed=seed).percent(),
+        "COE, percent": shares.coe.percent(),
+        "ROE, percent": shares.roe.percent(),
+    }

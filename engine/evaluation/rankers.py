@@ -1,0 +1,95 @@
+"""BM25 and the encoders of an evaluation, as they rank queries over the whole corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.evaluation.rankings import padded, rank_within
+from engine.records import Chunk
+from engine.stage import StageContext
+
+if TYPE_CHECKING:
+    from engine.encoders import Encoder
+    from engine.lexical import LexicalIndex
+
+Ids = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Among = Sequence[Ids | None]
+
+
+class Rankers:
+    """`ids`: of all `chunks`, ascending; `adapter`: the trained adapter's folder, or None. Depth as in the settings."""
+
+    def __init__(self, context: StageContext, chunks: list[Chunk]) -> None:
+        from engine.embedding import told_hardware
+
+        self._context, self.chunks = context, chunks
+        self._hardware = told_hardware(context, "encode")
+        artifact = context.need("adapter", "train")
+        self.adapter = context.project.path / artifact.info["adapter"] if artifact.info.get("adapter") else None
+        self.side = str(artifact.info.get("side", "both"))
+        self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
+        self._of_base: Floats | None = None
+        self._passages: Floats | None = None
+
+    @cached_property
+    def lexical(self) -> LexicalIndex:
+        """The BM25 index."""
+        from engine.lexical import LexicalIndex
+
+        return LexicalIndex.open(self._context.project.folder_of(self._context.need("lexical", "index")))
+
+    def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
+        """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`."""
+        context, depth, index = self._context, self._context.settings.evaluation.depth, self.lexical
+        found = list(index.search_many(texts, depth))
+        for row, allowed in enumerate(among):
+            if allowed is not None:
+                found[row] = index.search_among(texts[row], depth, allowed)
+        context.check_stop()
+        return padded(found, depth)
+
+    def encoder(self, strength: float) -> Encoder:
+        """The encoder with the adapter at `strength` (λ)."""
+        from engine.embedding import load_encoder
+
+        return load_encoder(self._context, self._hardware, self.adapter if strength else None, strength or 1.0)
+
+    def cosine(self, asked: Floats, vectors: Floats, among: Among) -> tuple[Ids, Floats]:
+        """Ids and cosines (q, depth) of the chunks, with unit vectors `vectors`, nearest to the queries `asked` (q, d)."""
+        return rank_within(asked, vectors, self.ids, self._context.settings.evaluation.depth, among)
+
+    def vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> Floats:
+        """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched
+        encoder where the adapter acts on queries alone, of the chunks' own adapter where they have one."""
+        from engine.embedding import chunk_vectors
+
+        alone = self.side == "query"
+        if alone and self._of_base is not None:
+            return self._of_base[np.searchsorted(self.ids, [chunk.id for chunk in chunks])]
+        vectors = chunk_vectors(self._context, self._of_chunks(encoder, strength), chunks, f"chunks ({name})")
+        if alone and name == "base" and len(chunks) == len(self.chunks):
+            self._of_base = vectors
+        return vectors
+
+    def general(self, encoder: Encoder, strength: float) -> dict[str, NDArray[np.float64]]:
+        """How well `encoder`, with the adapter at `strength` (λ), answers the questions of general knowledge."""
+        from engine.evaluation.forgetting import answered, general_knowledge
+
+        known = general_knowledge()
+        if self._passages is None or self.side != "query":  # an adapter for queries alone leaves passages as they are
+            self._passages = self._of_chunks(encoder, strength).encode_chunks(known.passages)
+        return answered(encoder.encode_queries(known.questions), self._passages)
+
+    def _of_chunks(self, encoder: Encoder, strength: float) -> Encoder:
+        """The encoder of chunks where queries have `encoder` with the adapter at `strength` (λ)."""
+        from engine.embedding import chunk_adapter, load_encoder
+
+        if strength and self.side == "both-then-query":
+            return load_encoder(self._context, self._hardware, chunk_adapter(self.adapter, self.side), strength)
+        return encoder

@@ -1,0 +1,32 @@
+"""How many queries a comparison would need (Sakai 2016, "Statistical reform in information retrieval": power of paired tests)."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engine.metrics.bootstrap import CONFIDENCE, LEAST_QUERIES
+
+POWER = 0.8
+
+
+def queries_needed(gap: ArrayLike, confidence: float = CONFIDENCE, power: float = POWER) -> int | None:
+    """Queries at which a difference as large as the mean of `gap` (n,) would be shown with probability `power`.
+
+    The mean of N differences is about normal with standard error s/√N, s the standard deviation of the observed ones. It is
+    shown where it lies z(1 − α/2) standard errors from 0, α = 1 − confidence. If the true difference is the observed d, that
+    happens with probability `power` when d √N / s = z(1 − α/2) + z(power), so N = ((z(1 − α/2) + z(power)) s / d)²: with the
+    defaults 7.85 (s/d)². None where d is 0 or there are fewer than two queries: nothing can be said then.
+    """
+    values = np.asarray(gap, dtype=np.float64)
+    if not (0 < confidence < 1 and 0 < power < 1):
+        raise ValueError(f"confidence {confidence} and power {power} must lie between 0 and 1")
+    mean = abs(float(values.mean())) if len(values) else 0.0
+    if len(values) < 2 or mean < 1e-12:
+        return None
+    normal = NormalDist()
+    reach = normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(power)
+    return max(LEAST_QUERIES, math.ceil((reach * float(values.std(ddof=1)) / mean) ** 2))

@@ -1,0 +1,30 @@
+"""Bootstrap samples of a fixed size, as the evaluation of domain-adapted embeddings draws them.
+
+Source: "Domain-adapted embeddings, evaluated", §2 and §3: m = 500 samples of l = 100 questions with replacement. They
+are smaller than the query set, so that data sets of any size have intervals of the same meaning; to compare two systems
+use the paired bootstrap over all queries (`engine.metrics.bootstrap`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.metrics.bootstrap import CONFIDENCE, Interval
+from engine.metrics.relevance import Floats, Ints
+
+SAMPLES = 500
+SIZE = 100
+
+
+def draw(count: int, samples: int = SAMPLES, size: int = SIZE, seed: int = 0) -> Ints:
+    """(samples, size) row numbers below `count`, drawn with replacement. ValueError where a number is below 1."""
+    if min(count, samples, size) < 1:
+        raise ValueError(f"{samples} samples of {size} cannot be drawn from {count} queries")
+    return np.random.default_rng(seed).integers(0, count, size=(samples, size))
+
+
+def percentile_interval(values: Floats) -> Interval:
+    """Mean of a figure over its samples (m,), with the 2.5th and 97.5th percentile."""
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return Interval(float(values.mean()), float(low), float(high))

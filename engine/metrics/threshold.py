@@ -1,0 +1,69 @@
+"""The similarity below which hits can be left out: τ(ψ) ("Domain-adapted embeddings, evaluated", §2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engine.metrics.bootstrap import SAMPLES as RESAMPLES
+from engine.metrics.bootstrap import paired_difference
+from engine.metrics.relevance import Floats
+from engine.metrics.samples import SAMPLES, SIZE, draw
+
+PERCENTILES = tuple(range(0, 101, 5))
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """`similarity`: τ(ψ); `psi`: ψ in percent; `accuracy` and `unthresholded`: shares of queries that find an answer in
+    their top K, with and without the threshold; `hidden`: share of the top-K hits that lie below it."""
+
+    similarity: float
+    psi: float
+    accuracy: float
+    unthresholded: float
+    hidden: float
+
+
+def thresholds(top: ArrayLike, percentiles: Sequence[float] = PERCENTILES, samples: int = SAMPLES, size: int = SIZE,
+               seed: int = 0) -> Floats:  # fmt: skip
+    """τ(ψ) for each of `percentiles` ψ: of Γ = {γ_j}, γ_j the least of the top-K similarities `top` (q, K) in sample j."""
+    best = np.asarray(top, dtype=np.float64)
+    if best.ndim != 2 or not best.shape[1] or not np.isfinite(best).all():
+        raise ValueError(f"a threshold wants finite similarities (queries, K), not an array of shape {best.shape}")
+    least = best.min(axis=1)[draw(len(best), samples, size, seed)].min(axis=1)
+    found: Floats = np.percentile(least, list(percentiles))
+    return found
+
+
+def choose_threshold(
+    top: ArrayLike,
+    correct: ArrayLike,
+    samples: int = SAMPLES,
+    size: int = SIZE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Threshold:
+    """The highest τ(ψ) at which top-K accuracy is not shown to be lower than without a threshold.
+
+    `top` (q, K) similarities, and `correct` (q, K), 1 where that hit is correct. Both accuracies are of the same
+    queries: the paired bootstrap over all of them decides (95 %), which is stricter than the paper's two intervals.
+    """
+    best, right = np.asarray(top, dtype=np.float64), np.asarray(correct, dtype=bool)
+    if best.shape != right.shape:
+        raise ValueError(f"similarities {best.shape} and correctness {right.shape} do not fit")
+    candidates = thresholds(best, PERCENTILES, samples, size, seed)
+    plain = np.asarray(right.any(axis=1), dtype=np.float64)
+    for psi, tau in sorted(zip(PERCENTILES, candidates.tolist(), strict=True), reverse=True):
+        kept = np.asarray((right & (best >= tau)).any(axis=1), dtype=np.float64)
+        if psi == 0 or not _lower(kept, plain, resamples, seed):
+            break
+    return Threshold(tau, float(psi), float(kept.mean()), float(plain.mean()), float((best < tau).mean()))
+
+
+def _lower(kept: Floats, plain: Floats, resamples: int, seed: int) -> bool:
+    lost = bool((kept < plain).any())  # resampling is left out where nothing is lost
+    return lost and paired_difference(kept, plain, resamples, seed).high < 0

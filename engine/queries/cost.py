@@ -1,0 +1,75 @@
+"""What it takes to have a language model write the queries, told before it has taken it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+MEASURED = 3  # chunks after which a run tells what all of them will take
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most so many queries, and seconds of asking; 0 seconds are no limit."""
+
+    queries: int
+    seconds: float
+
+    def spent(self, queries: int, seconds: float) -> bool:
+        """Whether no further chunk is to be asked."""
+        return queries >= self.queries or 0 < self.seconds <= seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What `chunks` have taken and given. `tokens` are those of the answers; 0 where there is no language model."""
+
+    chunks: int
+    seconds: float
+    queries: int
+    tokens: int = 0
+
+    @property
+    def each(self) -> float:
+        """Seconds a chunk."""
+        return self.seconds / max(1, self.chunks)
+
+    def chunks_within(self, budget: Budget, total: int) -> int:
+        """How many of `total` chunks the budget reaches, if they are as those before them."""
+        reached = total
+        if self.queries:
+            reached = min(reached, math.ceil(budget.queries * self.chunks / self.queries))
+        if budget.seconds and self.seconds:
+            reached = min(reached, math.ceil(budget.seconds / self.each))
+        return reached
+
+    def told(self) -> str:
+        """In words."""
+        rate = f"{self.tokens / self.seconds:.1f} tokens/s, " if self.tokens and self.seconds else ""
+        return f"{rate}{self.each:.2f} s and {self.queries / max(1, self.chunks):.1f} queries a chunk, the mean of {self.chunks}"
+
+
+def told_duration(seconds: float) -> str:
+    """`40 s`, `12 min`, `4.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class Patience:
+    """Asks whether to stop, and knows how long it waited for the answer: while a run is paused none is given."""
+
+    def __init__(self, should_stop: Callable[[], bool]) -> None:
+        self._should_stop = should_stop
+        self.waited = 0.0
+
+    def __call__(self) -> bool:
+        """Whether to stop."""
+        before = monotonic()
+        try:
+            return self._should_stop()
+        finally:
+            self.waited += monotonic() - before

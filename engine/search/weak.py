@@ -1,0 +1,21 @@
+"""Hits that are too far from the query to be of use."""
+
+from __future__ import annotations
+
+from engine.search.fusing import Ranking
+
+
+def without_weak(ranking: Ranking, top: int, least: float | None, reason: str) -> tuple[Ranking, str]:
+    """`ranking` without the chunks whose cosine lies below `least`, and what the user should know; empty where nothing.
+
+    What would not have been among the first `top` is not told of. With `least` None nothing is hidden, for a `reason`.
+    """
+    if least is None:
+        return ranking, f"No weak hits are hidden: {reason}."
+    ids, cosines = ranking
+    kept = cosines >= least
+    hidden = int((~kept[:top]).sum())
+    if not hidden:
+        return (ids[kept], cosines[kept]), ""
+    hits = "1 hit is" if hidden == 1 else f"{hidden} hits are"
+    return (ids[kept], cosines[kept]), f"{hits} hidden, less similar to the query than {least:.2f} (search.hide_weak)."

@@ -1,0 +1,93 @@
+"""Fisher's randomisation test: exact small cases, scipy as oracle, its level under the null hypothesis; and power."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import permutation_test
+
+from engine.metrics import paired_difference, queries_needed, randomisation_p
+
+
+def test_small_cases_are_exact():
+    # Of the 8 sign patterns of (1, 1, 1) two reach a sum of 3 in size; of (2, 1, 1) six reach 2.
+    found = randomisation_p([[1.0, 2.0, 0.0], [1.0, 1.0, 0.0], [1.0, -1.0, 0.0]])
+    assert found.tolist() == [2 / 8, 6 / 8, 1.0]
+    six = randomisation_p(np.ones((6, 1)))
+    assert six.tolist() == [2 / 64]
+
+
+def test_rounding_does_not_break_ties():
+    # 0.1 + 0.2 − 0.3 is not 0 in floating point, nor equal to its mirror image's rounding.
+    assert randomisation_p([[0.1], [0.2], [-0.3]]).tolist() == [1.0]
+    assert randomisation_p([[0.3], [0.2], [0.1]]).tolist() == [2 / 8]
+
+
+def test_sampled_p_agrees_with_the_exact_one_of_scipy():
+    gap = np.random.default_rng(4).normal(0.25, 1, size=15)
+    exact = permutation_test((gap,), np.mean, permutation_type="samples", n_resamples=2**15, vectorized=True).pvalue
+    whole = randomisation_p(gap[:, None], samples=2**15)[0]
+    sampled = randomisation_p(gap[:, None], samples=20_000, seed=1)[0]
+    assert whole == pytest.approx(exact, abs=1e-12)
+    assert sampled == pytest.approx(exact, abs=0.02)
+    assert sampled != randomisation_p(gap[:, None], samples=20_000, seed=2)[0]
+    assert sampled == randomisation_p(gap[:, None], samples=20_000, seed=1)[0]
+
+
+def test_p_is_never_zero_where_it_is_sampled_and_the_sign_does_not_matter():
+    gap = np.full((40, 1), 0.5)
+    assert randomisation_p(gap, samples=999).tolist() == randomisation_p(-gap, samples=999).tolist() == [1 / 1_000]
+
+
+def test_columns_are_tested_with_the_same_tosses_and_blocks_do_not_show(monkeypatch):
+    from engine.metrics import randomisation
+
+    gaps = np.random.default_rng(0).normal(0.1, 1, size=(50, 3))
+    whole = randomisation_p(gaps, samples=500, seed=3)
+    assert randomisation_p(gaps[:, 1:2], samples=500, seed=3)[0] == whole[1]
+    monkeypatch.setattr(randomisation, "_BLOCK", 7 * 50)
+    assert randomisation_p(gaps, samples=500, seed=3) == pytest.approx(whole, abs=0.06)
+    small = gaps[:8]
+    assert randomisation_p(small).tolist() == pytest.approx(
+        [permutation_test((c,), np.mean, permutation_type="samples", vectorized=True).pvalue for c in small.T]
+    )
+
+
+def test_equal_systems_are_called_different_one_time_in_twenty():
+    rng = np.random.default_rng(8)
+    hits = np.mean(randomisation_p(rng.normal(size=(40, 2_000)), samples=1_000, seed=1) <= 0.05)
+    assert 0.035 <= hits <= 0.065
+
+
+@pytest.mark.parametrize("gaps", [np.empty((0, 1)), [1.0, 2.0], [[float("nan")]]])
+def test_what_cannot_be_randomised_is_refused(gaps):
+    with pytest.raises(ValueError, match=r"randomise|NaN"):
+        randomisation_p(gaps)
+
+
+def test_the_queries_needed_by_hand():
+    # Differences 3, −1: mean 1, standard deviation √8; (1.96 + 0.8416)² · 8 = 62.8.
+    assert queries_needed([3.0, -1.0]) == 63
+    assert queries_needed([-3.0, 1.0]) == 63
+    assert queries_needed([3.0, -1.0], power=0.5) == 31  # 1.96² · 8 = 30.7
+    assert queries_needed([1.0, 1.0, 1.0]) == 6
+
+
+def test_nothing_is_said_without_a_difference():
+    assert queries_needed([1.0, -1.0]) is None
+    assert queries_needed([0.0] * 9) is None
+    assert queries_needed([1.0]) is None
+    assert queries_needed([]) is None
+    with pytest.raises(ValueError, match="power"):
+        queries_needed([1.0, 2.0], power=1.0)
+
+
+def test_so_many_queries_show_the_difference_four_times_in_five():
+    rng = np.random.default_rng(6)
+    needed = queries_needed(rng.normal(0.3, 1.0, size=200_000))
+    assert needed == pytest.approx(87, abs=3)
+    shown = [
+        paired_difference(rng.normal(0.3, 1.0, needed), np.zeros(needed), samples=500, seed=run).verdict == "better"
+        for run in range(400)
+    ]
+    assert np.mean(shown) == pytest.approx(0.8, abs=0.06)

@@ -1,0 +1,107 @@
+"""Bootstrapped accuracy, COE and ROE, and the threshold τ(ψ), by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.metrics import bootstrapped_accuracy, choose_threshold, overlap, thresholds
+from engine.metrics.samples import draw, percentile_interval
+
+
+def test_samples_are_drawn_from_all_rows_by_seed():
+    rows = draw(3, samples=50, size=20, seed=1)
+    assert rows.shape == (50, 20)
+    assert set(rows.ravel().tolist()) == {0, 1, 2}
+    assert draw(3, 50, 20, seed=1).tolist() == rows.tolist()
+    assert draw(3, 50, 20, seed=2).tolist() != rows.tolist()
+    with pytest.raises(ValueError, match="cannot be drawn from 0"):
+        draw(0)
+
+
+def test_the_percentile_interval_by_hand():
+    found = percentile_interval(np.arange(41.0))  # 2.5 % of 40 steps is one step
+    assert (found.value, found.low, found.high) == pytest.approx((20.0, 1.0, 39.0))
+
+
+def test_accuracy_has_the_binomial_spread_of_its_sample_size():
+    found = bootstrapped_accuracy([1.0] * 30 + [0.0] * 10, samples=4_000, seed=3)
+    assert found.value == pytest.approx(0.75, abs=0.005)
+    spread = 1.96 * np.sqrt(0.75 * 0.25 / 100)
+    assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.015)
+    wider = bootstrapped_accuracy([1.0] * 30 + [0.0] * 10, samples=4_000, size=25, seed=3)
+    assert wider.high - wider.low == pytest.approx(2 * (found.high - found.low), rel=0.1)
+
+
+def test_accuracy_of_queries_that_agree_has_no_width():
+    found = bootstrapped_accuracy([1, 1, 1])
+    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
+
+
+def test_overlap_by_hand_where_every_sample_is_the_same():
+    # Of every query the top three are 0.9, 0.7, 0.5: θ at the 50th percentile is 0.7 in each sample.
+    top = [[0.9, 0.7, 0.5]] * 4
+    found = overlap(top, [0.8] * 4, [0.7] * 4, psi=50)
+    assert (found.coe.value, found.roe.value) == (1.0, 0.0)  # 0.7 is not above 0.7
+    assert overlap(top, [0.8] * 4, [0.7] * 4, psi=0).roe.value == 1.0
+    assert overlap(top, [0.85] * 4, [0.1] * 4, psi=100).coe.value == 0.0
+
+
+def test_overlap_counts_the_queries_above_theta():
+    top = [[0.6]] * 8
+    found = overlap(top, [0.7] * 6 + [0.5] * 2, [0.7] + [0.1] * 7, samples=4_000, seed=1)
+    assert found.coe.value == pytest.approx(0.75, abs=0.01)
+    assert found.roe.value == pytest.approx(0.125, abs=0.01)
+    assert found.coe.low < 0.75 < found.coe.high
+
+
+def test_thresholds_are_percentiles_of_the_samples_least_similarity():
+    top = np.array([[0.9, 0.8], [0.6, 0.4], [0.7, 0.5]])
+    low, middle, high = thresholds(top, [0, 50, 100], samples=2_000, size=2, seed=0)
+    # γ is 0.4 in 5 of 9 samples of two, 0.5 in 3 of 9, 0.8 in 1 of 9.
+    assert (low, middle, high) == pytest.approx((0.4, 0.4, 0.8))
+    assert thresholds(top, [70], samples=2_000, size=2)[0] == pytest.approx(0.5)
+
+
+def test_the_highest_threshold_that_costs_nothing_is_chosen():
+    # Half of the queries end at 0.2, half at 0.5, where nothing is correct; the answers lie at 0.9.
+    top = np.array([[0.9, 0.2], [0.9, 0.5]] * 50)
+    right = np.array([[1, 0]] * 100)
+    found = choose_threshold(top, right, size=1, resamples=500)
+    assert (found.psi, found.similarity) == (100.0, 0.5)
+    assert (found.accuracy, found.unthresholded, found.hidden) == (1.0, 1.0, 0.25)
+
+
+def test_a_threshold_that_loses_answers_is_not_chosen():
+    # Of every fifth query the answer is the weakest hit, at 0.2; all others end at 0.6.
+    top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 4)
+    right = np.array([[0, 1]] + [[1, 0]] * 4)
+    found = choose_threshold(np.tile(top, (20, 1)), np.tile(right, (20, 1)), size=1, resamples=500)
+    assert (found.similarity, found.hidden) == (0.2, 0.0)
+    assert found.accuracy == found.unthresholded == 1.0
+    assert 0 < found.psi < 100
+
+
+def test_a_loss_that_is_not_shown_is_accepted():
+    # One query in a hundred loses its answer: resamples without it are common.
+    top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 99)
+    right = np.array([[0, 1]] + [[1, 0]] * 99)
+    found = choose_threshold(top, right, size=1, resamples=500)
+    assert found.similarity == 0.6
+    assert (found.accuracy, found.unthresholded) == (0.99, 1.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: overlap([[0.1]], [0.1, 0.2], [0.1]),
+        lambda: overlap([[0.1]], [float("nan")], [0.1]),
+        lambda: thresholds([[float("-inf")]]),
+        lambda: choose_threshold([[0.1]], [[1, 0]]),
+        lambda: bootstrapped_accuracy([[1.0]]),
+        lambda: bootstrapped_accuracy([]),
+    ],
+)
+def test_misfits_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"fit|NaN|finite|shape|cannot be drawn"):
+        wrong()

@@ -1,0 +1,196 @@
+"""A budget of queries or hours: what it reaches is told after three chunks, and covers the corpus wherever it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from fixtures.fake_endpoint import Request, good, serving
+from fixtures.tiny_gguf import build_tiny_gguf
+
+from engine.embedding import model_fingerprint, open_cache, served_fingerprint
+from engine.encoders.embedding_cache import hash_keys
+from engine.errors import CancelledError
+from engine.events import Choice, Event
+from engine.lexical import Analyzer
+from engine.project import ProjectFolder
+from engine.queries import stage
+from engine.queries.cost import Budget, Pace, Patience, told_duration
+from engine.queries.coverage import base_vectors, covering_order, word_vectors
+from engine.queries.ledger import answer_files
+from engine.queries.sample import sample
+from engine.records import Chunk
+from engine.stage import StageContext, View
+
+Make = Callable[..., ProjectFolder]
+
+
+def never() -> None:
+    pass
+
+
+def chunk(number: int, document: int, text: str = "") -> Chunk:
+    return Chunk(document, number, 0, len(text), text, (), 1, text, f"{number:064x}", number + 1)
+
+
+def groups(sizes: list[int], spread: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors in groups around far apart directions, and the group of each."""
+    chance = np.random.default_rng(3)
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    vectors = np.eye(len(sizes), 16, dtype=np.float32)[of] + spread * chance.standard_normal((len(of), 16)).astype(
+        np.float32
+    )
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True), of
+
+
+def test_the_beginning_of_the_order_covers_what_the_first_files_do_not():
+    vectors, of = groups([60, 12, 12, 12])
+    chunks = [chunk(number, document=number // 10) for number in range(len(of))]
+    order, clusters = covering_order(chunks, vectors, 0, never)
+    assert sorted(order) == list(range(len(of)))
+    assert 4 <= clusters <= 10
+    assert len(set(of[:clusters].tolist())) == 1, "the first files are all of one kind"
+    assert len(set(of[order[:clusters]].tolist())) == 4
+    share = np.bincount(of[order[: 2 * clusters]], minlength=4) / (2 * clusters)
+    assert share.min() > 0.08
+
+
+def test_documents_take_turns_within_a_cluster():
+    vectors, _ = groups([2])
+    same = np.repeat(vectors[:1], 9, axis=0)
+    chunks = [chunk(number, document=number // 3) for number in range(9)]
+    order, _ = covering_order(chunks, same, 0, never)
+    assert [sorted(chunks[place].document_id for place in order[at : at + 3]) for at in (0, 3, 6)] == [[0, 1, 2]] * 3
+
+
+def test_the_order_is_seeded_and_does_not_depend_on_the_order_of_the_chunks():
+    vectors, _ = groups([5, 5, 5])
+    chunks = [chunk(number, document=number) for number in range(15)]
+    order, _ = covering_order(chunks, vectors, 0, never)
+    back, _ = covering_order(chunks[::-1], vectors[::-1], 0, never)
+    assert [14 - place for place in back] == order
+    assert covering_order(chunks, vectors, 1, never)[0] != order
+    twice, _ = covering_order([*chunks, *chunks], np.concatenate([vectors, vectors]), 0, never)
+    assert twice == order, "a copy is asked about once"
+    assert covering_order([], vectors[:0], 0, never) == ([], 0)
+
+
+def test_word_vectors_by_hand():
+    texts = ["pump pump oil", "pump valve", "valve valve"]
+    vectors = word_vectors([chunk(n, n, text) for n, text in enumerate(texts)], Analyzer("none"), never)
+    pump, oil = (1 + np.log(2)) * np.log(3 / 2), np.log(3)
+    expected = pump * np.log(3 / 2) / (np.hypot(pump, oil) * np.hypot(np.log(3 / 2), np.log(3 / 2)))
+    assert vectors[0] @ vectors[1] == pytest.approx(expected, abs=1e-6)
+    assert vectors[0] @ vectors[2] == 0
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
+    assert not word_vectors([chunk(0, 0, "pump"), chunk(1, 1, "pump")], Analyzer("none"), never).any()
+
+
+def test_a_budget_and_what_it_reaches_by_hand():
+    pace = Pace(chunks=3, seconds=6.0, queries=4, tokens=120)
+    assert pace.told() == "20.0 tokens/s, 2.00 s and 1.3 queries a chunk, the mean of 3"
+    assert pace.chunks_within(Budget(8, 0), 100) == 6
+    assert pace.chunks_within(Budget(8, 5.0), 100) == 3
+    assert pace.chunks_within(Budget(1000, 0), 100) == 100
+    assert Pace(3, 6.0, 0).chunks_within(Budget(8, 0), 100) == 100
+    assert [Budget(8, 0).spent(7, 1e9), Budget(8, 5).spent(0, 5.0), Budget(8, 5).spent(8, 0)] == [False, True, True]
+    assert [told_duration(seconds) for seconds in (3, 600, 9000)] == ["3 s", "10 min", "2.5 h"]
+
+
+def test_the_time_of_a_pause_is_not_the_models():
+    patience = Patience(lambda: bool(time.sleep(0.02)))
+    assert (patience(), patience.waited >= 0.02) == (False, True)
+
+
+def generated(project: ProjectFolder, stop: Callable[[], bool] = lambda: False) -> dict[str, tuple[str, str]]:
+    """The choices that the stage tells."""
+    told: list[Event] = []
+    store = project.store()
+    try:
+        stage.run(StageContext(project, project.settings(), store, "generate", "wanted", "test", told.append, stop))
+    finally:
+        store.close()
+    return {event.setting: (event.value, event.reason) for event in told if isinstance(event, Choice)}
+
+
+def pointed(make: Make, url: str, **more: Any) -> ProjectFolder:
+    return make(**{"backend": "endpoint", "endpoint": url, "prompt": "one-step", **more})
+
+
+def test_a_run_tells_after_three_chunks_what_all_of_them_take(asked_project: Make):
+    with serving(good) as server:
+        choices = generated(pointed(asked_project, server.url, max_queries=13))
+    cost, why = choices["cost"]
+    assert cost.endswith("for 5 of 6 chunks")
+    assert "tokens/s" in why
+    assert "3.0 queries a chunk, the mean of 3; at most 13 queries (queries.max_queries)" in why
+    assert choices["chunks asked"][0] == "spread over 2 clusters"
+    assert "TF-IDF" in choices["chunks asked"][1]
+
+
+def test_hours_end_the_asking_and_what_was_spent_before_counts(asked_project: Make):
+    def slow(request: Request, number: int) -> str:
+        time.sleep(0.2)
+        return good(request, number)
+
+    with serving(slow) as server:
+        project = pointed(asked_project, server.url, max_hours=0.5 / 3600)
+        choices = generated(project)
+        asked = len(server.requests)
+        assert 1 <= asked <= 3
+        generated(project)
+        assert len(server.requests) == asked, "a second run has no time of its own"
+        project.change_settings({"queries.max_hours": 0})
+        choices = generated(project)
+        assert len(server.requests) == 6
+        assert len(set(server.passages())) == 6
+    assert "chunks asked" not in choices, "all of them are asked"
+    assert len(answer_files(project)) == 1
+
+
+def test_vectors_of_the_base_encoder_are_used_where_all_chunks_have_them(asked_project: Make):
+    with serving(good) as server:
+        project = pointed(asked_project, server.url, max_queries=4)
+        store = project.store()
+        view = View(project, project.settings(), store)
+        chunks = store.chunks()
+        assert base_vectors(view, chunks) is None
+        shelf = open_cache(view).shelf(served_fingerprint(view, None, 1.0), 384)
+        assert model_fingerprint(view)
+        for half in (chunks[:3], chunks[3:]):
+            assert base_vectors(view, chunks) is None
+            shelf.append(hash_keys([one.content_hash for one in half]), np.eye(len(half), 384, dtype=np.float32))
+        found = base_vectors(view, chunks)
+        store.close()
+        assert found is not None
+        assert (found == np.tile(np.eye(3, 384), (2, 1))).all()
+        assert "vectors of the base encoder" in generated(project)["chunks asked"][1]
+
+
+def test_a_sample_tells_the_pace_in_tokens_and_heeds_the_hours(asked_project: Make, tmp_path: Any):
+    model = build_tiny_gguf(tmp_path / "tiny.gguf")
+    project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step", max_hours=1e-9)
+    estimate = sample(project, 3)["estimate"]
+    assert "tokens/s" in estimate["basis"]
+    assert "the mean of 3" in estimate["basis"]
+    assert "1e-09 hours (queries.max_hours)" in estimate["basis"]
+    assert estimate["chunks"] == 1
+
+
+def test_a_stop_is_heard_while_chunks_are_put_in_order(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+    asked = 0
+
+    def analyse(_self: object, _text: str) -> list[str]:
+        nonlocal asked
+        asked += 1
+        return ["word"]
+
+    monkeypatch.setattr(Analyzer, "analyse", analyse)
+    with serving(good) as server:
+        project = pointed(asked_project, server.url, max_queries=4)
+        with pytest.raises(CancelledError):
+            generated(project, lambda: asked == 3)
+        assert (asked, server.requests) == (3, [])

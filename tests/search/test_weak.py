@@ -1,0 +1,85 @@
+"""Weak hits: hidden on request, in semantic search only, never without saying so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.project import ProjectFolder, write_text
+from engine.search import Searcher
+from engine.search.weak import without_weak
+from engine.store import Artifact
+
+QUERY = "who repairs the roof"
+
+
+def learn(project: ProjectFolder, **threshold: Any) -> None:
+    """What an evaluation leaves behind that learnt a threshold."""
+    store = project.store()
+    info = {"served": {"name": "base"}, "threshold": {"encoder": "fake", "reason": "", **threshold}}
+    store.put_artifact(Artifact("evaluation", "e", "reports/e", time.time(), info))
+    store.close()
+
+
+@pytest.fixture
+def searcher(indexed: Any, project: ProjectFolder) -> Iterator[Searcher]:
+    write_text(project.path / "project.toml", "[search]\nhide_weak = true")
+    searcher = Searcher(project)
+    yield searcher
+    searcher.close()
+
+
+def test_hits_below_the_threshold_are_hidden_and_told_of(searcher: Searcher, project: ProjectFolder) -> None:
+    everything = searcher.search(QUERY, mode="semantic").hits
+    least = (everything[1].score + everything[2].score) / 2
+    learn(project, similarity=least)
+    found = searcher.search(QUERY, mode="semantic")
+    assert [hit.chunk_id for hit in found.hits] == [hit.chunk_id for hit in everything[:2]]
+    hidden = len(everything) - 2
+    assert found.notes == (f"{hidden} hits are hidden, less similar to the query than {least:.2f} (search.hide_weak).",)
+    assert searcher.search(QUERY, mode="semantic", top=2).notes == ()  # both would have been shown anyway
+    assert searcher.search(QUERY, mode="semantic", top=3).notes[0].startswith("1 hit is hidden")
+
+
+def test_nothing_is_left_where_all_hits_are_weak(searcher: Searcher, project: ProjectFolder) -> None:
+    learn(project, similarity=1.5)
+    found = searcher.search(QUERY, mode="semantic", with_facets=True)
+    assert (found.hits, found.notes[0].split(",")[0]) == ((), "6 hits are hidden")
+    assert not any(found.facets.values())
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "bm25"])
+def test_other_modes_hide_nothing(searcher: Searcher, project: ProjectFolder, mode: Any) -> None:
+    learn(project, similarity=1.5)
+    found = searcher.search(QUERY, mode=mode)
+    assert found.hits
+    assert found.notes == ()
+
+
+def test_nothing_is_hidden_unless_the_user_asks(searcher: Searcher, project: ProjectFolder) -> None:
+    learn(project, similarity=1.5)
+    write_text(project.path / "project.toml", "")
+    found = searcher.search(QUERY, mode="semantic")
+    assert (len(found.hits), found.notes) == (6, ())
+
+
+def test_without_a_fitting_threshold_it_says_why(searcher: Searcher, project: ProjectFolder) -> None:
+    assert "learns how similar" in searcher.search(QUERY, mode="semantic").notes[0]
+    learn(project, similarity=None, reason="50 judged queries are needed")
+    assert searcher.search(QUERY, mode="semantic").notes == ("No weak hits are hidden: 50 judged queries are needed.",)
+    learn(project, similarity=1.5, encoder="another")
+    found = searcher.search(QUERY, mode="semantic")
+    assert len(found.hits) == 6
+    assert "another encoder" in found.notes[0]
+
+
+def test_a_hit_at_the_threshold_is_not_weak() -> None:
+    ranking = np.array([4, 2, 9]), np.array([0.5, 0.25, 0.125], np.float32)
+    (ids, cosines), told = without_weak(ranking, 10, 0.25, "")
+    assert (ids.tolist(), cosines.tolist()) == ([4, 2], [0.5, 0.25])
+    assert told.startswith("1 hit is hidden, less similar to the query than 0.25")
+    assert without_weak(ranking, 10, 0.1, "")[1] == ""
