@@ -222,7 +222,10 @@ class RunScreen(Screen[None]):
 
     def action_run_all(self) -> None:
         """Bring every stage up to date."""
-        self.start_run(follow=True)
+        if self.going:
+            self.notify("A run goes on: what is still to do comes after it.", markup=False)
+        else:
+            self.start_run(follow=True)
 
     def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
         """Start a run of `stages` in a process of its own, and follow it. `follow`: show the step of each stage.

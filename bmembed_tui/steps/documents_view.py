@@ -13,6 +13,7 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from bmembed_tui.plain import plain, rich_text
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.documents_told import Standing, files_text, formats_rows, skipped_rows, told
+from bmembed_tui.text_rows import fitted
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic, SafeTable
@@ -22,6 +23,7 @@ from engine.settings import CorpusSettings
 HERE = ("ingest", "index")
 WIDE = 90  # columns from which the folders stand beside the counts
 HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
+PATH_COLUMNS = 40  # of a file that was left out; its end tells it from others
 PARTS = ("documents-told", "formats", "include", "exclude", "skipped-part", "sources", "primary", "stop")
 
 
@@ -87,7 +89,7 @@ class DocumentsView(StepPane):
         formats = self.query_one("#formats", SafeTable)
         for name in ("Format", "Files", "Size"):
             formats.add_column(name)
-        for name in ("Why it is left out", "File"):
+        for name in ("File", "Why it is left out"):
             self.query_one("#skipped", SafeTable).add_column(name)
         self.query_one("#skipped-part").display = False
         self._draw()
@@ -160,7 +162,7 @@ class DocumentsView(StepPane):
         table = self.query_one("#skipped", SafeTable)
         table.clear()
         for path, reason in rows:
-            table.add_row(rich_text(reason), rich_text(path))
+            table.add_row(rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason))
         self.query_one("#skipped-part").display = bool(rows)
         rest = f"'engine status {self.host.project.argument} --json' lists all"
         shown = f", the first {len(rows):,} here; {rest}" if total > len(rows) else ""

@@ -22,6 +22,7 @@ from bmembed_tui.widgets.mode_line import ModeLine
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.errors import EngineError
 
+FILTERS = " (filters)"  # ends what is said of them
 DEBOUNCE = 0.15  # seconds without a key before a question is asked
 SETTLE = 0.3  # seconds without an answer before more is asked about the hits
 
@@ -147,12 +148,12 @@ class SearchPane(HitActions):
         problem = question.filters.problem()
         self.query_one(FilterRow).tell(problem)
         if problem or not self.host.status.built("index"):
-            if problem and not self.query_one(FilterRow).display:
-                self._say(f"✗ {problem} (filters)")
+            if problem:
+                self._say(f"✗ {problem}{FILTERS}")
             return
         if self.query_one("#search-columns").display == question.empty:
             self._draw_frame()
-        if question != self.searching.question:
+        if question != self.searching.question or self._flash.endswith(FILTERS):
             self._flash = ""
         self.searching.look(question, self.mode)
         if question.empty:

@@ -243,6 +243,10 @@ def test_filters_and_offered_queries(finished_project: Path) -> None:
         await pilot.press("tab", "tab", *"2031")
         await until_text(pilot, "'2031' is not a date")
         assert pane.searching.question.filters.after == ""
+        await pilot.press("f5")
+        await until_text(pilot, "(filters)")
+        assert "searching …" not in shown(pilot)  # nothing is being looked for
+        await pilot.press("f7")
         await pilot.press(*"-01-01")
         await until(pilot, lambda: pane.searching.question.filters.after == "2031-01-01")
         assert "is not a date" not in shown(pilot)
