@@ -19,6 +19,7 @@ from engine.errors import EngineError, StageError
 
 LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
 END_SECONDS = 2.0
+LAST_SECONDS = 1.0  # for a process to end that has closed its output
 LAST_WORDS = 1 << 14  # bytes
 SUPERSEDED = -32001
 
@@ -197,9 +198,7 @@ class Desk:
             with suppress(ValueError):  # a line over the limit: nothing after it can be told apart
                 while line := await process.stdout.readline():
                     self._answer(line)
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await _ended(process)
         finally:
             with said:
                 words = _last_words(said)
@@ -256,6 +255,19 @@ def _gone(words: bytes = b"", code: int | None = None) -> EngineError:
         return revive(json.loads(lines[-1]))
     why = lines[-1] if lines else "It may have run out of memory."
     return GoneError("The engine's search process has ended.", why, "Try again: it is started anew.")
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for the end of a process that says no more; it is killed where it does not end by itself.
+
+    Not at once: killing looks whether it has ended, which hides its exit code from asyncio.
+    """
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(process.wait(), LAST_SECONDS)
+        return
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
 
 
 def _let_go(process: asyncio.subprocess.Process) -> None:

@@ -67,7 +67,7 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_proje
         log = [event for event, _ in read(first / "events.jsonl")]
         made = max(event.step for event in log if isinstance(event, TrainStep))
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
-        await pilot.press("tab", "enter")
+        await pilot.press("left", "left", "left", "enter")
         await until(pilot, lambda: pilot.app.screen is screen)
         await until(
             pilot, lambda: screen.run_state.run != first.name and screen.run_state.steps, "steps of another run"
@@ -79,6 +79,7 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_proje
         os.kill(pid_of(long_project, "stage"), signal.SIGSEGV)
         await dialog(pilot)
         await until_text(pilot, "SIGSEGV")
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen and not screen.status.running)
         await until_text(pilot, "Resume")
@@ -235,7 +236,8 @@ def test_a_run_that_fails_between_two_stages_tells_the_error_of_its_record(
     assert "Free some." in shown
 
 
-def test_a_stage_failure_is_told_by_its_event(finished_project: Path) -> None:
+def test_a_stage_failure_is_told_by_its_event(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bmembed_tui.screens.dialogs.QUIET_SECONDS", 5.0)  # keys may be slow on a busy machine
     folder = finished_project / "runs" / "29990101-000000-000-0000"
 
     async def story(pilot: Pilot[Any]) -> str:

@@ -106,6 +106,7 @@ def test_an_adapter_of_another_model_is_not_served(project: Path, tmp_path: Path
     assert json.loads(engine("search", str(project), "door", "--mode", "semantic", "--json").stdout)["hits"]
 
 
+@pytest.mark.slow
 def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> None:
     set_key(project, "side", '"query"')
     set_key(project, "shared_chunks", "5000")
@@ -140,6 +141,7 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     opened.close()
 
 
+@pytest.mark.slow
 def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Path) -> None:
     set_key(project, "side", '"both-then-query"')
     set_key(project, "query_steps", "3")

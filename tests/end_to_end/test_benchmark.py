@@ -164,6 +164,7 @@ def test_a_benchmark_can_be_stopped_by_its_caller(dataset: Path, tiny_model: Pat
     assert json.loads(record.read_text())["state"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_recipes_are_trained_side_by_side_and_kept_for_another_look(
     dataset: Path, tiny_model: Path, tmp_path: Path
 ) -> None:

@@ -121,7 +121,7 @@ def test_nothing_is_forgotten_while_a_run_goes_on(project: ProjectFolder, call: 
         call("retry", files=[{"source": "documents", "path": "empty.txt"}])
 
 
-@pytest.mark.parametrize("files", [None, ["a"], [{"source": "a"}], [{"source": "a", "path": 1}]])
+@pytest.mark.parametrize("files", [["a"], [{"source": "a"}], [{"source": "a", "path": 1}]])
 def test_retry_with_wrong_params(project: ProjectFolder, files: Any) -> None:
     with pytest.raises(TypeError):
         methods(project)["retry"](files=files)
