@@ -151,11 +151,7 @@ class LexicalIndex:
         terms = self._query_terms(text, bonus)
         if limit < 1 or not terms.words:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        with _panics_are_damage(self._folder):
-            hits = self._searcher.search(self._query(terms), limit, count=False).hits
-            keys = self._searcher.fast_field_values(_ID, [address for _, address in hits])
-        ids = np.array(keys, dtype=np.int64)
-        scores = np.fromiter((score for score, _ in hits), np.float32, len(hits))
+        ids, scores = self._hits(self._query(terms), limit)
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
@@ -177,10 +173,8 @@ class LexicalIndex:
         wanted = tantivy.Query.term_set_query(self._index.schema, _ID, ids.tolist())
         among = tantivy.Query.const_score_query(wanted, 0.0)
         both = tantivy.Query.boolean_query([(tantivy.Occur.Must, self._query(terms)), (tantivy.Occur.Must, among)])
-        with _panics_are_damage(self._folder):
-            hits = self._searcher.search(both, len(ids), count=False).hits
-            keys = self._searcher.fast_field_values(_ID, [address for _, address in hits])
-        found = {key: score for key, (score, _) in zip(keys, hits, strict=True)}
+        keys, scores = self._hits(both, len(ids))
+        found = dict(zip(keys.tolist(), scores.tolist(), strict=True))
         return np.array([found.get(key, 0.0) for key in ids.tolist()], dtype=np.float32)
 
     def scores_many(self, texts: Sequence[str], ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
@@ -247,6 +241,13 @@ class LexicalIndex:
         with ThreadPoolExecutor(threads) as pool:
             for start in range(0, len(texts), block):
                 yield from pool.map(search, texts[start : start + block])
+
+    def _hits(self, query: tantivy.Query, limit: int) -> Ranking:
+        """Ids (n,) and scores (n,) of the best `limit` chunks, as tantivy orders them."""
+        with _panics_are_damage(self._folder):
+            hits = self._searcher.search(query, limit, count=False).hits
+            keys = self._searcher.fast_field_values(_ID, [address for _, address in hits])
+        return np.array(keys, dtype=np.int64), np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
     def _query_terms(self, text: str, bonus: bool) -> QueryTerms:
         terms = self.analyzer.query_terms(text)
