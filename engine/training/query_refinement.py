@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
 FOLDER = "queries"  # of its checkpoints, inside that of the training's
-STAGE = "train"
 
 
 def refine_queries(

@@ -61,7 +61,9 @@ def _teacher_inputs(view: View, config: TrainingConfig) -> dict[str, Any]:
 def verify(view: View) -> None:
     """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
     info = view.need(ARTIFACT, "train").info
-    if info.get("adapter") and _digest(view.project.path / info["adapter"], info.get("side", "both")) != info["digest"]:
+    if info.get("adapter") and _digest(view.project.path / info["adapter"], info.get("side", "both")) != info.get(
+        "digest"
+    ):
         raise DamagedError(f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.")
 
 
