@@ -85,9 +85,8 @@ def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str) -> s
         parts.append(_text(place(tick, y_ticks[0])[0], height - bottom + 16, f"{tick:g}", "middle", "tick"))
     parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, 12, y_name, "start")]
     for number, (line, points) in enumerate(drawn):
-        beside = (
-            5 * (number - (len(drawn) - 1) / 2) if line.whiskers else 0.0
-        )  # or the whiskers of several lines cover each other
+        # The whiskers of several lines would cover each other.
+        beside = 5 * (number - (len(drawn) - 1) / 2) if line.whiskers else 0.0
         places = [(x + beside, y) for x, y in (place(*point) for point in points)]
         corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts.append(f'<polyline class="line s{line.colour % COLOURS}" points="{corners}"/>')

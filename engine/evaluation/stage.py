@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.evaluation.comparison import Comparison
     from engine.evaluation.fusion import FusionChoice
     from engine.evaluation.judgments import Judgment
+    from engine.evaluation.rankers import Among
     from engine.evaluation.robustness import Robustness
     from engine.evaluation.selection import Selection
     from engine.metrics import Interval
@@ -132,7 +133,6 @@ class Evaluation:
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
         from engine.evaluation.diagnostics import Ranked, describe
-        from engine.evaluation.rankings import cosines_of
 
         seed, encoder = self._context.settings.training.seed, self._rankers.encoder(strength)
         vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
@@ -140,11 +140,19 @@ class Evaluation:
             self._general[name] = self._rankers.general(encoder, strength)
         for one in self.sets:
             asked = encoder.encode_queries(one.texts)
-            one.rankings[name], one.scores[name] = self._rankers.cosine(asked, vectors, self._among[one.kind])
-            one.beside[name] = cosines_of(asked, vectors, self._ids, one.rankings["bm25"])
+            self._rank(one, name, asked, vectors, self._among[one.kind])
             if name not in self._diagnostics and any(judgment.usable for judgment in one.judgments):
                 ranked = Ranked(asked, one.rankings[name], one.scores[name])
                 self._diagnostics[name] = describe(ranked, one.judgments, vectors, self._ids, seed)
+
+    def _rank(
+        self, one: QuerySet, name: str, asked: NDArray[np.float32], vectors: NDArray[np.float32], among: Among
+    ) -> None:
+        """By cosine to the queries `asked`; BM25's chunks get theirs, too, for sums of both."""
+        from engine.evaluation.rankings import cosines_of
+
+        one.rankings[name], one.scores[name] = self._rankers.cosine(asked, vectors, among)
+        one.beside[name] = cosines_of(asked, vectors, self._ids, one.rankings["bm25"])
 
     def alias(self, name: str, system: str) -> None:
         """Let `name` stand for a system that has been ranked already."""
@@ -226,7 +234,6 @@ class Evaluation:
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
         from engine.evaluation.perturbing import content_terms, without_masks
-        from engine.evaluation.rankings import cosines_of
         from engine.evaluation.robustness import make_trial, measure_trial
 
         context, settings = self._context, self._context.settings
@@ -241,8 +248,7 @@ class Evaluation:
             encoder = self._rankers.encoder(strength)
             asked = encoder.encode_queries(one.texts)
             vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
-            one.rankings[name], one.scores[name] = self._rankers.cosine(asked, vectors, among)
-            one.beside[name] = cosines_of(asked, vectors, self._ids, one.rankings["bm25"])
+            self._rank(one, name, asked, vectors, among)
             context.check_stop()
         weight = None if fusion.method == "rrf" else fusion.weight
 
