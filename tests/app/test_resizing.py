@@ -35,6 +35,7 @@ def test_every_screen_outlives_a_terminal_too_small_for_it() -> None:
                 await pilot.resize_terminal(120, 40)
                 await settled(pilot)
                 await home(pilot)
+                assert (app.is_running, tuple(app.size)) == (True, (120, 40))
 
     asyncio.run(run())
 
@@ -52,5 +53,7 @@ def test_the_queries_to_choose_from_outlive_it_too() -> None:
             for size in SIZES:
                 await pilot.resize_terminal(*size)
                 await pilot.pause(0.1)
+            assert (app.is_running, tuple(app.size)) == (True, SIZES[-1])
+            assert app.screen is screen
 
     asyncio.run(run())

@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.fake_endpoint import Request, good, serving
+from fixtures.pipeline import generate_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.embedding import model_fingerprint, open_cache, served_fingerprint
 from engine.encoders.embedding_cache import hash_keys
 from engine.errors import CancelledError
-from engine.events import Choice, Event
+from engine.events import Choice
 from engine.lexical import Analyzer
 from engine.project import ProjectFolder
-from engine.queries import stage
 from engine.queries.cost import Budget, Pace, Patience, told_duration
 from engine.queries.coverage import base_vectors, covering_order, word_vectors
 from engine.queries.ledger import answer_files
 from engine.queries.sample import sample
 from engine.records import Chunk
-from engine.stage import StageContext, View
+from engine.stage import View
 
 Make = Callable[..., ProjectFolder]
 
@@ -107,13 +107,11 @@ def test_the_time_of_a_pause_is_not_the_models():
 
 def generated(project: ProjectFolder, stop: Callable[[], bool] = lambda: False) -> dict[str, tuple[str, str]]:
     """The choices that the stage tells."""
-    told: list[Event] = []
-    store = project.store()
-    try:
-        stage.run(StageContext(project, project.settings(), store, "generate", "wanted", "test", told.append, stop))
-    finally:
-        store.close()
-    return {event.setting: (event.value, event.reason) for event in told if isinstance(event, Choice)}
+    return {
+        event.setting: (event.value, event.reason)
+        for event in generate_here(project, stop)
+        if isinstance(event, Choice)
+    }
 
 
 def pointed(make: Make, url: str, **more: Any) -> ProjectFolder:

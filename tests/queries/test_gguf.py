@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fixtures.tiny_gguf import CHATML, build_tiny_gguf
+from fixtures.tiny_gguf import CHATML, build_tiny_gguf, cut_to
 
 from engine.errors import CancelledError, ModelError
 from engine.queries.chat_template import Piece, rendered
@@ -130,10 +130,6 @@ def test_a_stop_is_heard_inside_one_computation_and_the_model_works_on(tiny: Pat
 def test_a_stop_ends_the_loading_too(tiny: Path):
     with pytest.raises(CancelledError):
         GgufModel(tiny, 2048, Nobody(), lambda: True)
-
-
-def cut_to(size: int) -> Callable[[bytes], bytes]:
-    return lambda data: data[:size]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.pipeline import engine, environment
-from fixtures.tiny_gguf import build_tiny_gguf
+from fixtures.tiny_gguf import build_tiny_gguf, cut_to
 
 from engine.errors import CancelledError, ModelError, ResourceError, UsageError
 from engine.project import ProjectFolder
@@ -88,10 +88,6 @@ def test_the_tables_of_types_are_those_of_the_format():
     assert {key: known[key] for key in TENSOR_TYPES} == TENSOR_TYPES
     names = {kind.value: kind.name.removeprefix("MOSTLY_").removeprefix("ALL_") for kind in LlamaFileType}
     assert {key: names[key].removesuffix("_MOE") for key in FILE_TYPES} == FILE_TYPES
-
-
-def cut_to(size: int) -> Callable[[bytes], bytes]:
-    return lambda data: data[:size]
 
 
 @pytest.mark.parametrize(

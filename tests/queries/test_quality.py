@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 from fixtures.fake_endpoint import Request, good, serving
-from fixtures.pipeline import engine
+from fixtures.pipeline import engine, generate_here
 
 from engine.errors import CancelledError
 from engine.events import Choice, Event
 from engine.lexical import LexicalIndex
 from engine.lexical.languages import margin_over
 from engine.project import ProjectFolder
-from engine.queries import stage
 from engine.queries.quality import COPIED, NOTHING_OWN, OTHER_LANGUAGE, REPEATED, Sources, checks, longest_run, sources
 from engine.records import Chunk, Document, Query, QueryKind
-from engine.stage import StageContext
 
 Make = Callable[..., ProjectFolder]
 ENGLISH = (
@@ -157,16 +155,6 @@ def test_nearly_the_same_words_about_one_chunk_are_one_query():
     assert check.reason(ask("pump price", kind="keyword")) == ""
 
 
-def generated(project: ProjectFolder, stop: Callable[[], bool] = lambda: False) -> list[Event]:
-    told: list[Event] = []
-    store = project.store()
-    try:
-        stage.run(StageContext(project, project.settings(), store, "generate", "wanted", "test", told.append, stop))
-    finally:
-        store.close()
-    return told
-
-
 def poor(request: Request, number: int) -> str:
     """Of each chunk a good question, its double, a German one, a copy, one that has nothing to do with it."""
     evidence = json.loads(good(request, number))["questions"][2]["evidence"]
@@ -189,11 +177,11 @@ def shares(events: list[Event]) -> dict[str, str]:
 def test_a_run_tells_each_filters_share_and_lists_what_it_left_out(asked_project: Make):
     with serving(poor) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", per_chunk=6)
-        events = generated(project)
+        events = generate_here(project)
         assert len(server.requests) == 6
         project.change_settings({"queries.quality_filters": False})
         assert len(kept_of(project)) == 6
-        assert "language check" not in shares(generated(project))
+        assert "language check" not in shares(generate_here(project))
         assert len(server.requests) == 6, "filters ask the model nothing"
         unfiltered = len(kept_of(project))
     assert unfiltered > 6
@@ -211,8 +199,8 @@ def kept_of(project: ProjectFolder) -> list[dict[str, Any]]:
 def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked_for_again(asked_project: Make):
     with serving(poor) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", per_chunk=6)
-        generated(project)
-        generated(project)
+        generate_here(project)
+        generate_here(project)
     rows = json.loads(engine("queries", str(project.path), "--rejected", "--json").stdout)
     assert set(rows[0]) == {"text", "kind", "evidence", "path", "title", "reason"}
     of_pump = sorted((row["text"], row["reason"]) for row in rows if row["path"] == "pump.txt")
@@ -238,7 +226,7 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked
 def test_queries_of_the_other_backends_are_listed_too(asked_project: Make):
     project = asked_project(backend="extractive", consistency_top=1)
     (project.path / "imports").mkdir(exist_ok=True)
-    generated(project)
+    generate_here(project)
     rows = json.loads(engine("queries", str(project.path), "--rejected", "--json").stdout)
     assert all(row["reason"] for row in rows)
     done = engine("queries", str(project.path))
@@ -264,5 +252,5 @@ def test_a_stop_is_heard_between_two_queries(asked_project: Make, monkeypatch: p
     with serving(poor) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", per_chunk=6)
         with pytest.raises(CancelledError):
-            generated(project, lambda: asked == 4)
+            generate_here(project, lambda: asked == 4)
     assert asked == 4

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 from fixtures.fake_endpoint import FakeEndpoint, Raw, Request, good, passage, serving, step
-from fixtures.pipeline import engine, environment, stage_here
+from fixtures.pipeline import engine, environment, generate_here, stage_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine import pipeline
 from engine.errors import CancelledError, ModelError, SettingsError, StageError
 from engine.events import Choice, Event, Progress, StageFinished, Warned
 from engine.project import ProjectFolder
-from engine.queries import endpoint, stage
+from engine.queries import endpoint
 from engine.queries.ledger import answer_files
 from engine.records import Query
-from engine.stage import StageContext, View
+from engine.stage import View
 
 Make = Callable[..., ProjectFolder]
 
@@ -33,17 +33,6 @@ Make = Callable[..., ProjectFolder]
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "PAUSE_SECONDS", 0.001)
-
-
-def generate(project: ProjectFolder, stop: Callable[[], bool] = lambda: False) -> list[Event]:
-    """The stage, in this process; it is done again each time."""
-    told: list[Event] = []
-    store = project.store()
-    try:
-        stage.run(StageContext(project, project.settings(), store, "generate", "wanted", "test", told.append, stop))
-    finally:
-        store.close()
-    return told
 
 
 def run(project: ProjectFolder, **other: Any) -> list[Event]:
@@ -90,7 +79,7 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
         choices = {event.setting: event.value for event in told if isinstance(event, Choice)}
         assert choices["backend"] == "endpoint"
         assert choices["evidence check"] == "100 % kept"
-        generate(project)
+        generate_here(project)
         assert len(server.requests) == 12, "what was answered is not asked again"
 
 
@@ -116,7 +105,7 @@ def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: 
 
     with serving(script) as server:
         project = pointed(asked_project, server)
-        told = generate(project)
+        told = generate_here(project)
         assert len(server.requests) == 10
         assert len(queries_of(project)) == 6
         assert info(project)["made"] == 7
@@ -128,7 +117,7 @@ def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: 
         assert [problem.split(" (")[0] for problem in problems] == [
             "the answer is not JSON", "it points elsewhere", "the answer was longer than 768 tokens",
         ]  # fmt: skip
-        generate(project)
+        generate_here(project)
         assert len(server.requests) == 12, "only the redirected chunk is worth asking about again"
 
 
@@ -153,7 +142,7 @@ def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make):
         ledger = answer_files(project)[0]
         assert len(ledger.read_text().splitlines()) == 3
         ledger.write_text(ledger.read_text() + '{"key": "torn')
-        generate(project)
+        generate_here(project)
         asked = server.passages()
         assert len(asked) == 7
         assert asked[3] == asked[4], "the answer that was on its way is the only one asked for twice"
@@ -176,18 +165,18 @@ def test_a_cancelled_run_does_not_wait_for_the_model_and_resumes(asked_project: 
             run(project, should_stop=reached.is_set)
         assert not release.is_set()
         release.set()
-        generate(project)
+        generate_here(project)
         assert len(server.requests) == 7
 
 
 def test_with_few_queries_wanted_chunks_are_taken_evenly_from_the_documents(asked_project: Make):
     with serving(good) as server:
         project = pointed(asked_project, server, max_queries=7)
-        generate(project)
+        generate_here(project)
         assert len(server.requests) == 3
         assert len(queries_of(project)) == 7
         project.change_settings({"queries.max_queries": 13})
-        generate(project)
+        generate_here(project)
         assert len(server.requests) == 5, "a larger number goes on where the smaller ended"
         assert len(set(server.passages())) == 5
 
@@ -195,16 +184,16 @@ def test_with_few_queries_wanted_chunks_are_taken_evenly_from_the_documents(aske
 def test_another_prompt_or_model_is_asked_anew_and_gone_documents_are_forgotten(asked_project: Make):
     with serving(good) as server:
         project = pointed(asked_project, server)
-        generate(project)
+        generate_here(project)
         project.change_settings({"queries.endpoint_model": "other"})
-        generate(project)
+        generate_here(project)
         assert len(server.requests) == 12
         assert len(answer_files(project)) == 2
         (project.path / "documents" / "kiln.txt").unlink()
         (project.path / "documents" / "oven.txt").write_text("The new oven stands in the cellar of the bakery.")
         stage_here(project.path, "ingest")
         stage_here(project.path, "index")
-        generate(project)
+        generate_here(project)
         assert len(server.requests) == 13
         assert [len(path.read_text().splitlines()) for path in answer_files(project)] in ([4, 5], [5, 4])
         assert not any("kiln" in path.read_text() for path in answer_files(project))
@@ -217,12 +206,12 @@ def test_a_server_that_went_away_ends_the_run_and_keeps_the_answers(asked_projec
     with serving(script) as server:
         project = pointed(asked_project, server)
         with pytest.raises(StageError, match="5 times in a row") as caught:
-            generate(project)
+            generate_here(project)
         assert "overheated" in caught.value.why
     with serving(good) as server:
         assert len(answer_files(project)[0].read_text().splitlines()) == 4
         project.change_settings({"queries.endpoint": server.url})
-        generate(project)
+        generate_here(project)
         assert len(server.requests) == 6, "another server's answers are not taken for this one's"
 
 
@@ -256,7 +245,7 @@ def test_what_a_backend_lacks_is_told_before_anything_is_asked(
 ):
     project = asked_project(**settings)
     with pytest.raises(kind, match=what):
-        generate(project)
+        generate_here(project)
     statuses = {status.stage: status for status in view_status(project)}
     assert re.search(what, statuses["generate"].reason)
     assert statuses["index"].state == "done"
@@ -273,12 +262,12 @@ def view_status(project: ProjectFolder) -> list[pipeline.StageStatus]:
 def test_a_context_too_small_for_the_prompt_ends_the_stage_with_what_to_set(asked_project: Make, tmp_path: Path):
     model = build_tiny_gguf(tmp_path / "small.gguf", context=700)
     with pytest.raises(SettingsError, match="context of 700 tokens is too small"):
-        generate(asked_project(backend="gguf", model=str(model)))
+        generate_here(asked_project(backend="gguf", model=str(model)))
 
 
 def test_settings_of_other_backends_do_not_make_the_queries_stale(asked_project: Make):
     project = asked_project(backend="extractive")
-    generate(project)
+    generate_here(project)
     project.change_settings(
         {"queries.model": "/tmp/x.gguf", "queries.prompt": "one-step", "queries.context_tokens": 900}
     )
