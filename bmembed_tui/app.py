@@ -130,6 +130,7 @@ class BmembedApp(App[None]):
             preview,
             project,
             settings,
+            settings_text,
             why,
         )
         from bmembed_tui.steps.registry import pane_types
@@ -137,7 +138,7 @@ class BmembedApp(App[None]):
         nodes: list[type[DOMNode]] = [type(self), home.HomeScreen, project.ProjectScreen, dialogs.ErrorDialog]
         nodes += [help.HelpDialog, jump.JumpScreen, diagnostics.DiagnosticsScreen, edit_query.EditQueryDialog]
         nodes += [new_project.NewProjectScreen, folder_picker.FolderPicker, settings.SettingsScreen]
-        nodes += [preview.PreviewScreen, why.WhyDialog, *pane_types()]
+        nodes += [settings_text.SettingsTextScreen, preview.PreviewScreen, why.WhyDialog, *pane_types()]
         return collect(node.BINDINGS for node in nodes)
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:

@@ -16,7 +16,7 @@ from engine import settings as settings_module
 from engine.disk import disk_errors as disk_errors
 from engine.disk import sync_folder, sync_tree
 from engine.disk import write_text as write_text
-from engine.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest
+from engine.errors import DamagedError, EngineError, ProjectBusyError, SettingsError, UsageError, nearest
 from engine.settings import Settings
 from engine.store import Artifact, Store
 
@@ -187,6 +187,27 @@ class ProjectFolder:
                 if settings_module.file_text(shown) == text:  # else an editor has just saved it
                     write_text(shown.resolve(), changed)
                     return settings
+
+    def settings_text(self) -> str:
+        """The text of project.toml, valid or not. Raises SettingsError where it cannot be read."""
+        return settings_module.file_text(self.path / "project.toml")
+
+    def replace_settings(self, before: str, text: str) -> Settings:
+        """Put `text` in the place of the whole of project.toml, which was `before`; returns all settings.
+
+        Raises SettingsError for a text that is not valid, and where the file is no longer `before`; it is left as it is.
+        """
+        shown = self.path / "project.toml"
+        settings = settings_module.validate(settings_module.tables(text))
+        with self.locked("settings", wait=5.0), disk_errors(f"{shown} could not be written."):
+            if settings_module.file_text(shown) != before:
+                raise SettingsError(
+                    f"{shown} has changed meanwhile.",
+                    "Another program has saved it since it was read here.",
+                    "Look at it again, and make your change once more.",
+                )
+            write_text(shown.resolve(), text)
+        return settings
 
     def sources(self, settings: Settings) -> list[Path]:
         """The folders and files to read; relative ones are taken from the project folder."""

@@ -22,6 +22,7 @@ from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 if TYPE_CHECKING:
     from bmembed_tui.app import BmembedApp
     from bmembed_tui.standing import Known
+    from engine.errors import SettingsError
     from engine.project import ProjectFolder
 
 PITCH = "Adapts an embedding model to your documents, on this machine, offline, and searches them."
@@ -170,7 +171,7 @@ A run in progress stands first: closing the app does not end it."""
     @work(group="open")
     async def open(self, name: str, step: str | None = None) -> None:
         """Open a project by name or path."""
-        from engine.errors import EngineError
+        from engine.errors import EngineError, SettingsError
 
         if self._opening:
             return
@@ -178,11 +179,30 @@ A run in progress stands first: closing the app does not end it."""
         try:
             project = await asyncio.to_thread(_opened, name)
             self.bmembed.open_project(project, step)
+        except SettingsError as error:
+            self._offer_mending(name, step, error)
         except EngineError as error:
             self.bmembed.show_error(error)
             self.load()
         finally:
             self._end()
+
+    def _offer_mending(self, name: str, step: str | None, error: SettingsError) -> None:
+        """Its project.toml can be put right here; the project is opened then."""
+        from bmembed_tui.screens.dialogs import ErrorDialog
+        from bmembed_tui.screens.settings_text import SettingsTextScreen
+        from engine.project import ProjectFolder
+
+        def mended(is_mended: bool | None) -> None:
+            if is_mended:
+                self.open(name, step)
+
+        def told(answer: str | None) -> None:
+            if answer:
+                self.app.push_screen(SettingsTextScreen(ProjectFolder.open(name), error), mended)
+
+        self.app.push_screen(ErrorDialog(error, [("mend", "Mend it")]), told)
+        self.load()
 
     def _begin(self, text: str) -> None:
         self._opening = True

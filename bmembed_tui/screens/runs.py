@@ -16,7 +16,7 @@ from bmembed_tui.run_history import History, read_history
 from bmembed_tui.run_state import RunState
 from bmembed_tui.run_watch import RunWatch, error_of, is_held, newest_run
 from bmembed_tui.widgets.run_line import STOPPED
-from engine.errors import EngineError
+from engine.errors import EngineError, SettingsError
 from engine.project import ProjectFolder
 
 LOOK_SECONDS = 1.0  # between two looks at whether a run goes on
@@ -279,5 +279,10 @@ class RunScreen(Screen[None]):
         if isinstance(self.app.screen, ErrorDialog):
             self.notify(error.what, markup=False, severity="error")
             return
+        actions = [("settings", "Settings")] if isinstance(error, SettingsError) else []
         with suppress(LookupError):
-            self.app.push_screen(ErrorDialog(error))
+            self.app.push_screen(ErrorDialog(error, actions), self._told)
+
+    def _told(self, answer: str | None) -> None:
+        if answer == "settings" and self.alive:
+            self.action_settings()

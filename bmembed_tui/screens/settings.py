@@ -16,12 +16,13 @@ from textual.widgets import Button, Input, OptionList
 from bmembed_tui.engine_client import Desk, revive
 from bmembed_tui.plain import plain, visible
 from bmembed_tui.screens.dialogs import ErrorDialog, QuestionDialog
+from bmembed_tui.screens.settings_text import SettingsTextScreen
 from bmembed_tui.setting_values import Setting, from_text, to_text
 from bmembed_tui.widgets.change_line import effect, error_text
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
-from engine.errors import EngineError
+from engine.errors import EngineError, SettingsError
 from engine.project import ProjectFolder
 
 NAME_WIDTH = 32
@@ -83,6 +84,10 @@ What is searchable now stays searchable until then."""
         try:
             schema = await self._desk.ask("schema")
             told = await self._desk.ask("settings")
+        except SettingsError as error:
+            if self.is_attached:
+                self.app.push_screen(SettingsTextScreen(self._project, error), self._mended)
+            return
         except EngineError as error:
             if self.is_attached:
                 self.app.push_screen(ErrorDialog(error), lambda _: self.dismiss(self._written_once))
@@ -97,6 +102,14 @@ What is searchable now stays searchable until then."""
         self._written = set(told["set"])
         self._preset = {f"training.{key.removeprefix('training.')}": value for key, value in told["preset"].items()}
         self._draw()
+
+    def _mended(self, is_mended: bool | None) -> None:
+        """project.toml was not valid, and has been looked at as text."""
+        if is_mended:
+            self._written_once = True
+            self.load()
+        else:
+            self.dismiss(self._written_once)
 
     # The list
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fixtures.app import drive, screen_text, until, until_text
 from textual.pilot import Pilot
-from textual.widgets import OptionList
+from textual.widgets import OptionList, TextArea
 
 from bmembed_tui.engine_client import command
 from bmembed_tui.recents import recent, remember
@@ -176,6 +176,25 @@ def test_a_broken_project_is_named_in_the_list_and_told_when_it_is_opened(tmp_pa
     assert "✗ Open  broken" in before
     assert "  Open  sound" in before
     assert "project.toml" in told
+
+
+def test_a_broken_project_is_mended_and_opened(tmp_path: Path) -> None:
+    broken = _project(projects_root() / "broken")
+    (broken.path / "project.toml").write_text("[corpus\n")
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "broken")
+        await pilot.press("down", "down", "enter")
+        await until_text(pilot, "Mend it")
+        await pilot.press("enter")
+        await until_text(pilot, "project.toml of broken")
+        area = pilot.app.screen.query_one(TextArea)
+        await until(pilot, lambda: area.text == "[corpus\n", "the text")
+        await pilot.press("end", "]", "ctrl+s")
+        await until(pilot, lambda: _opened(pilot), "the mended project")
+
+    drive(story)
+    assert (broken.path / "project.toml").read_text() == "[corpus]\n"
 
 
 def test_a_project_that_vanished_leaves_the_list_and_a_damaged_list_is_empty(tmp_path: Path) -> None:

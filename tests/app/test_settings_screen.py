@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from fixtures.app import drive, screen_text, until, until_text
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 
 from bmembed_tui.engine_client import Desk
 from bmembed_tui.screens.settings import SettingsScreen
+from bmembed_tui.screens.settings_text import fault_line
 from engine.project import ProjectFolder
 from engine.settings import Settings
 
@@ -254,3 +255,86 @@ def test_what_is_typed_is_a_change_when_the_field_is_left(new_project: Path) -> 
         await until_text(pilot, "Leave without applying?")
 
     drive(story)
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "line"),
+    [
+        ("[corpus]\npaths = [\n[x]\n", "Unclosed array (at line 2, column 9)", 1),
+        ("[corpus]\n", "Expected ']' (at line 9, column 1)", 1),
+        ("# a\n[corpus]\npath = []\n", "unknown key 'corpus.path'.", 2),
+        ("[training]\nside = 1\nsteps = -5\n", "training.steps: Input should be greater than 0 (found -5).", 2),
+        ("a = 1\n[trainin]\nsteps = 5\n", "unknown key 'trainin'.", 1),
+        ("a = 1\n", "Nothing that it names.", 0),
+    ],
+)
+def test_the_line_of_a_fault_is_found(text: str, why: str, line: int) -> None:
+    assert fault_line(text, why) == line
+
+
+def test_a_project_toml_that_is_not_valid_can_be_mended(new_project: Path) -> None:
+    file = new_project / "project.toml"
+    sound = file.read_text()
+    broken = sound + "\n# [red]mine[/] \x1b]0;x\n[training]\nsteps = ten\n"
+
+    async def story(pilot: Pilot[Any]) -> SettingsScreen:
+        screen = AloneScreen(Desk(new_project), ProjectFolder(new_project))
+        file.write_text(broken)
+        pilot.app.push_screen(screen)
+        await until_text(pilot, "is not valid TOML")
+        area = pilot.app.screen.query_one(TextArea)
+        await until(pilot, lambda: area.text.endswith("steps = ten\n"), "the text")
+        assert area.document.get_line(area.cursor_location[0]) == "# [red]mine[/] \u241b]0;x"  # no TOML for want of this
+        assert "[red]mine[/]" in screen_text(pilot.app)  # type: ignore[arg-type]
+        area.text = sound + "\n[training]\nstep = 10\n"
+        await pilot.press("ctrl+s")
+        await until_text(pilot, "Did you mean 'training.steps'?")
+        assert area.document.get_line(area.cursor_location[0]) == "step = 10"
+        assert file.read_text() == broken
+        area.text = sound + "\n[training]\nsteps = 10\n"
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: bool(screen._settings), "the settings, one by one")
+        return screen
+
+    assert drive(story)._values["training.steps"] == 10
+    assert tomllib.loads(file.read_text())["training"] == {"steps": 10}
+
+
+def test_a_project_toml_that_is_not_mended_stays_and_the_settings_are_left(new_project: Path) -> None:
+    file = new_project / "project.toml"
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = AloneScreen(Desk(new_project), ProjectFolder(new_project))
+        file.write_text("[corpus\n")
+        pilot.app.push_screen(screen)
+        await until_text(pilot, "is not valid TOML")
+        area = pilot.app.screen.query_one(TextArea)
+        await until(pilot, lambda: area.text == "[corpus\n", "the text")
+        await pilot.press("x", "escape")
+        await until_text(pilot, "Close without saving?")
+        await pilot.press("enter")
+        assert area.text == "x[corpus\n"
+        await pilot.press("escape", "right", "enter")
+        await until(pilot, lambda: not screen.is_attached, "the settings to be left")
+
+    drive(story)
+    assert file.read_text() == "[corpus\n"
+
+
+def test_what_another_program_saved_while_project_toml_was_mended_stays(new_project: Path) -> None:
+    file = new_project / "project.toml"
+    sound = file.read_text()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        file.write_text("[corpus\n")
+        pilot.app.push_screen(AloneScreen(Desk(new_project), ProjectFolder(new_project)))
+        await until_text(pilot, "is not valid TOML")
+        area = pilot.app.screen.query_one(TextArea)
+        await until(pilot, lambda: area.text == "[corpus\n", "the text")
+        file.write_text("# by hand\n" + sound)
+        area.text = sound
+        await pilot.press("ctrl+s")
+        await until_text(pilot, "has changed meanwhile")
+
+    drive(story)
+    assert file.read_text() == "# by hand\n" + sound
