@@ -156,11 +156,18 @@ def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, syste
         )
         view.add_column("system")
         for metric in METRICS:
-            view.add_column(metric.replace("hit", "Hit").replace("mrr", "MRR").replace("ndcg", "nDCG"), justify="right")
+            view.add_column(metric_name(metric), justify="right")
         for name in systems:
             if figures := table["systems"].get(name):
                 view.add_row(LABELS[name], *(_cell(figures[metric]) for metric in METRICS))
         console.print(view)
+
+
+def metric_name(metric: str) -> str:
+    """As people write it."""
+    for plain, written in (("hit", "Hit"), ("mrr", "MRR"), ("ndcg", "nDCG"), ("map", "MAP"), ("recall", "Recall")):
+        metric = metric.replace(plain, written)
+    return metric
 
 
 def _cell(figure: Mapping[str, float]) -> str:
@@ -202,12 +209,17 @@ def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> Non
         view.add_row(
             name,
             f"{systems['adapted']['ndcg@10']['value']:.1f}" if "adapted" in systems else "none",
-            _gap(gaps["adapted"]["ndcg@10"]) if "adapted" in gaps else "",
+            _judged(gaps["adapted"]["ndcg@10"]) if "adapted" in gaps else "",
             f"{systems[f'{hybrid}_served']['ndcg@10']['value']:.1f}",
-            _gap(pair["ndcg@10"]) if pair else "",
+            _judged(pair["ndcg@10"]) if pair else "",
             duration(row["stages"]["train"]["seconds"]) if "train" in row["stages"] else "",
         )
     console.print(view)
+
+
+def _judged(gap: Mapping[str, Any]) -> str:
+    needed = gap.get("needed")
+    return f"{_gap(gap)} {gap['verdict']}" + ("" if needed is None else f", {needed:,} queries needed")
 
 
 def _gap(gap: Mapping[str, Any]) -> str:

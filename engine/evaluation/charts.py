@@ -12,6 +12,12 @@ Point = tuple[float, float]
 WIDTH = 640
 MOST_POINTS = 400
 COLOURS = 8
+MOST_SIGNS = 60
+"""Points that have a sign each; of more, the line alone is drawn."""
+DASHES = ("", "7 4", "2 3", "9 3 2 3")
+"""Of a chart's lines, in order: they tell them apart without colours."""
+_SIGNS = 4
+_LETTER = 6.6  # about the width of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A named series of (x, y); `whiskers`: (low, high) of each point, or none."""
+    """A named series of (x, y); `whiskers`: (low, high) of each point, or none. One without a name is not in the legend
+    and has no signs at its points."""
 
     name: str
     points: Sequence[Point]
@@ -37,7 +44,7 @@ class Line:
 
 def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     """Horizontal bars from 0 with interval whiskers, values in percent."""
-    left, right, row = 150, 160, 24
+    left, right, row = 182, 128, 24
     height = row * len(bars) + 8
     ticks = _ticks(0, max((bar.high for bar in bars), default=1))
     scale = (WIDTH - left - right) / ticks[-1]
@@ -60,51 +67,108 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     return _svg(title, height + 18, parts)
 
 
-def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str) -> str:
-    """Lines over a shared x axis; an empty text when there is no point to draw."""
+def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_most: float | None = None) -> str:
+    """Lines over a shared x axis; an empty text when there is no point to draw.
+
+    Several have a legend above, and each its own dashes and signs. `y_most`: a value that the y axis reaches at least, so
+    that two charts can be compared.
+    """
     drawn = [(line, _thinned(line.points)) for line in lines if line.points]
     if not drawn:
         return ""
-    left, top, right, bottom, height = 56, 22, 16, 40, 240
+    legend, rows = _legend(drawn)
+    left, top, right, bottom, height = 56, 22 + 18 * rows, 16, 40, 240 + 18 * rows
     xs = [x for _, points in drawn for x, _ in points]
     ys = [
         y for line, points in drawn for y in [*(y for _, y in points), *(end for pair in line.whiskers for end in pair)]
-    ]
-    x_ticks, y_ticks = _ticks(min(xs), max(xs)), _ticks(min(ys), max(ys))
-    x_scale = (WIDTH - left - right) / (x_ticks[-1] - x_ticks[0])
+    ] + ([] if y_most is None else [y_most])
+    x_ticks, y_ticks = (
+        _ticks(min(xs), max(xs), 8, least=1.0 if all(x == int(x) for x in xs) else 0.0),
+        _ticks(min(ys), max(ys)),
+    )
+    inset = 10 if len(drawn) > 1 and any(line.whiskers for line, _ in drawn) else 0
+    x_scale = (WIDTH - left - right - 2 * inset) / (x_ticks[-1] - x_ticks[0])
     y_scale = (height - top - bottom) / (y_ticks[-1] - y_ticks[0])
 
     def place(x: float, y: float) -> Point:
-        return left + (x - x_ticks[0]) * x_scale, height - bottom - (y - y_ticks[0]) * y_scale
+        return left + inset + (x - x_ticks[0]) * x_scale, height - bottom - (y - y_ticks[0]) * y_scale
 
-    parts = []
+    parts = list(legend)
     for tick in y_ticks:
         y = place(x_ticks[0], tick)[1]
         parts += [_line(left, y, WIDTH - right, y, "grid"), _text(left - 6, y + 4, f"{tick:g}", "end", "tick")]
     for tick in x_ticks:
         parts.append(_text(place(tick, y_ticks[0])[0], height - bottom + 16, f"{tick:g}", "middle", "tick"))
-    parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, 12, y_name, "start")]
+    parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, top - 10, y_name, "start")]
     for number, (line, points) in enumerate(drawn):
+        look = number, line.colour
         # The whiskers of several lines would cover each other.
         beside = 5 * (number - (len(drawn) - 1) / 2) if line.whiskers else 0.0
         places = [(x + beside, y) for x, y in (place(*point) for point in points)]
-        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        parts.append(f'<polyline class="line s{line.colour % COLOURS}" points="{corners}"/>')
+        parts.append(_polyline(places, look))
         for (x, _), (low, high) in zip(line.points, line.whiskers, strict=False):
             at = place(x, low)[0] + beside
             parts.append(_line(at, place(x, low)[1], at, place(x, high)[1], "whisker"))
-        if len(points) <= 60:
-            parts += [f'<circle class="c{line.colour % COLOURS}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places]
-        if len(drawn) > 1:
-            parts.append(_text(WIDTH - right, top + 14 * number, line.name, "end", f"c{line.colour % COLOURS}"))
+        if line.name and len(points) <= MOST_SIGNS:
+            parts += [_sign(x, y, look, 1.5 if len(points) == 1 else 1.0) for x, y in places]
     return _svg(title, height, parts)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """About five round numbers that enclose [low, high]."""
+def _legend(drawn: Sequence[tuple[Line, Sequence[Point]]]) -> tuple[list[str], int]:
+    """Samples of the lines with their names, in as many rows as they need; none for a single line."""
+    if len(drawn) < 2:
+        return [], 0
+    parts, x, row = [], 4.0, 0
+    for number, (line, points) in enumerate(drawn):
+        if not line.name:
+            continue
+        look = number, line.colour
+        name = _short(line.name, 40)
+        width = 40 + _LETTER * len(name) + 18
+        if x > 4 and x + width > WIDTH:
+            x, row = 4.0, row + 1
+        y = 9.0 + 18 * row
+        if len(points) > 1:
+            parts.append(_polyline([(x, y), (x + 32, y)], look, "sample"))
+        if len(points) <= MOST_SIGNS:
+            parts.append(_sign(x + 16, y, look, 1.0 if len(points) > 1 else 1.5))
+        parts.append(_text(x + 40, y + 4, name, "start"))
+        x += width
+    return parts, row + 1
+
+
+Look = tuple[int, int]
+"""A line's number in its chart, which gives dashes and sign, and its colour."""
+
+
+def _polyline(places: Sequence[Point], look: Look, kind: str = "line") -> str:
+    number, colour = look
+    corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    dashes = DASHES[number % len(DASHES)]
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    return f'<polyline class="{kind} s{colour % COLOURS}"{dashed} points="{corners}"/>'
+
+
+def _sign(x: float, y: float, look: Look, size: float = 1.0) -> str:
+    """A circle, square, triangle or diamond; eight lines have eight pairs of sign and dashes."""
+    number, colour = look
+    css, which = f'class="sign c{colour % COLOURS}"', (number + number // len(DASHES)) % _SIGNS
+    if which == 0:
+        return f'<circle {css} cx="{x:.1f}" cy="{y:.1f}" r="{3.5 * size:.1f}"/>'
+    if which == 1:
+        side = 6.4 * size
+        return f'<rect {css} x="{x - side / 2:.1f}" y="{y - side / 2:.1f}" width="{side:.1f}" height="{side:.1f}"/>'
+    ends = [(0.0, -4.6), (4.2, 3.0), (-4.2, 3.0)] if which == 2 else [(0.0, -4.8), (4.8, 0.0), (0.0, 4.8), (-4.8, 0.0)]
+    corners = " ".join(f"{x + size * across:.1f},{y + size * down:.1f}" for across, down in ends)
+    return f'<polygon {css} points="{corners}"/>'
+
+
+def _ticks(low: float, high: float, about: int = 5, least: float = 0.0) -> list[float]:
+    """So many round numbers, more or less, that enclose [low, high], `least` apart or more."""
     span = high - low or abs(high) or 1.0
-    unit = 10.0 ** math.floor(math.log10(span / 4))
-    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor * 5 >= span)
+    unit = 10.0 ** math.floor(math.log10(span / (about - 1)))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor * about >= span)
+    step = max(step, least)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(step * count, 12) for count in range(first, max(last, first + 1) + 1)]
 
@@ -116,7 +180,7 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
     return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
 
 
-def _short(label: str, most: int = 24) -> str:
+def _short(label: str, most: int = 30) -> str:
     return label if len(label) <= most else label[: most - 1] + "…"
 
 

@@ -18,8 +18,8 @@ from engine.metrics import (
     Relevance,
     bootstrap_means,
     evaluate_run,
-    queries_needed,
     randomisation_p,
+    with_needed,
 )
 from engine.metrics.bootstrap import SAMPLES, difference, interval
 from engine.metrics.multihop import first_found, multihop_ap_at_k
@@ -161,8 +161,7 @@ def compared(
         chances = randomisation_p(rows, samples, seed).tolist()
         for column, (name, other, metric) in enumerate(cells):
             found = difference(rows[:, column], mean_of[name, metric] - mean_of[other, metric]).percent()
-            needed = queries_needed(rows[:, column]) if found.verdict == "no difference shown" else None
-            gaps[name, other][metric] = replace(found, p_value=chances[column], needed=needed)
+            gaps[name, other][metric] = with_needed(replace(found, p_value=chances[column]), rows[:, column])
     return figures, gaps
 
 

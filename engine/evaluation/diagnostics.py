@@ -52,10 +52,15 @@ def _of_chunks(chunks: Floats, seed: int) -> Diagnostics:
     return found
 
 
+def measurable(ranked: Ranked, judgments: Sequence[Judgment]) -> list[int]:
+    """Rows of the queries whose answers are chunks, and which have `K` hits or as many as there are."""
+    whole = np.isfinite(ranked.cosines[:, :K].min(axis=1, initial=np.inf))
+    return [row for row, one in enumerate(judgments) if one.level == "chunk" and one.usable and whole[row]]
+
+
 def _of_queries(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int) -> Diagnostics:
     top = ranked.cosines[:, :K]
-    whole = np.isfinite(top.min(axis=1, initial=np.inf))
-    rows = [row for row, one in enumerate(judgments) if one.level == "chunk" and one.usable and whole[row]]
+    rows = measurable(ranked, judgments)
     if not rows or not len(keys):
         return {}
     answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics import Difference, bootstrap_means
+from engine.metrics import Difference, bootstrap_means, with_needed
 from engine.metrics.bootstrap import SAMPLES, difference
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
@@ -71,22 +71,23 @@ def choose_fusion(
 
 
 def _gap(values: NDArray[np.float64], means: NDArray[np.float64], one: int, other: int) -> Difference:
-    return difference(values[:, one] - values[:, other], means[:, one] - means[:, other]).percent()
+    gap = values[:, one] - values[:, other]
+    return with_needed(difference(gap, means[:, one] - means[:, other]).percent(), gap)
 
 
 def _no_gain(weight: float, gap: Difference, queries: int) -> str:
     return (
         f"Hybrid search joins both rankings by reciprocal rank fusion, because no weighted sum is shown to be better on {queries} "
         f"held-out queries: the best, {weight:g} semantic, differs by {gap.value:+.1f} points of nDCG@10 (95 % interval "
-        f"{gap.low:+.1f} to {gap.high:+.1f})."
+        f"{gap.low:+.1f} to {gap.high:+.1f}){gap.told_needed}."
     )
 
 
 def _gained(weights: list[float], taken: int, best: int, gap: Difference, queries: int) -> str:
     text = (
         f"Hybrid search adds both scores, {weights[taken - 1]:g} semantic and {1 - weights[taken - 1]:g} BM25: on {queries} "
-        f"held-out queries that is {gap.value:+.1f} points of nDCG@10 against reciprocal rank fusion (95 % interval "
-        f"{gap.low:+.1f} to {gap.high:+.1f})."
+        f"held-out queries that is better than reciprocal rank fusion by {gap.value:.1f} points of nDCG@10 (95 % interval "
+        f"{gap.low:.1f} to {gap.high:.1f})."
     )
     if taken != best:
         text += f" {weights[best - 1]:g} is best there, but not shown to be better; the more even mixture is preferred."

@@ -13,14 +13,19 @@ from engine.assets import asset_path
 from engine.errors import DamagedError
 from engine.evaluation.changes import Changes
 from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
+from engine.evaluation.densities import KINDS
+from engine.evaluation.geometry import Plane
 from engine.evaluation.selection import Selection
 from engine.events import Choice, read
 from engine.metrics import Interval
 
 SCHEMA = 1
 CHARTED = ("ndcg@10", "hit@1", "hit@10")
+MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
+"""Metrics whose differences are told at once; those of the others are folded up."""
 PERTURBED = {"typo": "mistyped words", "mask": "masked words", "substitute": "words exchanged"}
 _TEMPLATE = "report/report.html.j2"
+_AFTER = ("served", "adapted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,8 @@ class ReportData:
     how many. `fusion`: method, weight and reason of hybrid search. `diagnostics`: system → figure name → value, or mean
     with interval (geometry and other figures that decide nothing). `robustness`: `Robustness.as_dict()`, where it was
     asked for; `general`: what `measure_general` gives, where there is an adapter;
-    `threshold`: what `learn_threshold` gives."""
+    `threshold`: what `learn_threshold` gives; `similarities`: what `densities` gives; `geometry`: where the candidates
+    stand. docs/report.md describes all of report.json."""
 
     project: str
     created: str
@@ -77,6 +83,8 @@ class ReportData:
     robustness: Mapping[str, Any] | None = None
     general: Mapping[str, Any] | None = None
     threshold: Mapping[str, Any] | None = None
+    similarities: Mapping[str, Any] | None = None
+    geometry: Plane | None = None
 
 
 def choices_made(log: Path) -> list[ChoiceMade]:
@@ -120,24 +128,57 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
+    from engine.console import metric_name
+
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["figure"] = _figure
+    environment.filters |= {"figure": _figure, "metric": metric_name, "system": _Names(report)}
     charts = {name: Markup(svg) for name, svg in _curves(report).items()}  # charts.py escapes every label
-    bars = [[Markup(svg) for svg in _bars(query_set)] for query_set in report["query_sets"]]
-    blows = {name: Markup(svg) for name, svg in _robustness(report.get("robustness")).items()}
-    return environment.from_string(source).render(report=report, charts=charts, bars=bars, blows=blows)
+    bars = [[(name, Markup(svg)) for name, svg in _bars(query_set, report)] for query_set in report["query_sets"]]
+    blows = {name: Markup(svg) for name, svg in _robustness(report).items()}
+    curves = [(name, Markup(svg)) for name, svg in _densities(report)]
+    plane = Markup(_plane(report.get("geometry")))
+    return environment.from_string(source).render(
+        report=report, charts=charts, bars=bars, blows=blows, densities=curves, plane=plane, hidden=_twins(report),
+        main=MAIN, diagnosed=list(dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)),
+    )  # fmt: skip
 
 
-def _bars(query_set: Mapping[str, Any]) -> list[str]:
-    systems = query_set["comparison"]["systems"]
+def _twins(report: Mapping[str, Any]) -> set[str]:
+    """Systems that the page leaves out, because what is served is base or adapted itself, whose rows say the same."""
+    choice = report["selection"]
+    return {"served", "rrf_served", "weighted_served"} if choice and choice["strength"] in (0, 1) else set()
+
+
+class _Names:
+    """System → how the page calls it."""
+
+    def __init__(self, report: Mapping[str, Any]) -> None:
+        self._served = report["selection"]["served"] if _twins(report) else None
+
+    def __call__(self, system: str) -> str:
+        from engine.console import LABELS
+
+        name = LABELS.get(system, system)
+        return f"{name} (served)" if self._served and system.rpartition("_")[2] == self._served else name
+
+
+def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Metric → a bar for each system."""
+    from engine.console import metric_name
+
+    systems, named, hidden = query_set["comparison"]["systems"], _Names(report), _twins(report)
     charts = []
     for metric in CHARTED:
-        cells = [(name, figures[metric]) for name, figures in systems.items() if metric in figures]
+        cells = [
+            (named(name), figures[metric])
+            for name, figures in systems.items()
+            if metric in figures and name not in hidden
+        ]
         bars = [
             Bar(name, cell["value"], cell["low"], cell["high"], number) for number, (name, cell) in enumerate(cells)
         ]
-        charts.append(bar_chart(f"{metric} on {query_set['name']}, percent", bars))
+        charts.append((metric, bar_chart(f"{metric_name(metric)} on {query_set['name']}, percent", bars)))
     return charts
 
 
@@ -161,18 +202,59 @@ def _curves(report: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _robustness(found: Mapping[str, Any] | None) -> dict[str, str]:
+def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
     """What was done to the queries → nDCG@10 of every system by the number of words that it was done to."""
-    charts = {}
+    charts, named = {}, _Names(report)
+    found = report.get("robustness")
     for kind, what in PERTURBED.items() if found else ():
         rows = [row for row in found["rows"] if row["kind"] in ("clean", kind)] if found else []
         lines = []
         for number, system in enumerate(rows[0]["systems"]):
             cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]
             ends = [(cell["low"], cell["high"]) for _, cell in cells]
-            lines.append(Line(system, [(words, cell["value"]) for words, cell in cells], number, ends))
+            lines.append(Line(named(system), [(words, cell["value"]) for words, cell in cells], number, ends))
         charts[kind] = line_chart(f"nDCG@10 by {what} per query", lines, f"{what} per query", "nDCG@10, percent")
     return charts
+
+
+def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Before and after: system → its three densities, on axes that both share."""
+    found = report.get("similarities")
+    if not found:
+        return []
+    names = {"correct": "correct chunks", "top": f"best {found['k']} chunks", "random": "random chunks"}
+    after = next((name for name in _AFTER if name in found["systems"] and name not in _twins(report)), None)
+    shown = ["base", after] if after else ["base"]
+    most = max(max(found["systems"][name][kind]["density"]) for name in shown for kind in KINDS)
+    charts = []
+    for name in shown:
+        lines = [
+            Line(names[kind], list(zip(found["cosines"], found["systems"][name][kind]["density"], strict=True)), colour)
+            for kind, colour in zip(KINDS, (1, 2, 0), strict=True)
+        ]
+        title = f"Density of cosines with correct, best and random chunks: {name}"
+        charts.append((name, line_chart(title, lines, "cosine with the query", "density", most)))
+    return charts
+
+
+def _plane(found: Mapping[str, Any] | None) -> str:
+    """Alignment against uniformity: a sign for each candidate, joined in order of λ."""
+    if not found:
+        return ""
+    merges = [one for one in found["places"] if one["strength"] is not None]
+    path = Line("", [(one["uniformity"], one["alignment"]) for one in merges], 0)
+    signs = [
+        Line(_named(one), [(one["uniformity"], one["alignment"])], number)
+        for number, one in enumerate(found["places"], start=1)
+    ]
+    return line_chart(
+        "Alignment against uniformity", [path, *signs], "uniformity (higher: chunks fill the sphere more evenly)",
+        "alignment (lower: answers lie nearer to their queries)",
+    )  # fmt: skip
+
+
+def _named(place: Mapping[str, Any]) -> str:
+    return f"λ = {place['strength']:g}" if place["name"].startswith("merge") else str(place["name"])
 
 
 def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:

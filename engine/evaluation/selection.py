@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics import Difference, Interval, bootstrap_means
+from engine.metrics import Difference, Interval, bootstrap_means, with_needed
 from engine.metrics.bootstrap import SAMPLES, difference, interval
 
 Floats = NDArray[np.float64]
@@ -118,7 +118,8 @@ class _Paired:
 
     def against(self, name: str, other: str) -> Difference:
         gap = self.values[name] - self.values[other]
-        return difference(gap, self._means[name] - self._means[other]).percent()
+        found = difference(gap, self._means[name] - self._means[other]).percent()
+        return with_needed(found, gap)
 
     def against_base(self, name: str) -> Difference:
         return self.against(name, BASE)
@@ -196,7 +197,7 @@ def _gain_reason(served: str, held_out: _Paired) -> str:
     own, base = 100 * held_out.values[served].mean(), 100 * held_out.values[BASE].mean()
     return (
         f"{_called(served).capitalize()} is served: on {held_out.queries} held-out (synthetic) queries its nDCG@10 is {own:.1f} "
-        f"against {base:.1f} for base, a gain of {gain.value:.1f} points (95 % interval {gain.low:.1f} to "
+        f"against {base:.1f} for base, better by {gain.value:.1f} points (95 % interval {gain.low:.1f} to "
         f"{gain.high:.1f})."
     )
 
@@ -211,7 +212,7 @@ def _base_reason(names: list[str], vetoed: list[str], held_out: _Paired) -> str:
     return (
         f"The base encoder is served, because no candidate is shown to be better on {held_out.queries} held-out "
         f"queries: the best, {_called(best)}, differs from base by {gain.value:+.1f} points of nDCG@10 (95 % interval "
-        f"{gain.low:+.1f} to {gain.high:+.1f})."
+        f"{gain.low:+.1f} to {gain.high:+.1f}){gain.told_needed}."
     )
 
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.evaluation.comparison import Comparison
+    from engine.evaluation.densities import Cosines
     from engine.evaluation.fusion import FusionChoice
+    from engine.evaluation.geometry import Place, Plane
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.rankers import Among
     from engine.evaluation.robustness import Robustness
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     Rankings = NDArray[np.int64]
 
-VERSION = 10
+VERSION = 11
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
@@ -111,6 +113,10 @@ class Evaluation:
         self._owners = np.array([chunk.document_id for chunk in self._chunks], dtype=np.int64)
         self.sets = query_sets(context, self._chunks)
         self._diagnostics: dict[str, Mapping[str, float | Interval]] = {}
+        self._cosines: dict[str, Cosines] = {}
+        self._places: list[Place] = []
+        self._pool = 0
+        self._described = self._telling()
         self._robustness: Robustness | None = None
         self._threshold: dict[str, Any] = {}
         self._general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
@@ -118,6 +124,12 @@ class Evaluation:
 
     def _set(self, kind: str) -> QuerySet | None:
         return next((one for one in self.sets if one.kind == kind), None)
+
+    def _telling(self) -> QuerySet | None:
+        """The queries that say most of an encoder's vectors: the first set with chunks as its answers, else any."""
+        levels = [{judgment.level for judgment in one.judgments if judgment.usable} for one in self.sets]
+        ranked = sorted(zip(levels, self.sets, strict=True), key=lambda pair: ("chunk" not in pair[0], not pair[0]))
+        return ranked[0][1] if ranked and ranked[0][0] else None
 
     def rank_bm25(self) -> None:
         """BM25's best `depth` chunks of every query."""
@@ -132,8 +144,6 @@ class Evaluation:
 
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
-        from engine.evaluation.diagnostics import Ranked, describe
-
         seed, encoder = self._context.settings.training.seed, self._rankers.encoder(strength)
         vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
         if self.adapter:
@@ -141,9 +151,21 @@ class Evaluation:
         for one in self.sets:
             asked = encoder.encode_queries(one.texts)
             self._rank(one, name, asked, vectors, self._among[one.kind])
-            if name not in self._diagnostics and any(judgment.usable for judgment in one.judgments):
-                ranked = Ranked(asked, one.rankings[name], one.scores[name])
-                self._diagnostics[name] = describe(ranked, one.judgments, vectors, self._ids, seed)
+            if one is self._described:
+                self._describe(one, name, asked, vectors, seed)
+
+    def _describe(
+        self, one: QuerySet, name: str, asked: NDArray[np.float32], vectors: NDArray[np.float32], seed: int
+    ) -> None:
+        """What the vectors of chunks and of the queries `asked` look like."""
+        from engine.evaluation.densities import cosines_of_kinds
+        from engine.evaluation.diagnostics import Ranked, describe
+
+        ranked = Ranked(asked, one.rankings[name], one.scores[name])
+        self._diagnostics[name] = describe(ranked, one.judgments, vectors, self._ids, seed)
+        cosines = cosines_of_kinds(ranked, one.judgments, vectors, self._ids, seed)
+        if cosines:
+            self._cosines[name] = cosines
 
     def _rank(
         self, one: QuerySet, name: str, asked: NDArray[np.float32], vectors: NDArray[np.float32], among: Among
@@ -163,6 +185,8 @@ class Evaluation:
             self._general[name] = self._general[system]
         if system in self._diagnostics:
             self._diagnostics[name] = self._diagnostics[system]
+        if system in self._cosines:
+            self._cosines[name] = self._cosines[system]
 
     def select(self) -> Selection:
         """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
@@ -185,7 +209,9 @@ class Evaluation:
         return selection
 
     def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
-        """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks."""
+        """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks. Where each stands in the
+        plane of alignment and uniformity is noted."""
+        from engine.evaluation.geometry import place_of
         from engine.evaluation.rankings import pool_of, rank_within
         from engine.evaluation.selection import candidate_name
 
@@ -194,15 +220,16 @@ class Evaluation:
         pool = set(self._ids.tolist()) if everything else pool_of(heldout.rankings.values(), POOL_DEPTH, relevant)
         chunks = [chunk for chunk in self._chunks if chunk.id in pool]
         keys = np.array([chunk.id for chunk in chunks], dtype=np.int64)
-        values = {}
+        self._pool, seed, values = len(keys), self._context.settings.training.seed, {}
         for strength in (0.0, *sorted(self._context.settings.evaluation.lambdas), 1.0):
             name = candidate_name(strength)
             encoder = self._rankers.encoder(strength)
             vectors = self._rankers.vectors(encoder, strength, chunks, name)
-            ranking, _ = rank_within(
-                encoder.encode_queries(heldout.texts), vectors, keys, 10, self._among[heldout.kind]
-            )
+            asked = encoder.encode_queries(heldout.texts)
+            ranking, _ = rank_within(asked, vectors, keys, 10, self._among[heldout.kind])
             values[name] = self._measure(ranking, heldout.judgments)
+            place = place_of(name, strength, asked, heldout.judgments, vectors, keys, seed)
+            self._places += [place] if place else []
             self._context.check_stop()
         return values
 
@@ -313,6 +340,20 @@ class Evaluation:
             pairs=[pair for pair in HYBRID_PAIRS if set(pair) <= set(order)],
         )  # fmt: skip
 
+    def _similarities(self) -> dict[str, Any] | None:
+        from engine.evaluation.densities import densities
+
+        one = self._described
+        return densities(self._cosines, one.kind, one.name) if one else None
+
+    def _plane(self) -> Plane | None:
+        from engine.evaluation.geometry import Plane
+
+        heldout = self._set("synthetic")
+        if heldout is None or not self._places:
+            return None
+        return Plane(heldout.kind, heldout.name, len(heldout.judgments), self._pool, tuple(self._places))
+
     def _report(
         self, selection: Selection, fusion: FusionChoice, comparisons: Sequence[tuple[QuerySet, Comparison]]
     ) -> Any:
@@ -337,6 +378,7 @@ class Evaluation:
             settings=context.settings.model_dump(),
             choices=choices_made(context.project.path / "runs" / context.run / "events.jsonl"),
             sizes=context.store.counts(), diagnostics=self._diagnostics,
+            similarities=self._similarities(), geometry=self._plane(),
             robustness=self._robustness.as_dict() if self._robustness else None,
             threshold=self._threshold,
             general=measure_general(self._general, context.settings.evaluation.bootstrap_samples),

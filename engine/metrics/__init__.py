@@ -16,13 +16,14 @@ from engine.metrics.bootstrap import (
     mean_interval,
     paired_difference,
 )
+from engine.metrics.density import kernel_density, kernel_width
 from engine.metrics.hit import hit_at_k
 from engine.metrics.isotropy import isoscore, isotropy_a
 from engine.metrics.mrr import reciprocal_rank
 from engine.metrics.multihop import first_found, multihop_ap_at_k
 from engine.metrics.ndcg import Gain, ndcg_at_k
 from engine.metrics.overlap import Overlap, overlap
-from engine.metrics.power import queries_needed
+from engine.metrics.power import queries_needed, with_needed
 from engine.metrics.randomisation import randomisation_p
 from engine.metrics.recall import recall_at_k
 from engine.metrics.relevance import Relevance
@@ -51,6 +52,8 @@ __all__ = [
     "hit_at_k",
     "isoscore",
     "isotropy_a",
+    "kernel_density",
+    "kernel_width",
     "mean_interval",
     "multihop_ap_at_k",
     "ndcg_at_k",
@@ -65,4 +68,5 @@ __all__ = [
     "thresholds",
     "uniformity",
     "whiten",
+    "with_needed",
 ]

@@ -41,8 +41,8 @@ class Interval:
 class Difference:
     """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties counted half.
 
-    Where the systems were compared in full: `p_value` of Fisher's randomisation test, and, where no difference is shown,
-    the number of queries `needed` to show one as large. They do not change the verdict.
+    Where the systems were compared in full: `p_value` of Fisher's randomisation test. Where no difference is shown: the
+    number of queries `needed` to show one as large (engine/metrics/power.py). They do not change the verdict.
     """
 
     value: float
@@ -56,6 +56,11 @@ class Difference:
     def percent(self) -> Difference:
         """The same in percent; probabilities stay shares."""
         return replace(self, value=100 * self.value, low=100 * self.low, high=100 * self.high)
+
+    @property
+    def told_needed(self) -> str:
+        """For the end of a sentence: how many queries would be needed; empty where nothing is known of it."""
+        return "" if self.needed is None else f"; about {self.needed:,} queries would be needed to show one as large"
 
 
 def bootstrap_means(values: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> Floats:

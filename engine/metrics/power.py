@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.metrics.bootstrap import CONFIDENCE, LEAST_QUERIES
+from engine.metrics.bootstrap import CONFIDENCE, LEAST_QUERIES, Difference
 
 POWER = 0.8
 
@@ -30,3 +31,8 @@ def queries_needed(gap: ArrayLike, confidence: float = CONFIDENCE, power: float 
     normal = NormalDist()
     reach = normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(power)
     return max(LEAST_QUERIES, math.ceil((reach * float(values.std(ddof=1)) / mean) ** 2))
+
+
+def with_needed(found: Difference, gap: ArrayLike) -> Difference:
+    """`found`, the difference that per-query `gap` (n,) gave, with the queries needed where no difference is shown."""
+    return replace(found, needed=queries_needed(gap)) if found.verdict == "no difference shown" else found

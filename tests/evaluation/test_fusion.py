@@ -25,7 +25,7 @@ def test_a_weight_that_is_shown_to_be_better_is_taken():
     choice = choose_fusion(around(0.5), {0.3: around(0.52), 0.5: around(0.55), 0.8: around(0.6)})
     assert (choice.method, choice.weight) == ("weighted", 0.8)
     assert "0.8 semantic and 0.2 BM25" in choice.reason
-    assert "+10.0 points" in choice.reason
+    assert "better than reciprocal rank fusion by 10.0 points" in choice.reason
 
 
 def test_of_weights_that_cannot_be_told_apart_the_most_even_is_taken():

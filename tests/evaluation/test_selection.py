@@ -16,7 +16,7 @@ def test_a_clear_gain_is_served_with_its_figures():
     chosen = choose_served({"base": BASE, "adapted": BASE + 0.1 + NOISE}, samples=2_000)
     assert (chosen.served, chosen.strength, chosen.queries) == ("adapted", 1.0, 200)
     gain = 100 * (0.1 + NOISE.mean())
-    assert f"a gain of {gain:.1f} points" in chosen.reason
+    assert f"better by {gain:.1f} points" in chosen.reason
     assert f"{100 * BASE.mean():.1f} for base" in chosen.reason
     assert [row.standing for row in chosen.table] == ["base", "served"]
 

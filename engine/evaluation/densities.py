@@ -1,0 +1,91 @@
+"""How similar queries are to their correct chunks, to their best ones, and to random ones ("… evaluated", §2.3, figures).
+
+The three distributions before and after adaptation show what it moved: the correct chunks' towards the best ones', or all
+of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.evaluation.diagnostics import Floats, Ids, K, Ranked, measurable
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.rankings import cosines_of
+from engine.metrics import kernel_density, kernel_width
+
+RANDOM = 20
+"""Random chunks for each query."""
+PLACES = 121
+"""Places on the axis of cosines at which a density is told."""
+KINDS = ("correct", "top", "random")
+_REACH = 3  # kernel widths beyond the outermost cosine
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Cosines:
+    """Of the same `queries`: with each of their correct chunks, with their best `K`, with `RANDOM` random ones. All 1-d."""
+
+    queries: int
+    correct: Floats
+    top: Floats
+    random: Floats
+
+
+def cosines_of_kinds(
+    ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int = 0
+) -> Cosines | None:
+    """Of unit vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query has a chunk as its answer.
+
+    The random chunks are the same for every encoder.
+    """
+    rows = measurable(ranked, judgments) if len(keys) else []
+    if not rows:
+        return None
+    asked = ranked.vectors[rows]
+    answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
+    drawn = np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))
+    return Cosines(
+        len(rows),
+        np.concatenate([chunks[places] @ vector for places, vector in zip(answers, asked, strict=True)]),
+        ranked.cosines[rows, :K].ravel(),
+        cosines_of(asked, chunks, keys, keys[drawn]).ravel(),
+    )
+
+
+def densities(found: Mapping[str, Cosines], kind: str, name: str) -> dict[str, Any] | None:
+    """As the report holds them: `cosines`, the axis that all share, and `systems` → kind of chunk → {count, mean, density}.
+
+    `kind` and `name`: of the query set. None where nothing was `found`.
+    """
+    if not found:
+        return None
+    axis = _axis([getattr(one, part) for one in found.values() for part in KINDS])
+    systems = {
+        system: {part: _curve(getattr(one, part), axis) for part in KINDS} for system, one in found.items()
+    }  # fmt: skip
+    return {
+        "kind": kind,
+        "name": name,
+        "queries": next(iter(found.values())).queries,
+        "k": K,
+        "random_chunks": RANDOM,
+        "cosines": axis.tolist(),
+        "systems": systems,
+    }
+
+
+def _axis(samples: Sequence[Floats]) -> NDArray[np.float64]:
+    margin = _REACH * max(kernel_width(one) for one in samples)
+    low, high = min(float(one.min()) for one in samples), max(float(one.max()) for one in samples)
+    return np.round(np.linspace(max(-1.0, low - margin), min(1.0, high + margin), PLACES), _DIGITS)
+
+
+def _curve(samples: Floats, axis: NDArray[np.float64]) -> dict[str, Any]:
+    density = np.round(kernel_density(samples, axis), _DIGITS)
+    return {"count": len(samples), "mean": float(samples.mean()), "density": density.tolist()}
