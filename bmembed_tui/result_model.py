@@ -9,12 +9,15 @@ from typing import Any
 SYSTEMS = {
     "bm25": "BM25",
     "base": "base",
+    "cl": "contrastive",
     "adapted": "adapted",
     "served": "served",
     "rrf_base": "hybrid, base",
+    "rrf_cl": "hybrid, contrastive",
     "rrf_adapted": "hybrid, adapted",
     "rrf_served": "hybrid, served",
     "weighted_base": "hybrid, base",
+    "weighted_cl": "hybrid, contrastive",
     "weighted_adapted": "hybrid, adapted",
     "weighted_served": "hybrid, served",
 }

@@ -319,6 +319,13 @@ class EvaluationSettings(Section):
             "several times as long"
         ),
     )
+    cl_baseline: bool = Field(
+        default=False,
+        description=(
+            "whether an adapter trained by plain contrastive learning on the same queries is compared, too; costs one more "
+            "training, of queries and chunks"
+        ),
+    )
 
 
 class VectorSettings(Section):

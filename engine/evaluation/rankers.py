@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +61,18 @@ class Rankers:
 
         return load_encoder(self._context, self._hardware, self.adapter if strength else None, strength or 1.0)
 
+    def trained(self, adapter: Path) -> Encoder:
+        """The encoder with another adapter, of queries and chunks, at full strength."""
+        from engine.embedding import load_encoder
+
+        return load_encoder(self._context, self._hardware, adapter)
+
+    def own_vectors(self, encoder: Encoder, chunks: Sequence[Chunk], name: str) -> Floats:
+        """The chunks' unit vectors by an encoder that is for queries and chunks."""
+        from engine.embedding import chunk_vectors
+
+        return chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
+
     def cosine(self, asked: Floats, vectors: Floats, among: Among) -> tuple[Ids, Floats]:
         """Ids and cosines (q, depth) of the chunks, with unit vectors `vectors`, nearest to the queries `asked` (q, d)."""
         return rank_within(asked, vectors, self.ids, self._context.settings.evaluation.depth, among)
@@ -67,12 +80,10 @@ class Rankers:
     def vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> Floats:
         """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched
         encoder where the adapter acts on queries alone, of the chunks' own adapter where they have one."""
-        from engine.embedding import chunk_vectors
-
         alone = self.side == "query"
         if alone and self._of_base is not None:
             return self._of_base[np.searchsorted(self.ids, [chunk.id for chunk in chunks])]
-        vectors = chunk_vectors(self._context, self._of_chunks(encoder, strength), chunks, f"chunks ({name})")
+        vectors = self.own_vectors(self._of_chunks(encoder, strength), chunks, name)
         if alone and name == "base" and len(chunks) == len(self.chunks):
             self._of_base = vectors
         return vectors
@@ -85,6 +96,13 @@ class Rankers:
         if self._passages is None or self.side != "query":  # an adapter for queries alone leaves passages as they are
             self._passages = self._of_chunks(encoder, strength).encode_chunks(known.passages)
         return answered(encoder.encode_queries(known.questions), self._passages)
+
+    def general_of(self, encoder: Encoder) -> dict[str, NDArray[np.float64]]:
+        """As `general`, of an encoder that is for queries and chunks."""
+        from engine.evaluation.forgetting import answered, general_knowledge
+
+        known = general_knowledge()
+        return answered(encoder.encode_queries(known.questions), encoder.encode_chunks(known.passages))
 
     def _of_chunks(self, encoder: Encoder, strength: float) -> Encoder:
         """The encoder of chunks where queries have `encoder` with the adapter at `strength` (λ)."""

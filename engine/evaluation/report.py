@@ -66,7 +66,7 @@ class ReportData:
     with interval (geometry and other figures that decide nothing). `robustness`: `Robustness.as_dict()`, where it was
     asked for; `general`: what `measure_general` gives, where there is an adapter;
     `threshold`: what `learn_threshold` gives; `similarities`: what `densities` gives; `geometry`: where the candidates
-    stand. docs/report.md describes all of report.json."""
+    stand; `baseline`: what the CL baseline's training took, where it was asked for. docs/report.md describes all of report.json."""
 
     project: str
     created: str
@@ -85,6 +85,7 @@ class ReportData:
     threshold: Mapping[str, Any] | None = None
     similarities: Mapping[str, Any] | None = None
     geometry: Plane | None = None
+    baseline: Mapping[str, Any] | None = None
 
 
 def choices_made(log: Path) -> list[ChoiceMade]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.embedding import model_fingerprint, served_fingerprint
 from engine.errors import DamagedError, NotBuiltError
+from engine.evaluation.describing import Described
 from engine.evaluation.joining import Joining
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.stage import StageContext, View
@@ -20,15 +21,13 @@ from engine.version import __version__
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from engine.encoders import Encoder
     from engine.evaluation.comparison import Comparison
-    from engine.evaluation.densities import Cosines
     from engine.evaluation.fusion import FusionChoice
-    from engine.evaluation.geometry import Place, Plane
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.rankers import Among
     from engine.evaluation.robustness import Robustness
     from engine.evaluation.selection import Selection
-    from engine.metrics import Interval
     from engine.records import Chunk
 
     Rankings = NDArray[np.int64]
@@ -37,9 +36,10 @@ VERSION = 11
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
+CL = "cl"
 SYSTEMS = (
-    "bm25", "base", "adapted", "served", "rrf_base", "rrf_adapted", "rrf_served", "weighted_base", "weighted_adapted",
-    "weighted_served",
+    "bm25", "base", CL, "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_served", "weighted_base",
+    "weighted_cl", "weighted_adapted", "weighted_served",
 )  # fmt: skip
 HYBRID_PAIRS = tuple((f"{way}_served", other) for way in ("rrf", "weighted") for other in (f"{way}_base", "bm25"))
 
@@ -62,7 +62,16 @@ def inputs(view: View) -> dict[str, Any]:
         "evaluation": view.settings.evaluation.model_dump(),
         "search": view.settings.search.model_dump(include=_fused(view)),
         "base": served_fingerprint(view, None, 1.0),
+        "cl": _baseline(view),
     }
+
+
+def _baseline(view: View) -> str:
+    if not view.settings.evaluation.cl_baseline:
+        return ""
+    from engine.training.baseline import baseline_fingerprint
+
+    return baseline_fingerprint(view)
 
 
 def _fused(view: View) -> set[str]:
@@ -92,6 +101,8 @@ def run(context: StageContext) -> dict[str, Any]:
         work.rank_encoder("served", selection.strength)
     else:
         work.alias("served", selection.served)
+    if context.settings.evaluation.cl_baseline:
+        work.rank_baseline()
     fusion = work.fuse()
     work.learn_threshold()
     if context.settings.evaluation.robustness:
@@ -112,11 +123,9 @@ class Evaluation:
         self._ids, self.adapter = self._rankers.ids, self._rankers.adapter
         self._owners = np.array([chunk.document_id for chunk in self._chunks], dtype=np.int64)
         self.sets = query_sets(context, self._chunks)
-        self._diagnostics: dict[str, Mapping[str, float | Interval]] = {}
-        self._cosines: dict[str, Cosines] = {}
-        self._places: list[Place] = []
-        self._pool = 0
-        self._described = self._telling()
+        self._described = Described(self.sets, self._ids, context.settings.training.seed)
+        self._pool: list[Chunk] = []
+        self._baseline: Mapping[str, Any] | None = None
         self._robustness: Robustness | None = None
         self._threshold: dict[str, Any] = {}
         self._general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
@@ -124,12 +133,6 @@ class Evaluation:
 
     def _set(self, kind: str) -> QuerySet | None:
         return next((one for one in self.sets if one.kind == kind), None)
-
-    def _telling(self) -> QuerySet | None:
-        """The queries that say most of an encoder's vectors: the first set with chunks as its answers, else any."""
-        levels = [{judgment.level for judgment in one.judgments if judgment.usable} for one in self.sets]
-        ranked = sorted(zip(levels, self.sets, strict=True), key=lambda pair: ("chunk" not in pair[0], not pair[0]))
-        return ranked[0][1] if ranked and ranked[0][0] else None
 
     def rank_bm25(self) -> None:
         """BM25's best `depth` chunks of every query."""
@@ -144,28 +147,33 @@ class Evaluation:
 
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
-        seed, encoder = self._context.settings.training.seed, self._rankers.encoder(strength)
+        encoder = self._rankers.encoder(strength)
         vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
         if self.adapter:
             self._general[name] = self._rankers.general(encoder, strength)
+        self._rank_by(encoder, vectors, name)
+
+    def _rank_by(self, encoder: Encoder, vectors: NDArray[np.float32], name: str) -> None:
         for one in self.sets:
             asked = encoder.encode_queries(one.texts)
             self._rank(one, name, asked, vectors, self._among[one.kind])
-            if one is self._described:
-                self._describe(one, name, asked, vectors, seed)
+            self._described.take(name, one, asked, vectors)
 
-    def _describe(
-        self, one: QuerySet, name: str, asked: NDArray[np.float32], vectors: NDArray[np.float32], seed: int
-    ) -> None:
-        """What the vectors of chunks and of the queries `asked` look like."""
-        from engine.evaluation.densities import cosines_of_kinds
-        from engine.evaluation.diagnostics import Ranked, describe
+    def rank_baseline(self) -> None:
+        """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""
+        from engine.training.baseline import baseline_adapter
 
-        ranked = Ranked(asked, one.rankings[name], one.scores[name])
-        self._diagnostics[name] = describe(ranked, one.judgments, vectors, self._ids, seed)
-        cosines = cosines_of_kinds(ranked, one.judgments, vectors, self._ids, seed)
-        if cosines:
-            self._cosines[name] = cosines
+        self._baseline = baseline_adapter(self._context)
+        if not self._baseline["adapter"]:
+            return
+        encoder = self._rankers.trained(self._context.project.path / self._baseline["adapter"])
+        self._rank_by(encoder, self._rankers.own_vectors(encoder, self._chunks, CL), CL)
+        self._general[CL] = self._rankers.general_of(encoder)
+        heldout = self._set("synthetic")
+        if heldout and self._pool:
+            asked = encoder.encode_queries(heldout.texts)
+            vectors = self._rankers.own_vectors(encoder, self._pool, CL)
+            self._described.place(CL, None, heldout, asked, vectors, self._pool)
 
     def _rank(
         self, one: QuerySet, name: str, asked: NDArray[np.float32], vectors: NDArray[np.float32], among: Among
@@ -183,10 +191,7 @@ class Evaluation:
             one.beside[name] = one.beside[system]
         if system in self._general:
             self._general[name] = self._general[system]
-        if system in self._diagnostics:
-            self._diagnostics[name] = self._diagnostics[system]
-        if system in self._cosines:
-            self._cosines[name] = self._cosines[system]
+        self._described.alias(name, system)
 
     def select(self) -> Selection:
         """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
@@ -211,7 +216,6 @@ class Evaluation:
     def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
         """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks. Where each stands in the
         plane of alignment and uniformity is noted."""
-        from engine.evaluation.geometry import place_of
         from engine.evaluation.rankings import pool_of, rank_within
         from engine.evaluation.selection import candidate_name
 
@@ -220,7 +224,7 @@ class Evaluation:
         pool = set(self._ids.tolist()) if everything else pool_of(heldout.rankings.values(), POOL_DEPTH, relevant)
         chunks = [chunk for chunk in self._chunks if chunk.id in pool]
         keys = np.array([chunk.id for chunk in chunks], dtype=np.int64)
-        self._pool, seed, values = len(keys), self._context.settings.training.seed, {}
+        self._pool, values = chunks, {}
         for strength in (0.0, *sorted(self._context.settings.evaluation.lambdas), 1.0):
             name = candidate_name(strength)
             encoder = self._rankers.encoder(strength)
@@ -228,8 +232,7 @@ class Evaluation:
             asked = encoder.encode_queries(heldout.texts)
             ranking, _ = rank_within(asked, vectors, keys, 10, self._among[heldout.kind])
             values[name] = self._measure(ranking, heldout.judgments)
-            place = place_of(name, strength, asked, heldout.judgments, vectors, keys, seed)
-            self._places += [place] if place else []
+            self._described.place(name, strength, heldout, asked, vectors, chunks)
             self._context.check_stop()
         return values
 
@@ -252,7 +255,7 @@ class Evaluation:
         choice = joining.choose(self._set("synthetic"))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
-            for name in ("base", "adapted", "served"):
+            for name in ("base", CL, "adapted", "served"):
                 if name in one.rankings:
                     one.rankings[f"rrf_{name}"] = joining.joined(one, name, None)
                     one.rankings[f"weighted_{name}"] = joining.joined(one, name, choice.weight)
@@ -340,19 +343,9 @@ class Evaluation:
             pairs=[pair for pair in HYBRID_PAIRS if set(pair) <= set(order)],
         )  # fmt: skip
 
-    def _similarities(self) -> dict[str, Any] | None:
-        from engine.evaluation.densities import densities
-
-        one = self._described
-        return densities(self._cosines, one.kind, one.name) if one else None
-
-    def _plane(self) -> Plane | None:
-        from engine.evaluation.geometry import Plane
-
-        heldout = self._set("synthetic")
-        if heldout is None or not self._places:
-            return None
-        return Plane(heldout.kind, heldout.name, len(heldout.judgments), self._pool, tuple(self._places))
+    def _told_baseline(self) -> dict[str, Any] | None:
+        told = ("reason", "steps", "best_step", "ended", "seconds")
+        return {name: self._baseline.get(name) for name in told} if self._baseline else None
 
     def _report(
         self, selection: Selection, fusion: FusionChoice, comparisons: Sequence[tuple[QuerySet, Comparison]]
@@ -377,8 +370,9 @@ class Evaluation:
             training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
             settings=context.settings.model_dump(),
             choices=choices_made(context.project.path / "runs" / context.run / "events.jsonl"),
-            sizes=context.store.counts(), diagnostics=self._diagnostics,
-            similarities=self._similarities(), geometry=self._plane(),
+            sizes=context.store.counts(), diagnostics=self._described.diagnostics,
+            similarities=self._described.similarities(), geometry=self._described.plane(),
+            baseline=self._told_baseline(),
             robustness=self._robustness.as_dict() if self._robustness else None,
             threshold=self._threshold,
             general=measure_general(self._general, context.settings.evaluation.bootstrap_samples),

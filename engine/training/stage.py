@@ -116,13 +116,11 @@ def run(context: StageContext) -> dict[str, Any]:
     A training that the user asked to finish early is done like one that ended by itself: it is up to date until an input
     or setting changes, and a forced one starts from the untouched encoder.
     """
-    queries, chunks = context.store.queries(), context.store.chunks()
-    reason = _too_little(queries, chunks)
+    reason = too_little(context.store.queries(), context.store.chunks())
     if reason:
         return _without_adapter(context, reason)
     from engine.embedding import told_hardware
     from engine.encoders.quantisation import check_four_bit
-    from engine.ranking import RankedLists
     from engine.training.methods import learn
 
     config = resolve_config(context)
@@ -133,12 +131,7 @@ def run(context: StageContext) -> dict[str, Any]:
     hardware = told_hardware(context, "train")
     if config.quantisation == "4-bit":
         check_four_bit(hardware.device)  # before the work that comes first
-    ranked = RankedLists.load(context.project.folder_of(context.need("rankings", "rank")))
-    if ranked.query_ids.tolist() != [query.id for query in queries]:
-        raise DamagedError(
-            "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'."
-        )
-    data = _data(context, config, queries, chunks, ranked)
+    data = training_data(context, config)
     checkpoints = context.project.path / "checkpoints" / context.fingerprint
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
     model = resolve_model(context.settings.encoder.model)
@@ -183,7 +176,7 @@ def _finish(context: StageContext, folder: str, info: dict[str, Any]) -> dict[st
     return {key: value for key, value in info.items() if key not in ("history", "digest", "model")}
 
 
-def _too_little(queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
+def too_little(queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
     """Why there is too little to learn from; empty when there is enough."""
     present = {chunk.id for chunk in chunks}
     count = sum(query.split == "train" and query.chunk_id in present for query in queries)
@@ -201,17 +194,22 @@ def _drop_checkpoints(root: Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
 
 
-def _data(
-    context: StageContext,
-    config: TrainingConfig,
-    queries: Sequence[Query],
-    chunks: Sequence[Chunk],
-    ranked: RankedLists,
-) -> TrainingData:
+def training_data(context: StageContext, config: TrainingConfig) -> TrainingData:
+    """The project's queries, their rankings and the chunks, with all that `config` learns from.
+
+    Raises DamagedError where the rankings are not those of the queries.
+    """
     import numpy as np
 
+    from engine.ranking import RankedLists
     from engine.training.data import TrainingData
 
+    queries, chunks = context.store.queries(), context.store.chunks()
+    ranked = RankedLists.load(context.project.folder_of(context.need("rankings", "rank")))
+    if ranked.query_ids.tolist() != [query.id for query in queries]:
+        raise DamagedError(
+            "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'."
+        )
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     present = [row for row, query in enumerate(queries) if query.chunk_id in position]
     train_rows = [row for row in present if queries[row].split == "train"]

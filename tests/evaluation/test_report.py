@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from lxml import etree, html
 
+from engine.console import LABELS
 from engine.errors import DamagedError
 from engine.evaluation import (
     ChoiceMade,
@@ -201,7 +202,7 @@ def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tel
     rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in table.xpath("./tbody/tr")]
     assert len(rows) == len(comparison["any_two"]) == 3
     for cells, gap in zip(rows, comparison["any_two"], strict=True):
-        assert cells[:2] == [gap["system"], gap["other"]]
+        assert cells[:2] == [LABELS.get(name, name) for name in (gap["system"], gap["other"])]
         assert cells[2].startswith(f"{gap['value']:+.1f}{gap['low']:+.1f} to")
         assert cells[3] == ("p < 0.001" if gap["p_value"] < 0.001 else f"p = {gap['p_value']:.3f}")
         assert cells[4] == gap["verdict"]
@@ -247,12 +248,13 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
     assert [chart.get("aria-label") for chart in charts] == [
         f"nDCG@10 by {what} per query" for what in ("mistyped words", "masked words", "words exchanged")
     ]
-    assert [len(chart.xpath(".//*[local-name()='circle']")) for chart in charts] == [8, 8, 8]
+    for sign in ("circle", "rect"):  # four of each system, and one in the legend
+        assert [len(chart.xpath(f".//*[local-name()='{sign}']")) for chart in charts] == [5, 5, 5]
     rows = [[cell.xpath("string()").split() for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
     assert len(rows) == 11
     assert rows[0][2] == ["60.055.0–65.0Hit", "70.0", "(65.0–75.0)"]
     assert rows[-1][0] == ["each", "word,", "p", "=", "0.5"]
-    assert "-27.0 (-32.0 to -22.0)" in section.xpath("string()")
+    assert "-27.0 (-32.0 to -22.0)worse" in section.xpath("string()")
     without = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
     assert "Robustness" not in without
 
@@ -264,7 +266,7 @@ def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     (section,) = page.xpath("//section[h2[. = 'General knowledge']]")
     rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
-    assert [row[0] for row in rows] == ["base", "adapted", "adapted"]
+    assert [row[0] for row in rows] == ["base", "adapted (served)", "adapted (served)"]
     assert rows[0][1] == "100.0100.0–100.0"
     assert rows[2][1].startswith("-50.0 worse")
     assert section.xpath("string(p)").startswith("60 everyday questions")

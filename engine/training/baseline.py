@@ -1,0 +1,129 @@
+"""The CL baseline (METHODS.md §1): an adapter trained by plain in-batch InfoNCE on the project's own training queries.
+
+It is trained to be compared with and is never served: it has an artifact of its own, which the stage `evaluate` makes where
+`evaluation.cl_baseline` asks for it, and the adapter that the stage `train` made stays what it is.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from engine.encoders import resolve_model
+from engine.events import Emit, Event, Progress, TrainStep, Warned
+from engine.settings import Settings
+from engine.stage import StageContext, View, fingerprint
+from engine.store import Artifact
+from engine.training.config import PRESETS, TrainingConfig
+from engine.training.stage import config_of, too_little, training_data
+
+if TYPE_CHECKING:
+    from engine.training.trainer import TrainResult
+
+KIND = "cl_baseline"
+"""Of its artifact. `info`: `adapter` (its folder, or None), `reason` why there is none, `digest`, `steps`, `best_step`,
+`ended`, and `seconds`, what its training took since it was last begun or resumed."""
+VERSION = 1
+_PLAIN: dict[str, Any] = {
+    "objective": "infonce", "negatives_per_query": 0, "shared_chunks": 0, "side": "both", "method": "FT",
+    "teacher": "auto", "cross_encoder": "", "false_negatives": "keep", "refresh_every": 0,
+}  # fmt: skip
+
+
+def baseline_config(settings: Settings) -> TrainingConfig:
+    """The project's recipe with plain InfoNCE in place of its loss: the same queries, steps, learning rate and LoRA.
+
+    Of preset `paper` it is preset `cl`, the published pair; lists of `queries_per_step` are then queries.
+    Raises SettingsError for values that do not go together.
+    """
+    config = config_of(settings)
+    if settings.training.preset == "paper" and settings.training.queries_per_step is None:
+        config = replace(config, queries_per_step=PRESETS["cl"].queries_per_step)
+    return replace(config, **_PLAIN)
+
+
+def baseline_fingerprint(view: View) -> str:
+    """What the baseline would be trained from. Raises NotBuiltError before the rankings, SettingsError, ModelError."""
+    return fingerprint(
+        kind=KIND,
+        version=VERSION,
+        rankings=view.need("rankings", "rank").fingerprint,
+        config=asdict(baseline_config(view.settings)),
+        model=resolve_model(view.settings.encoder.model).fingerprint,
+    )
+
+
+def baseline_adapter(context: StageContext) -> Mapping[str, Any]:
+    """The baseline's `info`, trained first where it is not there yet: told with its reason, resumable, cancellable.
+
+    Raises what `engine.training.trainer.train` raises.
+    """
+    wanted = baseline_fingerprint(context)
+    found = context.store.artifact(KIND)
+    if found is not None and found.fingerprint == wanted and _sound(context, found):
+        return found.info
+    reason = too_little(context.store.queries(), context.store.chunks())
+    if reason:
+        return {"adapter": None, "reason": reason}
+    return _trained(context, wanted)
+
+
+def _sound(view: View, artifact: Artifact) -> bool:
+    from engine.encoders.fingerprint import adapter_digest
+
+    folder = view.project.path / artifact.folder
+    return folder.is_dir() and adapter_digest(folder) == artifact.info["digest"]
+
+
+def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
+    from engine.embedding import told_hardware
+    from engine.encoders.fingerprint import adapter_digest
+    from engine.training.trainer import train
+
+    config = baseline_config(context.settings)
+    context.choose(
+        "CL baseline",
+        f"{config.steps} steps of {config.queries_per_step} queries",
+        "evaluation.cl_baseline is set: one more training, by InfoNCE alone; it is compared with and never served",
+    )
+    checkpoints = context.project.path / "checkpoints" / f"{KIND}-{wanted}"
+    checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
+    began = time.monotonic()
+    result = train(
+        resolve_model(context.settings.encoder.model),
+        training_data(context, config),
+        config,
+        told_hardware(context, "train"),
+        checkpoints,
+        emit=_as_part_of(context.stage, context.emit),
+        should_stop=context.should_stop,
+    )
+    with context.project.building("adapters", wanted) as building:
+        shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
+    seconds, digest = time.monotonic() - began, adapter_digest(context.project.path / building.name)
+    info = {"adapter": building.name, "reason": "", "digest": digest, **_told(result), "seconds": round(seconds, 1)}
+    context.store.put_artifact(Artifact(KIND, wanted, building.name, time.time(), info))
+    shutil.rmtree(checkpoints, ignore_errors=True)
+    return info
+
+
+def _told(result: TrainResult) -> dict[str, Any]:
+    return {"steps": result.steps, "best_step": result.best_step, "ended": result.ended}
+
+
+def _as_part_of(stage: str, emit: Emit) -> Emit:
+    """Tells its steps as progress of another stage: events of a training are those of the adapter that may be served."""
+
+    def tell(event: Event) -> None:
+        match event:
+            case TrainStep():
+                emit(Progress(stage=stage, done=event.step, total=event.steps, unit="steps of the CL baseline"))
+            case Progress() | Warned():
+                emit(replace(event, stage=stage))
+            case _:
+                pass
+
+    return tell
