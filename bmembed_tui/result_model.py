@@ -49,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Change:
-    """A query that the served search answers better or worse than base: nDCG@10 before and after, in percent."""
+    """A query that is answered better or worse than by base: nDCG@10 before and after, in percent."""
 
     text: str
     before: float
@@ -58,7 +58,10 @@ class Change:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """One set of queries with known answers. `kind`: judged or synthetic. `fusion`: how hybrid search joins its rankings."""
+    """One set of queries with known answers. `kind`: judged or synthetic. `fusion`: how hybrid search joins its rankings.
+
+    `better`, `worse` and `counts` are of the system `changed` against base: the adapted one where base is served.
+    """
 
     name: str
     kind: str
@@ -70,6 +73,7 @@ class QuerySet:
     worse: tuple[Change, ...]
     counts: tuple[int, int, int]
     fusion: str = "rrf"
+    changed: str = "served"
 
     def figures(self, metric: str) -> list[Figure]:
         """Every system that was measured, in a fixed order; hybrid ones as search joins the rankings."""
@@ -133,6 +137,7 @@ def _query_set(data: Mapping[str, Any], fusion: str) -> QuerySet:
         str(data["name"]), str(data["kind"]), int(comparison["queries"]), int(comparison.get("left_out", 0)),
         comparison["systems"], comparison["differences"], _changes(changes["better"]), _changes(changes["worse"]),
         (int(changes["count_better"]), int(changes["count_worse"]), int(changes["count_equal"])), fusion,
+        str(data.get("changed_system") or "served"),
     )  # fmt: skip
 
 

@@ -155,7 +155,8 @@ be better. Below the figures: the queries that changed most. Enter on one search
         shown = queries.worse if self._worse else queries.better
         way = "lost" if self._worse else "gained"
         counts = f"{better} queries better, {worse} worse, {equal} equal"
-        title = f"\nServed against base: {counts}." + (f" The most {way}:" if shown else "")
+        what = "Adapted, which is not served," if queries.changed == "adapted" else "Served"
+        title = f"\n{what} against base: {counts}." + (f" The most {way}:" if shown else "")
         self.query_one("#changes-title", SafeStatic).update(plain(title, "bold", lines=True))
         self._shown = shown
         lines = [

@@ -16,7 +16,7 @@ from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
 from engine.evaluation.densities import KINDS
 from engine.evaluation.geometry import Plane
 from engine.evaluation.selection import Selection
-from engine.events import Choice, read
+from engine.events import Choice, Event, Warned, read
 from engine.metrics import Interval
 
 SCHEMA = 1
@@ -90,9 +90,17 @@ class ReportData:
 
 def choices_made(log: Path) -> list[ChoiceMade]:
     """Every automatic choice that a run's event log tells, the last of each."""
-    found = [event for event, _ in read(log)] if log.exists() else []
-    made = {(event.stage, event.setting): event for event in found if isinstance(event, Choice)}
+    made = {(event.stage, event.setting): event for event in _told(log) if isinstance(event, Choice)}
     return [ChoiceMade(event.stage, event.setting, event.value, event.reason) for event in made.values()]
+
+
+def warnings_told(log: Path) -> list[str]:
+    """Every warning that a run's event log tells, once each."""
+    return list(dict.fromkeys(event.text for event in _told(log) if isinstance(event, Warned)))
+
+
+def _told(log: Path) -> list[Event]:
+    return [event for event, _ in read(log)] if log.exists() else []
 
 
 def write_report(folder: Path, data: ReportData, template: Path | None = None) -> Path:
@@ -138,7 +146,7 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     bars = [[(name, Markup(svg)) for name, svg in _bars(query_set, report)] for query_set in report["query_sets"]]
     blows = {name: Markup(svg) for name, svg in _robustness(report).items()}
     curves = [(name, Markup(svg)) for name, svg in _densities(report)]
-    plane = Markup(_plane(report.get("geometry")))
+    plane = Markup(_plane(report))
     return environment.from_string(source).render(
         report=report, charts=charts, bars=bars, blows=blows, densities=curves, plane=plane, hidden=_twins(report),
         main=MAIN, diagnosed=list(dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)),
@@ -238,14 +246,15 @@ def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return charts
 
 
-def _plane(found: Mapping[str, Any] | None) -> str:
+def _plane(report: Mapping[str, Any]) -> str:
     """Alignment against uniformity: a sign for each candidate, joined in order of λ."""
+    found = report.get("geometry")
     if not found:
         return ""
     merges = [one for one in found["places"] if one["strength"] is not None]
     path = Line("", [(one["uniformity"], one["alignment"]) for one in merges], 0)
     signs = [
-        Line(_named(one), [(one["uniformity"], one["alignment"])], number)
+        Line(_named(one, report), [(one["uniformity"], one["alignment"])], number)
         for number, one in enumerate(found["places"], start=1)
     ]
     return line_chart(
@@ -254,8 +263,8 @@ def _plane(found: Mapping[str, Any] | None) -> str:
     )  # fmt: skip
 
 
-def _named(place: Mapping[str, Any]) -> str:
-    return f"λ = {place['strength']:g}" if place["name"].startswith("merge") else str(place["name"])
+def _named(place: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    return f"λ = {place['strength']:g}" if place["name"].startswith("merge") else _Names(report)(place["name"])
 
 
 def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:

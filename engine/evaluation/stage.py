@@ -41,7 +41,11 @@ SYSTEMS = (
     "bm25", "base", CL, "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_served", "weighted_base",
     "weighted_cl", "weighted_adapted", "weighted_served",
 )  # fmt: skip
-HYBRID_PAIRS = tuple((f"{way}_served", other) for way in ("rrf", "weighted") for other in (f"{way}_base", "bm25"))
+PAIRS = (
+    *((f"{way}_served", other) for way in ("rrf", "weighted") for other in (f"{way}_base", "bm25")),
+    *((f"{way}served", f"{way}{CL}") for way in ("", "rrf_", "weighted_")),
+)
+"""Compared besides each system with base: hybrid search with what is served, and all of it with the CL baseline."""
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -340,7 +344,7 @@ class Evaluation:
         return compare(
             {name: one.rankings[name] for name in order}, one.judgments, self._document_of,
             samples=settings.evaluation.bootstrap_samples, seed=settings.training.seed,
-            pairs=[pair for pair in HYBRID_PAIRS if set(pair) <= set(order)],
+            pairs=[pair for pair in PAIRS if set(pair) <= set(order)],
         )  # fmt: skip
 
     def _told_baseline(self) -> dict[str, Any] | None:
@@ -352,13 +356,15 @@ class Evaluation:
     ) -> Any:
         from engine.evaluation.changes import query_changes
         from engine.evaluation.forgetting import measure_general
-        from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve, choices_made
+        from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve, choices_made, warnings_told
 
         history = self._artifact.info.get("history") or {}
+        log = self._context.project.path / "runs" / self._context.run / "events.jsonl"
+        changed = "adapted" if self.adapter and not selection.strength else "served"
         sets = [
             QuerySetReport(
                 one.name, "judged" if one.kind == "judged" else "synthetic", comparison.as_dict(),
-                query_changes(comparison, "served"), "served",
+                query_changes(comparison, changed), changed,
                 [text for judgment in one.judgments for text in judgment.unmatched],
             )
             for one, comparison in comparisons
@@ -369,7 +375,7 @@ class Evaluation:
             selection=selection, fusion=fusion.as_dict(), query_sets=sets,
             training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
             settings=context.settings.model_dump(),
-            choices=choices_made(context.project.path / "runs" / context.run / "events.jsonl"),
+            choices=choices_made(log), warnings=warnings_told(log),
             sizes=context.store.counts(), diagnostics=self._described.diagnostics,
             similarities=self._described.similarities(), geometry=self._described.plane(),
             baseline=self._told_baseline(),

@@ -1,0 +1,199 @@
+"""A real report with all that can be asked for: docs/report.md describes report.json, and report.html says nothing else."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import ROOT, engine
+from lxml import html
+
+from engine.console import LABELS, metric_name
+from engine.evaluation.report import read_report, render
+from engine.project import ProjectFolder
+
+DOCUMENTED = ROOT / "docs" / "report.md"
+TEMPLATE = ROOT / "assets" / "report" / "report.html.j2"
+SHAPES = ("interval", "difference")
+AXIS = "λ (0 = base, 1 = adapted)"
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+Path_ = tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    project = Path(shutil.copytree(finished, tmp_path_factory.mktemp("report") / "project"))
+    folder = ProjectFolder.open(project)
+    store = folder.store()
+    texts = [chunk.text for chunk in store.chunks()][:70]
+    store.close()
+    known = [{"query": " ".join(text.split()[3:9]), "evidence": text[:60]} for text in texts]
+    lines = [*known, {"query": "what nobody wrote", "evidence": "not to be found in any of the documents"}]
+    questions = project / "more.jsonl"
+    questions.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    engine("import-judgments", str(project), str(questions))
+    folder.change_settings({"evaluation.robustness": True, "evaluation.cl_baseline": True})
+    engine("run", str(project), "--only", "ingest,evaluate")
+    found = json.loads(engine("report", str(project), "--json").stdout)
+    return read_report(Path(found["folder"]))
+
+
+def documented() -> dict[Path_, str]:
+    """Key → unit, the shapes that come back written out."""
+    tables: dict[str, dict[Path_, str]] = {"": {}}
+    part = ""
+    for line in DOCUMENTED.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            title = line.lstrip("# ")
+            part = title if title in SHAPES else ""
+            tables.setdefault(part, {})
+        elif row := re.match(r"\| `([^`]+)` \| ([^|]+) \|", line):
+            key = tuple(re.sub(r"\[\]", ".[]", row[1]).split("."))
+            written = tables[row[2]] if row[2] in SHAPES else {(): row[2]}
+            tables[part] |= {key + rest: unit for rest, unit in written.items()}
+    return tables[""]
+
+
+def leaves(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
+    """Everything that holds nothing else, with its path."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, list) and value:
+        for item in value:
+            yield from leaves(item, (*path, "[]"))
+    else:
+        yield path, value
+
+
+def fits(key: Path_, path: Path_) -> bool:
+    return len(key) == len(path) and all(
+        part == name or (part.isupper() and name != "[]") for part, name in zip(key, path, strict=True)
+    )
+
+
+def describes(key: Path_, unit: str, path: Path_, value: Any) -> bool:
+    if fits(key, path) or (unit == "any" and fits(key, path[: len(key)])):
+        return True
+    return value in (None, [], {}) and fits(key[: len(path)], path)  # a shape or a list that this time is not there
+
+
+def test_report_json_is_what_its_page_describes(report):
+    described, found = documented(), list(leaves(report))
+    assert len(described) > 150
+    strange = {path for path, value in found if not any(describes(*entry, path, value) for entry in described.items())}
+    assert not strange
+    seen = {path for path, value in found if value is not None or path[-1] in ("needed", "strength", "p_value")}
+    empty = {path for path, value in found if value == []}
+    missing = [
+        key
+        for key, unit in described.items()
+        if not any(fits(key, path[: len(key)] if unit == "any" else path) for path in seen)
+        and not (key[-1] == "[]" and any(fits(key[:-1], path) for path in empty))
+    ]
+    assert not missing, missing
+
+
+def own_words() -> list[str]:
+    """What the template itself says, numbers included, the longest first."""
+    source = TEMPLATE.read_text(encoding="utf-8").partition("</style>")[2]
+    blocks = r"\{\{.*?\}\}|\{%.*?%\}"
+    literals = (text for block in re.findall(blocks, source, re.DOTALL) for text in re.findall(r'"([^"]*)"', block))
+    parts = re.split(f"{blocks}|<[^>]*>", source, flags=re.DOTALL)
+    words = [AXIS, *literals, *(" ".join(part.split()) for part in parts)]
+    return sorted({word for word in words if re.search(r"\d", word)}, key=len, reverse=True)
+
+
+def told_texts(report: dict[str, Any]) -> list[str]:
+    """Texts and names of report.json that hold numbers, as the page writes them, the longest first."""
+    texts = {str(value) for _, value in leaves(report) if isinstance(value, str)}
+    names = {name for path, _ in leaves(report) for name in path}
+    texts |= names | {metric_name(name) for name in names} | {LABELS.get(name, name) for name in names}
+    texts |= {name.replace("merge-", "λ = ") for name in texts if name.startswith("merge-")}
+    return sorted(
+        (text for text in texts if re.search(r"\d", text) and re.search(r"[^\W\d]|\..*\.", text)), key=len, reverse=True
+    )
+
+
+def shown(page: str, report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Numbers in the text of the page with the text that they stand in, without its own words and quoted texts."""
+    (body,) = html.document_fromstring(page).xpath("//body")
+    words, quoted = own_words(), told_texts(report)
+    sentences, names = ([text for text in quoted if (len(text) > 40) is wanted] for wanted in (True, False))
+    whole = {" ".join(str(value).split()) for _, value in leaves(report) if isinstance(value, str)}
+    for node in body.xpath(".//text()[not(ancestor::*[@class='tick'])]"):
+        text = rest = " ".join(node.split())
+        if text in whole:
+            continue
+        for known in itertools.chain(sentences, words, names):
+            rest = rest.replace(" ".join(known.split()), " ")
+        for found in NUMBER.finditer(rest):
+            yield found[0], text
+
+
+def roundings(report: dict[str, Any]) -> set[str]:
+    """Every number of report.json as docs/report.md lets the page show it."""
+    numbers = {(path, value) for path, value in leaves(report) if isinstance(value, (int, float))}
+    ways: set[str] = {f"{len(part['unmatched'])}" for part in report["query_sets"]}
+    for path, value in numbers:
+        ways |= {f"{value}", f"{value:g}", f"{value:,}", f"{value:.0f}", f"{value:.1f}", f"{value:.3f}"}
+        if path in (("threshold", "hidden"), ("threshold", "accuracy"), ("threshold", "unthresholded")):
+            ways.add(f"{100 * value:.1f}")
+    return ways | {f"+{way}" for way in ways if way[0] not in "-+"}
+
+
+def marked(report: dict[str, Any]) -> dict[str, Any]:
+    """The report with a number of its own at every place."""
+    numbers: Callable[[], int] = itertools.count(20_000, 7).__next__
+
+    def mark(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: mark(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [mark(item) for item in value]
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return value
+        return numbers() + (0.4 if isinstance(value, float) else 0)
+
+    return {**mark(copy.deepcopy(report)), "schema": 1}
+
+
+@pytest.mark.parametrize(
+    "change", [lambda report: report, marked], ids=["as it is", "a number of its own at every place"]
+)
+def test_every_number_on_the_page_stands_in_report_json(report, change):
+    changed = change(report)
+    known = roundings(changed)
+    numbers = list(shown(render(changed, TEMPLATE), changed))
+    assert len(numbers) > 500
+    assert not {number: text for number, text in numbers if number not in known}
+
+
+def test_a_number_that_is_not_in_report_json_is_noticed(report):
+    page = render(marked(report), TEMPLATE).replace("queries measured", "queries measured in 12.5 ways", 1)
+    known = roundings(marked(report))
+    assert [number for number, _ in shown(page, report) if number not in known] == ["12.5"]
+
+
+def test_the_baseline_stands_in_the_tables_and_changes_nothing_else(report, finished):
+    former = read_report(Path(json.loads(engine("report", str(finished), "--json").stdout)["folder"]))
+    assert report["baseline"]["steps"] == 12
+    assert report["baseline"]["seconds"] > 0
+    for part in report["query_sets"]:
+        assert {"cl", "rrf_cl", "weighted_cl"} <= set(part["comparison"]["systems"])
+        assert {"served − cl", "rrf_served − rrf_cl", "weighted_served − weighted_cl"} <= set(
+            part["comparison"]["pairs"]
+        )
+    assert "cl" not in {row["name"] for row in report["selection"]["table"]}
+    assert report["geometry"]["places"][-1]["name"] == "cl"
+    heldout = [next(part for part in one["query_sets"] if part["kind"] == "synthetic") for one in (report, former)]
+    for name in former["query_sets"][0]["comparison"]["systems"]:
+        mine, before = (part["comparison"]["systems"][name]["ndcg@10"]["value"] for part in heldout)
+        assert mine == pytest.approx(before), name
