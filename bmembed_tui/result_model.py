@@ -8,6 +8,7 @@ from typing import Any
 
 SYSTEMS = {
     "bm25": "BM25",
+    "bm25_learnt": "BM25, weighed",
     "base": "base",
     "cl": "contrastive",
     "adapted": "adapted",

@@ -35,14 +35,15 @@ if TYPE_CHECKING:
 
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 LABELS = {
-    "bm25": "BM25", "base": "base", "adapted": "adapted", "served": "served", "rrf_base": "RRF base",
+    "bm25": "BM25", "bm25_learnt": "BM25 weighed", "base": "base", "adapted": "adapted", "served": "served", "rrf_base": "RRF base",
     "rrf_adapted": "RRF adapted", "rrf_served": "RRF served", "weighted_base": "weighted base",
     "weighted_adapted": "weighted adapted", "weighted_served": "weighted served", "cl": "CL", "rrf_cl": "RRF CL",
     "weighted_cl": "weighted CL",
 }  # fmt: skip
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 SHOWN = (
-    "bm25", "base", "cl", "adapted", "rrf_base", "rrf_cl", "rrf_adapted", "weighted_base", "weighted_cl", "weighted_adapted",
+    "bm25", "bm25_learnt", "base", "cl", "adapted", "rrf_base", "rrf_cl", "rrf_adapted", "weighted_base", "weighted_cl",
+    "weighted_adapted",
 )  # fmt: skip
 
 

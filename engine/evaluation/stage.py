@@ -14,6 +14,7 @@ from engine.errors import DamagedError, NotBuiltError
 from engine.evaluation.describing import Described
 from engine.evaluation.joining import Joining
 from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.term_weights import TermWeights
 from engine.stage import StageContext, View
 from engine.store import Artifact
 from engine.version import __version__
@@ -28,24 +29,28 @@ if TYPE_CHECKING:
     from engine.evaluation.rankers import Among
     from engine.evaluation.robustness import Robustness
     from engine.evaluation.selection import Selection
+    from engine.metrics import Difference
     from engine.records import Chunk
 
     Rankings = NDArray[np.int64]
 
-VERSION = 11
+VERSION = 12
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
 CL = "cl"
+LEARNT = "bm25_learnt"
 SYSTEMS = (
-    "bm25", "base", CL, "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_served", "weighted_base",
+    "bm25", LEARNT, "base", CL, "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_served", "weighted_base",
     "weighted_cl", "weighted_adapted", "weighted_served",
 )  # fmt: skip
 PAIRS = (
     *((f"{way}_served", other) for way in ("rrf", "weighted") for other in (f"{way}_base", "bm25")),
     *((f"{way}served", f"{way}{CL}") for way in ("", "rrf_", "weighted_")),
+    (LEARNT, "bm25"),
 )
-"""Compared besides each system with base: hybrid search with what is served, and all of it with the CL baseline."""
+"""Compared besides each system with base: hybrid search with what is served, all of it with the CL baseline, and BM25 with and
+without learnt weights of words."""
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -80,7 +85,7 @@ def _baseline(view: View) -> str:
 
 def _fused(view: View) -> set[str]:
     """The settings that decide what is ranked, and how the rankings are joined."""
-    always = {"rrf_u", "fusion", "named_documents"}
+    always = {"rrf_u", "fusion", "named_documents", "term_weights"}
     return always | {"weight"} if view.settings.search.fusion == "weighted" else always
 
 
@@ -89,6 +94,10 @@ def verify(view: View) -> None:
     artifact, adapter = view.need(ARTIFACT, "evaluate"), view.need("adapter", "train").info.get("adapter")
     if not (view.project.folder_of(artifact) / "report.html").is_file():
         raise DamagedError("The report is missing.", "", "Run 'engine evaluate'.")
+    if artifact.info["fusion"].get("weighed_words"):
+        from engine.lexical.weighting import read_weights
+
+        read_weights(view.project.folder_of(artifact))
     if artifact.info["served"].get("adapter") not in (None, adapter):
         raise DamagedError("The adapter was trained anew.", "", "Run 'engine evaluate'.")
 
@@ -108,6 +117,8 @@ def run(context: StageContext) -> dict[str, Any]:
     if context.settings.evaluation.cl_baseline:
         work.rank_baseline()
     fusion = work.fuse()
+    if context.settings.search.term_weights:
+        work.weigh_terms(selection, fusion)
     work.learn_threshold()
     if context.settings.evaluation.robustness:
         work.perturb(selection, fusion)
@@ -132,6 +143,7 @@ class Evaluation:
         self._baseline: Mapping[str, Any] | None = None
         self._robustness: Robustness | None = None
         self._threshold: dict[str, Any] = {}
+        self._terms = TermWeights()
         self._general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
 
@@ -265,10 +277,58 @@ class Evaluation:
                     one.rankings[f"weighted_{name}"] = joining.joined(one, name, choice.weight)
         return choice
 
+    def weigh_terms(self, selection: Selection, fusion: FusionChoice) -> None:
+        """Learn how much words of queries count in hybrid search, and take it over where that is shown to be better."""
+        from engine.evaluation.term_weights import LEAST_QUERIES, TermWeighting, not_weighed
+
+        weighting = TermWeighting(self._context, self._rankers, selection.strength)
+        learnt, heldout = weighting.learn(), self._set("synthetic")
+        if not learnt or heldout is None:
+            self._terms = not_weighed(
+                f"fewer than {LEAST_QUERIES} training queries, or none held out, teach no weights"
+            )
+            return
+        index = self._rankers.lexical.weighted(learnt)
+        twins = {one.kind: weighting.ranked(one, one.texts, self._among[one.kind], index) for one in self.sets}
+        joining = Joining(self._context.settings, self._measure, index.scores_many)
+        self._terms = self._decided(learnt, twins, joining, fusion)
+        self._context.choose("term_weights", str(bool(self._terms.weights)).lower(), self._terms.reason)
+        for one in self.sets:
+            one.rankings[LEARNT] = twins[one.kind].rankings["bm25"]
+            if self._terms.weights:
+                one.rankings["rrf_served"] = joining.joined(twins[one.kind], "served", None)
+                one.rankings["weighted_served"] = joining.joined(twins[one.kind], "served", fusion.weight)
+
+    def _decided(
+        self, learnt: Mapping[str, float], twins: Mapping[str, QuerySet], joining: Joining, fusion: FusionChoice
+    ) -> TermWeights:
+        from engine.evaluation.term_weights import decided
+
+        way = None if fusion.method == "rrf" else fusion.weight
+        gaps = {one.kind: self._gap(one, joining.joined(twins[one.kind], "served", way), way) for one in self.sets}
+        judged = gaps.get("judged") if self._context.settings.evaluation.veto else None
+        return decided(learnt, gaps["synthetic"], judged)
+
+    def _gap(self, one: QuerySet, ranking: Rankings, way: float | None) -> tuple[Difference, int] | None:
+        """What `ranking` gains over the served hybrid in nDCG@10, in percent, and on how many queries; None on none."""
+        from engine.metrics import paired_difference
+
+        usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable]
+        if not usable:
+            return None
+        judgments, settings = [one.judgments[row] for row in usable], self._context.settings
+        before = one.rankings["rrf_served" if way is None else "weighted_served"]
+        gap = paired_difference(
+            self._measure(ranking[usable], judgments), self._measure(before[usable], judgments),
+            settings.evaluation.bootstrap_samples, settings.training.seed,
+        )  # fmt: skip
+        return gap.percent(), len(usable)
+
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
         from engine.evaluation.perturbing import content_terms, without_masks
         from engine.evaluation.robustness import make_trial, measure_trial
+        from engine.evaluation.term_weights import TermWeighting
 
         context, settings = self._context, self._context.settings
         terms = content_terms(context.need("lexical", "index").info.get("language", "none"))
@@ -286,10 +346,16 @@ class Evaluation:
             context.check_stop()
         weight = None if fusion.method == "rrf" else fusion.weight
 
-        def bm25_scores(texts: Sequence[str], ids: Rankings) -> NDArray[np.float32]:
-            return self._rankers.lexical.scores_many([without_masks(text) for text in texts], ids)
+        index = self._rankers.lexical.weighted(self._terms.weights)
 
-        one.rankings["hybrid served"] = Joining(settings, self._measure, bm25_scores).joined(one, "served", weight)
+        def bm25_scores(texts: Sequence[str], ids: Rankings) -> NDArray[np.float32]:
+            return index.scores_many([without_masks(text) for text in texts], ids)
+
+        twin = one
+        if self._terms.weights:
+            weighting = TermWeighting(context, self._rankers, selection.strength)
+            twin = weighting.ranked(one, [without_masks(text) for text in one.texts], among, index)
+        one.rankings["hybrid served"] = Joining(settings, self._measure, bm25_scores).joined(twin, "served", weight)
         self._robustness = measure_trial(
             trial, one.rankings, self._document_of, settings.evaluation.bootstrap_samples, settings.training.seed
         )
@@ -306,11 +372,13 @@ class Evaluation:
     def conclude(self, selection: Selection, fusion: FusionChoice) -> dict[str, Any]:
         """Write the report, make it current, and sum it up."""
         from engine.evaluation.report import write_report
+        from engine.lexical.weighting import write_weights
 
         context = self._context
         comparisons = [(one, self._compare(one)) for one in self.sets if any(j.usable for j in one.judgments)]
         with context.project.building("reports", context.fingerprint) as building:
             write_report(building.folder, self._report(selection, fusion, comparisons))
+            write_weights(building.folder, self._terms.weights)
         adapter = self._artifact.info.get("adapter")
         served = {
             "name": selection.served,
@@ -324,7 +392,7 @@ class Evaluation:
             "adapter": served["adapter"],
             "model": model_fingerprint(context),
             "reason": selection.reason,
-            "fusion": fusion.as_dict(),
+            "fusion": {**fusion.as_dict(), **self._terms.as_dict()},
             "tables": tables,
             "threshold": {**self._threshold, "encoder": self._served_encoder(selection)},
         }
@@ -372,7 +440,7 @@ class Evaluation:
         context = self._context
         return ReportData(
             project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-            selection=selection, fusion=fusion.as_dict(), query_sets=sets,
+            selection=selection, fusion={**fusion.as_dict(), **self._terms.as_dict()}, query_sets=sets,
             training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
             settings=context.settings.model_dump(),
             choices=choices_made(log), warnings=warnings_told(log),

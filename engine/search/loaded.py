@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +38,7 @@ class Loaded:
         self.store: Store = project.store()
         self._lexical: tuple[str, LexicalIndex] | None = None
         self._vectors: tuple[str, VectorIndex] | None = None
+        self._weights: tuple[str, Mapping[str, float]] | None = None
         self._names: tuple[tuple[object, ...], DocumentNames] | None = None
         self._vector: tuple[tuple[str, str], NDArray[np.float32]] | None = None
         self._encoders: dict[str, tuple[tuple[object, ...], Encoder]] = {}
@@ -69,6 +71,23 @@ class Loaded:
         artifact, index = self._current("lexical", "index", self._lexical, LexicalIndex.open)
         self._lexical = (artifact.folder, index)
         return index
+
+    def hybrid_index(self, settings: SearchSettings) -> LexicalIndex:
+        """The BM25 index as hybrid search asks it: words count as evaluation learnt. Raises as `lexical_index`."""
+        index, weights = self.lexical_index(), self._term_weights() if settings.term_weights else {}
+        return index.weighted(weights) if weights else index
+
+    def _term_weights(self) -> Mapping[str, float]:
+        """None where they cannot be read: the next run makes them again, and search goes on without."""
+        artifact = self.store.artifact("evaluation")
+        if artifact is None or not artifact.info.get("fusion", {}).get("weighed_words"):
+            return {}
+        if self._weights is None or self._weights[0] != artifact.folder:
+            from engine.lexical.weighting import read_weights
+
+            with suppress(DamagedError):
+                self._weights = artifact.folder, read_weights(self.project.path / artifact.folder)
+        return self._weights[1] if self._weights and self._weights[0] == artifact.folder else {}
 
     def vector_index(self) -> tuple[Artifact, VectorIndex]:
         """The current vector index, and what its stage noted. Raises NotBuiltError, DamagedError."""

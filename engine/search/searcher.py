@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from engine.errors import EngineError, UsageError
 from engine.lexical.named import Meant
@@ -19,6 +19,9 @@ from engine.search.snippets import first_shown, snippet
 from engine.search.weak import without_weak
 from engine.search.words import holds_word, symbols
 from engine.settings import SearchSettings
+
+if TYPE_CHECKING:
+    from engine.lexical import LexicalIndex
 
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "bm25")
@@ -63,7 +66,8 @@ class Searcher:
         if problem := self._unsearchable(query, mode):
             return Found(query, mode, (), (problem,))
         documents, meant = self._meant(query, where, settings.named_documents)
-        rankings, notes = self._rankings(meant.text, mode, max(LEAST_DEPTH, 5 * top), self._chunks_of(documents))
+        depth = max(LEAST_DEPTH, 5 * top)
+        rankings, notes = self._rankings(meant.text, mode, depth, self._chunks_of(documents), settings)
         if settings.hide_weak and mode == "semantic":
             rankings["semantic"], told = without_weak(rankings["semantic"], top, *self._loaded.threshold())
             notes = [*notes, told] if told else notes
@@ -115,17 +119,17 @@ class Searcher:
             return False
 
     def _rankings(
-        self, query: str, mode: Mode, depth: int, allowed: set[int] | None
+        self, query: str, mode: Mode, depth: int, allowed: set[int] | None, settings: SearchSettings
     ) -> tuple[dict[str, Ranking], list[str]]:
         """The rankings that a mode asks for; a hybrid one may do without one of them."""
         if mode == "bm25":
-            return {"bm25": self._bm25(query, depth, allowed)}, []
+            return {"bm25": self._bm25(self._loaded.lexical_index(), query, depth, allowed)}, []
         if mode == "semantic":
             return {"semantic": self._semantic(query, depth, allowed)}, []
         rankings: dict[str, Ranking] = {}
         failures: list[EngineError] = []
         parts: dict[str, Callable[[], Ranking]] = {
-            "bm25": lambda: self._bm25(query, depth, allowed),
+            "bm25": lambda: self._bm25(self._loaded.hybrid_index(settings), query, depth, allowed),
             "semantic": lambda: self._semantic(query, depth, allowed),
         }
         for name, ranker in parts.items():
@@ -147,13 +151,13 @@ class Searcher:
         try:
             _, index, vector = self._loaded.query_vector(query)
             cosines = index.search_among(vector, bm25[0], len(bm25[0]))
-            scores = self._loaded.lexical_index().scores(query, semantic[0])
+            scores = self._loaded.hybrid_index(settings).scores(query, semantic[0])
         except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
             return rankings
         return {"bm25": completed(bm25, semantic[0], scores), "semantic": completed(semantic, *cosines)}
 
-    def _bm25(self, query: str, depth: int, allowed: set[int] | None) -> Ranking:
-        index = self._loaded.lexical_index()
+    @staticmethod
+    def _bm25(index: LexicalIndex, query: str, depth: int, allowed: set[int] | None) -> Ranking:
         if allowed is None:
             return index.search(query, depth)
         import numpy as np

@@ -1,0 +1,124 @@
+"""Weights of query words for hybrid search: learnt on the training queries, taken where held-out queries show that they help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankings import cosines_of, padded, rank_by_cosine
+from engine.lexical.weighting import Example, learn_weights
+from engine.metrics import Difference
+from engine.records import Query
+from engine.stage import StageContext
+
+if TYPE_CHECKING:
+    from engine.evaluation.rankers import Among, Rankers
+    from engine.lexical import LexicalIndex
+
+LEAST_QUERIES = 200
+"""With fewer training queries no weights are learnt."""
+MOST_QUERIES = 6000
+CANDIDATES = 60
+SHOWN = 0.99
+"""A weight nearer to 1 is 1."""
+SET_BY_HAND = "Every word of a query counts as BM25 has it, because project.toml says so (search.term_weights)."
+
+Texts = Sequence[str]
+
+
+Gap = tuple[Difference, int]
+"""A difference in percent, and the number of its queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class TermWeights:
+    """`weights`: word → weight below 1; empty where hybrid search counts words as BM25 does."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    reason: str = SET_BY_HAND
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the artifact and the report, without the words themselves."""
+        return {"weighed_words": len(self.weights), "weighed_words_reason": self.reason}
+
+
+def not_weighed(why: str) -> TermWeights:
+    """BM25 as it is, for the reason given."""
+    return TermWeights(reason=f"Every word of a query counts as BM25 has it: {why}.")
+
+
+def decided(learnt: Mapping[str, float], held_out: Gap | None, judged: Gap | None) -> TermWeights:
+    """The weights, where hybrid search with them is shown to be better on held-out queries, and not worse on judged ones."""
+    if held_out is None:
+        return not_weighed("there are no held-out queries to try learnt weights on")
+    if judged is not None and judged[0].verdict == "worse":
+        return not_weighed(f"learnt weights are worse on {_told(judged, 'judged')}")
+    if held_out[0].verdict != "better":
+        return not_weighed(f"learnt weights are not shown to be better on {_told(held_out, 'held-out')}")
+    return TermWeights(
+        learnt,
+        f"Hybrid search counts {len(learnt):,} words of queries less than BM25 does, as the training queries taught: better on "
+        f"{_told(held_out, 'held-out')}.",
+    )
+
+
+def _told(gap: Gap, kind: str) -> str:
+    by, queries = gap
+    return (
+        f"{queries} {kind} queries, {by.value:+.1f} points of nDCG@10 (95 % interval {by.low:+.1f} to {by.high:+.1f})"
+    )
+
+
+class TermWeighting:
+    """Learns with the encoder that is served, at `strength` (λ), and ranks by what was learnt."""
+
+    def __init__(self, context: StageContext, rankers: Rankers, strength: float) -> None:
+        self._context, self._rankers = context, rankers
+        self._encoder = rankers.encoder(strength)
+        self._vectors = rankers.vectors(self._encoder, strength, rankers.chunks, "served")
+
+    def learn(self) -> Mapping[str, float]:
+        """Word → weight, of the words that count less than in BM25; empty where there are too few queries."""
+        queries = self._queries()
+        if len(queries) < LEAST_QUERIES:
+            return {}
+        numbers: dict[str, int] = {}
+        examples = self._examples(queries, numbers)
+        seed = self._context.settings.training.seed
+        weights = learn_weights(examples, len(numbers), seed, self._context.check_stop)
+        return {word: float(weights[number]) for word, number in numbers.items() if weights[number] < SHOWN}
+
+    def _queries(self) -> list[Query]:
+        present = set(self._rankers.ids.tolist())
+        queries = [q for q in self._context.store.queries() if q.split == "train" and q.chunk_id in present]
+        chosen = np.random.default_rng(self._context.settings.training.seed).permutation(len(queries))[:MOST_QUERIES]
+        return [queries[row] for row in sorted(chosen.tolist())]
+
+    def _examples(self, queries: Sequence[Query], numbers: dict[str, int]) -> list[Example]:
+        """Each query with the first chunks of both rankers and its own; `numbers` gets the words."""
+        keys, index, texts = self._rankers.ids, self._rankers.lexical, [query.text for query in queries]
+        asked = self._encoder.encode_queries(texts)
+        near, _ = rank_by_cosine(asked, self._vectors, keys, CANDIDATES)
+        found, _ = padded(list(index.search_many(texts, CANDIDATES)), CANDIDATES)
+        examples = []
+        for row, query in enumerate(queries):
+            ids = np.unique([*near[row], *found[row][found[row] >= 0], query.chunk_id])
+            words, parts, scores = index.parts(query.text, ids)
+            terms = np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
+            cosines = cosines_of(asked[row : row + 1], self._vectors, keys, ids[None])[0]
+            examples.append(Example(terms, parts, scores - parts.sum(axis=0), cosines, ids == query.chunk_id))
+        return examples
+
+    def ranked(self, one: QuerySet, texts: Texts, among: Among, index: LexicalIndex) -> QuerySet:
+        """`one`, its `texts` ranked by BM25 as `index` counts words; the served encoder's rankings stay."""
+        twin = replace(
+            one, rankings={"served": one.rankings["served"]}, scores={"served": one.scores["served"]}, beside={}
+        )
+        twin.rankings["bm25"], twin.scores["bm25"] = self._rankers.bm25(texts, among, index)
+        asked = self._encoder.encode_queries(one.texts)
+        twin.beside["served"] = cosines_of(asked, self._vectors, self._rankers.ids, twin.rankings["bm25"])
+        return twin
