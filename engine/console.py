@@ -223,7 +223,7 @@ def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> Non
 
 def _judged(gap: Mapping[str, Any]) -> str:
     needed = gap.get("needed")
-    return f"{_gap(gap)} {gap['verdict']}" + ("" if needed is None else f", {needed:,} queries needed")
+    return f"{_gap(gap)}\n{gap['verdict']}" + ("" if needed is None else f",\nwould need {needed:,} queries")
 
 
 def _gap(gap: Mapping[str, Any]) -> str:

@@ -84,10 +84,11 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
     def figure(value: float) -> dict[str, object]:
         return {"ndcg@10": {"value": value, "low": value - 1, "high": value + 1}}
 
+    unsure = {"ndcg@10": {**gap(-0.5)["ndcg@10"], "verdict": "no difference shown", "needed": 1_234}}  # type: ignore[dict-item]
     trained = {
         "systems": {"base": figure(37.2), "adapted": figure(39.6), "weighted_served": figure(41.0)},
         "differences": {"adapted": gap(2.4)},
-        "pairs": {"weighted_served − weighted_base": gap(-0.5)},
+        "pairs": {"weighted_served − weighted_base": unsure},
         "fusion": {"method": "weighted"},
         "stages": {"train": {"seconds": 75.0}},
     }
@@ -102,6 +103,8 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
     assert rows == [
         ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
+        ["", "", "better", "", "no difference shown,", ""],
+        ["", "", "", "", "would need 1,234 queries", ""],
         ["none", "none", "", "41.5", "", ""],
     ]
     assert "adapted − base: +2.40 (+1.40 to +3.40) nDCG@10: better" in shown

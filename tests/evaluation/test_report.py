@@ -27,7 +27,9 @@ from engine.evaluation import (
 )
 from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
 from engine.evaluation.forgetting import measure_general
-from engine.evaluation.report import render
+from engine.evaluation.geometry import Place, Plane
+from engine.evaluation.report import choices_made, render, warnings_told
+from engine.events import Choice, EventLog, Warned
 from engine.metrics import Interval
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "assets" / "report" / "report.html.j2"
@@ -297,3 +299,128 @@ def test_whiskers_of_several_lines_stand_beside_each_other():
     assert across[2] - across[0] == across[3] - across[1] == 5
     alone = etree.fromstring(line_chart("t", lines[:1], "x", "y"))
     assert [float(line.get("x1")) for line in alone.iter("line") if line.get("class") == "whisker"] == [56, 624]
+
+
+def similarities() -> dict[str, object]:
+    """A report's part on similarities, as `densities` gives it."""
+    axis = [0.0, 0.25, 0.5, 0.75, 1.0]
+
+    def kinds(peak: float) -> dict[str, object]:
+        return {
+            kind: {"count": 60, "mean": mean, "density": [0.0, peak, 1.0, 0.5, 0.0]}
+            for kind, mean in (("correct", 0.71), ("top", 0.82), ("random", 0.13))
+        }
+
+    systems = {"base": kinds(2.0), "adapted": kinds(4.0), "served": kinds(3.0)}
+    return {"kind": "judged", "name": "judged queries", "queries": 60, "k": 5, "random_chunks": 20, "cosines": axis,
+            "systems": systems}  # fmt: skip
+
+
+def section_of(page: html.HtmlElement, title: str) -> html.HtmlElement:
+    (section,) = page.xpath(f"//section[h2[starts-with(., '{title}')]]")
+    return section
+
+
+def heights(chart: html.HtmlElement) -> list[float]:
+    """Of the highest place of every line."""
+    lines = chart.xpath(".//*[contains(@class, 'line ')]")
+    return [min(float(pair.split(",")[1]) for pair in line.get("points").split()) for line in lines]
+
+
+def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
+    merged = dataclasses.replace(example().selection, served="merge-0.5", strength=0.5)
+    data = dataclasses.replace(example(), similarities=similarities(), selection=merged)
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    section = section_of(page, "Similarities")
+    assert section.xpath(".//figcaption/text()") == ["Before: base", "After: served"]
+    before, after = section.xpath(".//*[local-name()='svg']")
+    (zero,) = {float(tick.get("y")) - 4 for tick in after.xpath(".//*[@text-anchor='end'][text()='0']")}
+    assert [2 * (zero - high) for high in heights(before)] == pytest.approx(
+        [4 / 3 * (zero - high) for high in heights(after)], abs=0.3
+    )
+    names = before.xpath(".//*[@class='label'][@text-anchor='start']/text()")
+    assert names[:3] == ["correct chunks", "best 5 chunks", "random chunks"]
+    dashes = [line.get("stroke-dasharray") for line in before.xpath(".//*[starts-with(@class, 'sample')]")]
+    assert len(set(dashes)) == 3  # told apart without colours
+    rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
+    assert rows[2] == ["served", "0.710", "0.820", "0.130"]
+
+
+def test_candidates_are_placed_by_alignment_and_uniformity(tmp_path):
+    places = (Place("base", 0.0, 1.5, 2.0), Place("merge-0.5", 0.5, 1.25, 3.0), Place("adapted", 1.0, 1.0, 2.5),
+              Place("cl", None, 1.1, 3.2))  # fmt: skip
+    plane = Plane("synthetic", "held-out queries", 54, 12_345, places)
+    page = html.parse(
+        str(write_report(tmp_path, dataclasses.replace(example(), geometry=plane), TEMPLATE)),
+        html.HTMLParser(encoding="utf-8"),
+    )
+    section = section_of(page, "Alignment against uniformity")
+    assert "54 held-out queries" in section.xpath("string(p)")
+    assert "12,345" in section.xpath("string(p)")
+    (path,) = section.xpath(".//*[starts-with(@class, 'line ')][contains(@points, ' ')]")
+    across = [float(pair.split(",")[0]) for pair in path.get("points").split()]
+    down = [float(pair.split(",")[1]) for pair in path.get("points").split()]
+    assert (across[1] - across[0]) == pytest.approx(2 * (across[2] - across[0]), abs=0.2)
+    assert down[0] < down[1] < down[2]  # a lower alignment stands lower
+    names = section.xpath(".//*[@class='label'][@text-anchor='start']/text()")
+    assert [name for name in names if "alignment" not in name] == ["base", "λ = 0.5", "adapted (served)", "CL"]
+    rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
+    assert rows[1] == ["merge-0.5", "0.5", "1.250", "3.000"]
+    assert rows[3] == ["CL", "–", "1.100", "3.200"]
+
+
+def test_no_difference_is_told_without_a_verdict(tmp_path):
+    right, half = np.ones(60), np.arange(60) % 2.0
+    values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
+    data = dataclasses.replace(
+        example(), robustness=blows(), general=measure_general(values, samples=500), similarities=similarities()
+    )
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    signed = [cell for cell in page.xpath("//td | //li") if re.match(r".*[+-]\d", cell.xpath("string()"), re.DOTALL)]
+    assert len(signed) > 40
+    verdicts = ("better", "worse", "no difference shown")
+    rows = [(cell, cell.getparent().xpath("string()") if cell.tag == "td" else "") for cell in signed]
+    bare = [
+        cell.xpath("string()")
+        for cell, row in rows
+        if not any(word in cell.xpath("string()") + row for word in verdicts)
+    ]
+    assert not bare
+
+
+def test_what_is_served_stands_once_where_it_is_the_adapted_encoder(tmp_path):
+    found = example()
+    part = found.query_sets[0]
+    systems = part.comparison["systems"]
+    comparison = {**part.comparison, "systems": {**systems, "adapted": systems["bm25"], "served": systems["bm25"]}}
+    data = dataclasses.replace(found, query_sets=[dataclasses.replace(part, comparison=comparison)])
+    page = write_report(tmp_path, data, TEMPLATE).read_text(encoding="utf-8")
+    assert found.selection.served == "adapted"
+    assert "adapted (served)" in page
+    assert "<th>served</th>" not in page
+    merged = dataclasses.replace(found.selection, served="merge-0.5", strength=0.5)
+    page = write_report(tmp_path, dataclasses.replace(data, selection=merged), TEMPLATE).read_text(encoding="utf-8")
+    assert "adapted (served)" not in page
+    assert "<th>served</th>" in page
+
+
+def test_what_a_run_told_is_read_from_its_log(tmp_path):
+    log = EventLog(tmp_path / "events.jsonl")
+    log(Choice(stage="train", setting="precision", value="float32", reason="first"))
+    log(Warned(stage="train", text="slow"))
+    log(Choice(stage="train", setting="precision", value="bfloat16", reason="then"))
+    log(Warned(stage="evaluate", text="slow"))
+    log.close()
+    assert choices_made(tmp_path / "events.jsonl") == [ChoiceMade("train", "precision", "bfloat16", "then")]
+    assert warnings_told(tmp_path / "events.jsonl") == ["slow"]
+    assert warnings_told(tmp_path / "nothing.jsonl") == []
+
+
+def test_names_of_many_lines_take_as_many_rows_as_they_need():
+    lines = [Line(f"a system with a long name, number {number}", [(0, 1), (1, number)], number) for number in range(6)]
+    root = etree.fromstring(line_chart("t", lines, "x", "y"))
+    names = [item for item in root.iter("text") if (item.text or "").startswith("a system")]
+    assert len(names) == 6
+    assert len({item.get("y") for item in names}) > 1
+    assert all(float(item.get("x")) + 6.6 * len(item.text) <= 660 for item in names)
+    assert len({item.get("stroke-dasharray") for item in root.iter("polyline")}) == 4

@@ -1,0 +1,67 @@
+"""The CL baseline is trained beside the adapter: it can be broken off and taken up, and leaves the adapter as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import CancelledError
+from engine.events import Event, Progress
+from engine.pipeline import in_use, stage_status
+from engine.project import ProjectFolder
+from engine.stage import StageContext, View
+from engine.training.baseline import KIND, baseline_adapter
+
+
+def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(project: Path) -> None:
+    folder, told = ProjectFolder.open(project), list[Event]()
+    folder.change_settings({"evaluation.cl_baseline": True})
+    store = folder.store()
+    checkpoints = project / "checkpoints"
+
+    def steps() -> list[int]:
+        return [event.done for event in told if isinstance(event, Progress) and "CL" in event.unit]
+
+    def context(until: int = 99) -> StageContext:
+        told.clear()
+        return StageContext(
+            folder, folder.settings(), store, "evaluate", "wanted", "test", told.append, lambda: len(steps()) >= until
+        )
+
+    trained = store.artifact("adapter")
+    with pytest.raises(CancelledError):
+        baseline_adapter(context(until=4))
+    assert steps() == [1, 2, 3, 4]
+    assert store.artifact(KIND) is None
+    assert list(checkpoints.glob(f"{KIND}-*/*"))
+    info = baseline_adapter(context())
+    assert steps() == list(range(5, 13))
+    assert info["steps"] == 12
+    assert not list(checkpoints.glob(f"{KIND}-*"))
+    assert (project / info["adapter"] / "adapter_model.safetensors").is_file()
+    assert {info["adapter"], trained.folder} <= in_use(store)
+    assert store.artifact("adapter") == trained
+    assert info["adapter"] != trained.folder
+
+    assert baseline_adapter(context()) == info
+    assert told == []
+    (project / info["adapter"] / "adapter_model.safetensors").write_bytes(b"x")
+    assert baseline_adapter(context())["digest"] == info["digest"]
+    assert steps() == list(range(1, 13))
+    store.close()
+
+
+def test_asking_for_it_makes_the_evaluation_stale_and_not_the_adapter(project: Path) -> None:
+    folder = ProjectFolder.open(project)
+    store = folder.store()
+
+    def states() -> list[str]:
+        view = View(folder, folder.settings(), store)
+        return [stage_status(view, stage).state for stage in ("rank", "train", "evaluate")]
+
+    assert states() == ["done", "done", "done"]
+    folder.change_settings({"evaluation.cl_baseline": True})
+    assert states()[:2] == ["done", "done"]
+    assert states()[2] != "done"
+    store.close()

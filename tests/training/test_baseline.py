@@ -1,0 +1,46 @@
+"""The recipe of the CL baseline, and how its training is told."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from engine.events import Choice, Event, HeldOut, Progress, TrainStep, Warned
+from engine.settings import validate
+from engine.training.baseline import _as_part_of, baseline_config
+from engine.training.config import PRESETS
+from engine.training.stage import config_of
+
+
+def test_the_baseline_is_the_recipe_with_plain_infonce():
+    settings = validate({"training": {"preset": "quick", "steps": 33, "seed": 7, "teacher": "rrf", "side": "query"}})
+    found, own = baseline_config(settings), config_of(settings)
+    assert (found.objective, found.side, found.negatives_per_query, found.shared_chunks) == ("infonce", "both", 0, 0)
+    assert not found.needs_teacher
+    assert not found.needs_vectors
+    changed = {
+        field.name for field in dataclasses.fields(own) if getattr(own, field.name) != getattr(found, field.name)
+    }
+    assert changed == {"objective", "side", "negatives_per_query", "shared_chunks", "teacher"}
+    assert (found.steps, found.seed, found.learning_rate) == (33, 7, own.learning_rate)
+
+
+@pytest.mark.parametrize("preset", ["paper", "cl"])
+def test_of_the_published_recipe_it_is_the_published_baseline(preset):
+    assert baseline_config(validate({"training": {"preset": preset}})) == PRESETS["cl"]
+
+
+def test_its_steps_are_told_as_progress_of_the_stage_that_wants_it():
+    told: list[Event] = []
+    tell = _as_part_of("evaluate", told.append)
+    tell(TrainStep(step=3, steps=12, loss=1.0, learning_rate=0.1, tokens_per_second=1, memory_mb=1, seconds_left=1))
+    tell(Progress(stage="train", done=1, total=2, unit="chunks"))
+    tell(Warned(stage="train", text="slow"))
+    tell(Choice(stage="train", setting="optimizer", value="AdamW", reason=""))
+    tell(HeldOut(step=3, hit_at_10=1.0, ndcg_at_10=1.0, best=True))
+    assert told == [
+        Progress(stage="evaluate", done=3, total=12, unit="steps of the CL baseline"),
+        Progress(stage="evaluate", done=1, total=2, unit="chunks"),
+        Warned(stage="evaluate", text="slow"),
+    ]
