@@ -11,6 +11,7 @@ import pytest
 
 from engine.errors import DamagedError, EngineError, NotBuiltError, SettingsError, UsageError
 from engine.lexical import LexicalIndex
+from engine.lexical.weighting import write_weights
 from engine.project import ProjectFolder, write_text
 from engine.search import Found, Searcher, SearchFilter
 from engine.store import Artifact
@@ -123,6 +124,35 @@ def test_auto_fusion_is_what_the_last_evaluation_chose(searcher: Searcher, proje
         store.put_artifact(Artifact("evaluation", str(chosen), "", 0.0, {"served": {}, "fusion": chosen}))
         assert scores("fusion = 'auto'") == wanted
         assert scores("fusion = 'rrf'") == rrf
+    store.close()
+
+
+def test_hybrid_search_counts_words_as_the_last_evaluation_learnt(
+    searcher: Searcher, project: ProjectFolder, indexed: Any
+) -> None:
+    def lexical() -> dict[int, float]:
+        return {hit.chunk_id: hit.rankers["bm25"].score for hit in searcher.search(QUERY).hits if "bm25" in hit.rankers}
+
+    plain, alone = lexical(), searcher.search(QUERY, mode="bm25")
+    index = LexicalIndex.open(indexed.folder("lexical"))
+    word = index.analyse("roof")[0]
+    folder = project.path / "reports" / "learnt"
+    folder.mkdir()
+    write_weights(folder, {word: 0.5})
+    fusion = {"method": "weighted", "weight": 0.5, "weighed_words": 1}
+    store = project.store()
+    store.put_artifact(Artifact("evaluation", "learnt", "reports/learnt", 0.0, {"served": {}, "fusion": fusion}))
+    ids = np.array(sorted(plain))
+    wanted = index.weighted({word: 0.5}).scores(QUERY, ids)
+    assert lexical() == pytest.approx(dict(zip(ids.tolist(), wanted.tolist(), strict=True)))
+    assert lexical() != pytest.approx(plain)
+    assert searcher.search(QUERY, mode="bm25") == alone
+    write_text(project.path / "project.toml", "[search]\nterm_weights = false")
+    assert lexical() == pytest.approx(plain)
+    write_text(project.path / "project.toml", "")
+    (folder / "term_weights.json").write_text("no weights")
+    store.put_artifact(Artifact("evaluation", "learnt", "reports/./learnt", 0.0, {"served": {}, "fusion": fusion}))
+    assert lexical() == pytest.approx(plain)  # search goes on; the next run makes them again
     store.close()
 
 
