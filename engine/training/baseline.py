@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.encoders import resolve_model
+from engine.errors import EngineError
 from engine.events import Emit, Event, Progress, TrainStep, Warned
 from engine.settings import Settings
 from engine.stage import StageContext, View, fingerprint
@@ -74,8 +75,10 @@ def baseline_adapter(context: StageContext) -> Mapping[str, Any]:
 def _sound(view: View, artifact: Artifact) -> bool:
     from engine.encoders.fingerprint import adapter_digest
 
-    folder = view.project.path / artifact.folder
-    return folder.is_dir() and adapter_digest(folder) == artifact.info["digest"]
+    try:
+        return adapter_digest(view.project.path / artifact.folder) == str(artifact.info["digest"])
+    except (EngineError, OSError):  # damaged or gone
+        return False
 
 
 def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:

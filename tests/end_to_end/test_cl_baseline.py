@@ -26,17 +26,25 @@ def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(project: Path)
     def context(until: int = 99) -> StageContext:
         told.clear()
         return StageContext(
-            folder, folder.settings(), store, "evaluate", "wanted", "test", told.append, lambda: len(steps()) >= until
+            folder,
+            folder.settings(),
+            store,
+            "evaluate",
+            "wanted",
+            "test",
+            told.append,
+            lambda: max(steps(), default=0) >= until,
         )
 
     trained = store.artifact("adapter")
     with pytest.raises(CancelledError):
         baseline_adapter(context(until=4))
-    assert steps() == [1, 2, 3, 4]
+    assert steps()[0] == 1
+    before = steps()[-1]
     assert store.artifact(KIND) is None
     assert list(checkpoints.glob(f"{KIND}-*/*"))
     info = baseline_adapter(context())
-    assert steps() == list(range(5, 13))
+    assert steps()[0] > before  # not from the beginning
     assert info["steps"] == 12
     assert not list(checkpoints.glob(f"{KIND}-*"))
     assert (project / info["adapter"] / "adapter_model.safetensors").is_file()
@@ -48,7 +56,7 @@ def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(project: Path)
     assert told == []
     (project / info["adapter"] / "adapter_model.safetensors").write_bytes(b"x")
     assert baseline_adapter(context())["digest"] == info["digest"]
-    assert steps() == list(range(1, 13))
+    assert steps()[0] == 1
     store.close()
 
 
