@@ -210,6 +210,28 @@ def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> Non
     console.print(view)
 
 
+def show_sweep(found: Mapping[str, Any], console: Console) -> None:
+    """One table of cells for each kind of queries: the adapted encoder's nDCG@10 and its paired difference to base."""
+    from engine.sweep.report import KINDS, VERSUS, measured, settings_of
+
+    for kind, title in KINDS.items():
+        rows = measured(found, kind)
+        if not rows:
+            continue
+        view = Table(
+            title=f"{rows[0][1]['queries']} {title} · nDCG@10 in percent, 95 % intervals", title_justify="left"
+        )
+        for name in ("cell", "settings", "adapted", "adapted − base", ""):
+            view.add_column(name, justify="right" if name.startswith("adapted") else "left")
+        view.add_row("", "base", _cell(rows[0][1]["systems"]["base"][VERSUS]), "", "")
+        for cell, table in rows:
+            adapted, gap = table["systems"].get("adapted"), (table["against_base"] or {}).get(VERSUS)
+            told = (_cell(adapted[VERSUS]), _gap(gap), gap["verdict"]) if adapted and gap else ("none", "", "")
+            same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
+            view.add_row(str(cell["number"]), settings_of(cell) + same, *told)
+        console.print(view)
+
+
 def _gap(gap: Mapping[str, Any]) -> str:
     return f"{gap['value']:+.2f} ({gap['low']:+.2f} to {gap['high']:+.2f})"
 
@@ -269,6 +291,21 @@ def _harmless_character(char: str) -> str:
     if char.isspace():
         return " "
     return char if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS else "�"
+
+
+def visible(text: str) -> str:
+    """As `harmless`, but what steers a terminal is shown as what it is, and lines stay lines: for whole texts to judge."""
+    return "".join(char if char == "\n" else _visible_character(char) for char in text.replace("\r\n", "\n"))
+
+
+def _visible_character(char: str) -> str:
+    code = ord(char)
+    if code < 0x20 and char != "\t":
+        return chr(0x2400 + code)  # the pictures of the control characters
+    if code == 0x7F:
+        return "\u2421"
+    shown = _harmless_character(char)
+    return shown if shown != "�" or char == "�" else f"<U+{code:04X}>"
 
 
 def show_error(error: EngineError) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.assets import asset_path
 from engine.errors import DamagedError
@@ -16,6 +16,9 @@ from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
 from engine.evaluation.selection import Selection
 from engine.events import Choice, read
 from engine.metrics import Interval
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SCHEMA = 1
 CHARTED = ("ndcg@10", "hit@1", "hit@10")
@@ -93,7 +96,7 @@ def write_report(folder: Path, data: ReportData, template: Path | None = None) -
     product. Numbers that are not finite become null. OSError when the disk refuses.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = json.dumps({"schema": SCHEMA, **_plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps({"schema": SCHEMA, **plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False)
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
     page = render(read_report(folder), template)
     (folder / "report.html").write_bytes(page.encode("utf-8"))
@@ -117,16 +120,25 @@ def read_report(folder: Path) -> dict[str, Any]:
 
 def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     """The HTML page of a report as `read_report` gives it."""
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["figure"] = _figure
     charts = {name: Markup(svg) for name, svg in _curves(report).items()}  # charts.py escapes every label
     bars = [[Markup(svg) for svg in _bars(query_set)] for query_set in report["query_sets"]]
     blows = {name: Markup(svg) for name, svg in _robustness(report.get("robustness")).items()}
-    return environment.from_string(source).render(report=report, charts=charts, bars=bars, blows=blows)
+    return pages().from_string(source).render(report=report, charts=charts, bars=bars, blows=blows)
+
+
+def pages() -> Environment:
+    """What renders pages: all text escaped, templates of assets/report, `figure` for numbers."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    found = Environment(
+        loader=FileSystemLoader(asset_path("report")), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    found.filters["figure"] = _figure
+    return found
 
 
 def _bars(query_set: Mapping[str, Any]) -> list[str]:
@@ -184,12 +196,12 @@ def _figure(value: Any, digits: int = 1) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON types only: tuples become lists, mappings' keys texts, NaN and infinity null, anything else its text."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value if value is None or isinstance(value, (str, bool, int)) else str(value)

@@ -284,7 +284,9 @@ def test_a_project_toml_that_is_not_valid_can_be_mended(new_project: Path) -> No
         await until_text(pilot, "is not valid TOML")
         area = pilot.app.screen.query_one(TextArea)
         await until(pilot, lambda: area.text.endswith("steps = ten\n"), "the text")
-        assert area.document.get_line(area.cursor_location[0]) == "# [red]mine[/] \u241b]0;x"  # no TOML for want of this
+        assert (
+            area.document.get_line(area.cursor_location[0]) == "# [red]mine[/] \u241b]0;x"
+        )  # no TOML for want of this
         assert "[red]mine[/]" in screen_text(pilot.app)  # type: ignore[arg-type]
         area.text = sound + "\n[training]\nstep = 10\n"
         await pilot.press("ctrl+s")
