@@ -212,7 +212,7 @@ def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> Non
 
 def show_sweep(found: Mapping[str, Any], console: Console) -> None:
     """One table of cells for each kind of queries: the adapted encoder's nDCG@10 and its paired difference to base."""
-    from engine.sweep.report import KINDS, VERSUS, measured, settings_of
+    from engine.sweep.report import KINDS, VERSUS, label_of, measured, varied
 
     for kind, title in KINDS.items():
         rows = measured(found, kind)
@@ -228,7 +228,7 @@ def show_sweep(found: Mapping[str, Any], console: Console) -> None:
             adapted, gap = table["systems"].get("adapted"), (table["against_base"] or {}).get(VERSUS)
             told = (_cell(adapted[VERSUS]), _gap(gap), gap["verdict"]) if adapted and gap else ("none", "", "")
             same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
-            view.add_row(str(cell["number"]), settings_of(cell) + same, *told)
+            view.add_row(str(cell["number"]), label_of(cell, varied(found)) + same, *told)
         console.print(view)
 
 

@@ -71,13 +71,19 @@ def sweep(
 
 def _announce(work: Sweep, name: str) -> None:
     """What the sweep will cost, before it starts."""
+    from engine.sweep.grid import steps_of
+
     cells, left = work.grid.cells, work.to_do()
     twins = sum(work.grid.twin_of(cell) is not None for cell in cells)
     done = len(cells) - len(left) - twins
     parts = [f"{len(left)} to train and measure"]
     parts += [f"{done} finished before"] if done else []
     parts += [f"{twins} that train exactly as another"] if twins else []
-    print(f"{len(cells)} cells: {', '.join(parts)}.", file=sys.stderr)
+    told = f"{len(cells)} cell{'s' if len(cells) > 1 else ''}: {', '.join(parts)}."
+    if left:
+        steps = sum(steps_of(cell, work.project.settings()) for cell in left)
+        told += f" That takes {steps:,} training steps and {len(left)} evaluation{'s' if len(left) > 1 else ''}."
+    print(told, file=sys.stderr)
     if work.workspace.judged_since:
         told = "The judged queries have changed since this sweep began, which goes on with the former ones."
         print(f"{told} To begin anew: engine sweep {shlex.quote(name)} … --force", file=sys.stderr)

@@ -77,7 +77,7 @@ def gap_chart(title: str, bars: Sequence[Bar]) -> str:
         middle = row * index + 12
         low, high, value = (left + (at - ticks[0]) * scale for at in (bar.low, bar.high, bar.value))
         parts += [
-            _text(left - 8, middle + 4, _short(bar.label, 34), "end"),
+            _text(left - 8, middle + 4, _short(bar.label, 32), "end"),
             _line(low, middle, high, middle, "whisker"),
             f'<circle class="c{bar.colour % COLOURS}" cx="{value:.1f}" cy="{middle:.1f}" r="5"/>',
             _text(WIDTH - right + 10, middle + 4, f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})", "start"),

@@ -115,9 +115,10 @@ def _key(changes: Mapping[str, Any], settings: Settings, chunks: int) -> str:
     changed = changed_settings(settings, changes)
     ranking, config = changed.ranking, config_of(changed)
     lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"}) if config.uses_lists else {}
-    return fingerprint(
-        config=_effective(config), lists=lists, k=min(ranking.k, max(1, chunks)), share=changed.training.query_share
-    )
+    depth = min(ranking.k, max(1, chunks))
+    if not config.needs_teacher:
+        depth = min(depth, config.negative_ranks[1])
+    return fingerprint(config=_effective(config), lists=lists, k=depth, share=changed.training.query_share)
 
 
 def _effective(config: TrainingConfig) -> dict[str, Any]:
@@ -126,6 +127,14 @@ def _effective(config: TrainingConfig) -> dict[str, Any]:
     for name in () if config.needs_teacher else ("teacher", "teacher_temperature", "target", "target_entropy"):
         del found[name]
     return found
+
+
+def steps_of(cell: Cell, settings: Settings) -> int:
+    """Training steps of a cell, at most."""
+    config = config_of(changed_settings(settings, cell.changes))
+    parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
+    parts += config.pretrain_steps if config.method != "FT" else 0
+    return parts + (config.query_steps if config.side == "both-then-query" else 0)
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:

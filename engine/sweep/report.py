@@ -58,9 +58,15 @@ def measured(found: Mapping[str, Any], kind: str) -> list[tuple[Mapping[str, Any
     return [(row, row["figures"]["tables"][kind]) for row in rows if kind in row["figures"]["tables"]]
 
 
-def settings_of(cell: Mapping[str, Any]) -> str:
-    """A cell's settings without their sections, for a label."""
-    return ", ".join(f"{name.partition('.')[2]} {shown(value)}" for name, value in cell["changes"].items())
+def varied(found: Mapping[str, Any]) -> list[str]:
+    """The settings in which cells differ; all of them where there is one cell."""
+    return [name for name, values in found["axes"].items() if len(values) > 1] or list(found["axes"])
+
+
+def label_of(cell: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Some of a cell's settings without their sections."""
+    changes = cell["changes"]
+    return ", ".join(f"{name.partition('.')[2]} {shown(changes[name])}" for name in names if name in changes)
 
 
 def shown(value: Any) -> str:
@@ -72,33 +78,37 @@ def render(found: Mapping[str, Any]) -> str:
     """The HTML page of a sweep as sweep.json gives it."""
     from markupsafe import Markup
 
-    parts = []
+    names, parts = varied(found), []
     for kind, title in KINDS.items():
         rows = measured(found, kind)
         if rows:
-            charts = [Markup(svg) for svg in (_gaps(rows, title), _figures(rows, title)) if svg]
+            labels = [f"{cell['number']}: {label_of(cell, names)}" for cell, _ in rows]
+            drawn = {
+                "Adapted − base, nDCG@10 in points": _gaps(rows, labels),
+                "nDCG@10 in percent": _figures(rows, labels),
+            }
+            charts = {what: Markup(svg) for what, svg in drawn.items() if svg}
             parts.append({"kind": kind, "title": title, "rows": rows, "charts": charts})
     page = pages()
     page.filters["shown"] = shown
-    return page.get_template("sweep.html.j2").render(sweep=found, parts=parts, metrics=(VERSUS, "hit@1", "hit@10"))
+    return page.get_template("sweep.html.j2").render(
+        sweep=found, parts=parts, names=names, metrics=(VERSUS, "hit@1", "hit@10")
+    )
 
 
-def _gaps(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], title: str) -> str:
+def _gaps(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], labels: Sequence[str]) -> str:
     bars = []
-    for cell, table in rows:
+    for label, (_, table) in zip(labels, rows, strict=True):
         if gap := (table["against_base"] or {}).get(VERSUS):
-            label = f"{cell['number']}: {settings_of(cell)}"
             bars.append(Bar(label, gap["value"], gap["low"], gap["high"], COLOURS.get(gap["verdict"], 0)))
-    return gap_chart(f"Adapted minus base, nDCG@10 in points, {title}", bars)
+    return gap_chart("Adapted minus base, nDCG@10 in points", bars)
 
 
-def _figures(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], title: str) -> str:
+def _figures(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], labels: Sequence[str]) -> str:
     systems = rows[0][1]["systems"]
     cells = [(name, systems[name][VERSUS], number) for number, name in enumerate(("bm25", "base")) if name in systems]
-    cells += [
-        (f"{cell['number']}: {settings_of(cell)}", table["systems"]["adapted"][VERSUS], 3)
-        for cell, table in rows
-        if "adapted" in table["systems"]
-    ]
+    for label, (_, table) in zip(labels, rows, strict=True):
+        if "adapted" in table["systems"]:
+            cells.append((label, table["systems"]["adapted"][VERSUS], 3))
     bars = [Bar(label, cell["value"], cell["low"], cell["high"], colour) for label, cell, colour in cells]
-    return bar_chart(f"nDCG@10 in percent, {title}", bars)
+    return bar_chart("nDCG@10 in percent", bars)

@@ -17,7 +17,7 @@ from engine.project import ProjectFolder
 from engine.stage import View, fingerprint
 
 FOLDER = "sweep"
-_COPIED = ("lexical", "rankings", "adapters", "checkpoints", "cache")
+_COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
 _MEASURED_BY = ("heldout_share", "max_heldout", "bootstrap_samples", "depth")
 
 
