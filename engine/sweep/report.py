@@ -88,7 +88,7 @@ def render(found: Mapping[str, Any]) -> str:
                 "nDCG@10 in percent": _figures(rows, labels),
             }
             charts = {what: Markup(svg) for what, svg in drawn.items() if svg}
-            parts.append({"kind": kind, "title": title, "rows": rows, "charts": charts})
+            parts.append({"kind": kind, "title": title.partition(" (")[0], "rows": rows, "charts": charts})
     page = pages()
     page.filters["shown"] = shown
     return page.get_template("sweep.html.j2").render(

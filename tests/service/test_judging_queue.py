@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fixtures.pipeline import stage_here
 
 from engine.errors import DatasetError, InputError, UsageError
+from engine.evaluation.query_sets import query_sets
 from engine.lexical import LexicalIndex
 from engine.project import ProjectFolder
 from engine.records import JudgedQuery
@@ -114,6 +116,26 @@ def test_what_imported_judgments_and_marks_say_is_known(project: ProjectFolder, 
     known = KnownAnswers(project)
     assert known.chunks(QUERY) == siblings | {marked.chunk_ids[0]}
     assert known.chunks("something else") == set()
+
+
+def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: Any) -> None:
+    first, second = (hit.chunk_ids[0] for hit in pool(project)[:2])
+    store = project.store()
+    path = store.document_card(store.chunks_by_id([first])[first].document_id).path
+    store.put_judged(
+        [JudgedQuery("k", QUERY.title(), grades=((path, 2),)), JudgedQuery("l", "Another?", grades=((path, 1),))]
+    )
+    call("judge", query=QUERY, chunk_id=second, relevant=True)
+    owners = {chunk.id: chunk.document_id for chunk in store.chunks()}
+    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=pytest.fail)
+    (judged, *_) = query_sets(context, store.chunks())
+    store.close()
+    assert judged.kind == "judged"
+    assert [judgment.text for judgment in judged.judgments] == [QUERY.title(), "Another?"]
+    assert judged.judgments[0].grades == {owners[first]: 2} | (
+        {owners[second]: 1} if owners[second] != owners[first] else {}
+    )
+    assert len(judged.texts) == 2
 
 
 def test_queries_of_a_file(tmp_path: Path) -> None:

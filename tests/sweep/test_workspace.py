@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fixtures.pipeline import copy_documents, stage_here
 
-from engine.errors import NotBuiltError, ProjectBusyError
+from engine.errors import CancelledError, EngineError, NotBuiltError, ProjectBusyError, ResourceError, StageError
 from engine.project import ProjectFolder
 from engine.purge import purge
 from engine.records import JudgedQuery
 from engine.sweep import Sweep, make_grid
+from engine.sweep.running import failure
 from engine.sweep.workspace import Workspace, basis_of, sweeping
 
 
@@ -127,3 +131,69 @@ def test_a_purge_takes_the_sweep_along(project: ProjectFolder) -> None:
     removed = purge(project).removed
     assert "sweep" in {one.path for one in removed}
     assert not (project.path / "sweep").exists()
+
+
+class Scripted:
+    """In place of the runs of the copy: what each of them comes to."""
+
+    def __init__(self, *ends: EngineError | None) -> None:
+        self.ends = list(ends)
+        self.settings: list[object] = []
+
+    def __call__(self, folder: ProjectFolder) -> Any:
+        return SimpleNamespace(folder=folder, run=lambda *_, **__: self._run(folder))
+
+    def _run(self, folder: ProjectFolder) -> None:
+        self.settings.append(folder.settings().training.steps)
+        if end := self.ends.pop(0):
+            raise end
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, *ends: EngineError | None) -> Scripted:
+    made = Scripted(*ends)
+    monkeypatch.setattr("engine.sweep.running.Project", made)
+    monkeypatch.setattr("engine.sweep.running._figures", lambda _project: {"tables": {}, "geometry": {}})
+    return made
+
+
+def test_a_failed_cell_stops_no_other_and_is_tried_again(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = make_grid(["training.steps=5,6,7"], project.settings(), 10)
+    work = Sweep(project, grid, basis_of(project)[0])
+    made = scripted(monkeypatch, None, StageError("It broke.", "The reason."), None)
+    found = work.run()
+    assert made.settings == [5, 6, 7]
+    assert found["finished"] == 2
+    assert [cell["error"] and cell["error"]["what"] for cell in found["cells"]] == [None, "It broke.", None]
+    assert "1 could not be trained: 2" in str(failure(work.failed))
+    assert work.workspace.copy.path.is_dir(), "there is something left to do"
+    again = Sweep(project, grid, basis_of(project)[0])
+    made = scripted(monkeypatch, None)
+    assert again.run()["finished"] == 3
+    assert made.settings == [6]
+    assert not again.workspace.copy.path.exists()
+    assert project.settings().training.steps is None
+
+
+@pytest.mark.parametrize("end", [CancelledError("Stopped."), ResourceError("The disk is full.")])
+def test_a_sweep_that_is_stopped_reports_what_it_has(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, end: EngineError
+) -> None:
+    grid = make_grid(["training.steps=5,6,7"], project.settings(), 10)
+    scripted(monkeypatch, None, end)
+    with pytest.raises(type(end)):
+        Sweep(project, grid, basis_of(project)[0]).run()
+    (report,) = project.path.glob("reports/sweep-*/sweep.json")
+    assert json.loads(report.read_text())["finished"] == 1
+    with pytest.raises(CancelledError):
+        Sweep(project, grid, basis_of(project)[0]).run(should_stop=lambda: True)
+
+
+def test_the_same_training_is_run_once(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = make_grid(["ranking.m=6,9", "training.steps=5"], project.settings(), 10)
+    made = scripted(monkeypatch, None)
+    found = Sweep(project, grid, basis_of(project)[0]).run()
+    assert made.settings == [5]
+    assert [cell["same_as"] for cell in found["cells"]] == [None, 1]
+    assert found["finished"] == 2
