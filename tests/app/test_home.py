@@ -184,7 +184,7 @@ def test_a_broken_project_is_mended_and_opened(tmp_path: Path) -> None:
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_text(pilot, "broken")
-        await pilot.press("down", "down", "enter")
+        await pilot.press("down", "down", "down", "enter")
         await until_text(pilot, "Mend it")
         await pilot.press("enter")
         await until_text(pilot, "project.toml of broken")

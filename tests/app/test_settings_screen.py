@@ -274,8 +274,7 @@ def test_the_line_of_a_fault_is_found(text: str, why: str, line: int) -> None:
 
 def test_a_project_toml_that_is_not_valid_can_be_mended(new_project: Path) -> None:
     file = new_project / "project.toml"
-    sound = file.read_text()
-    broken = sound + "\n# [red]mine[/] \x1b]0;x\n[training]\nsteps = ten\n"
+    broken = "[training]\n# [red]mine[/] \x1b]0;x\nsteps = ten\n"
 
     async def story(pilot: Pilot[Any]) -> SettingsScreen:
         screen = AloneScreen(Desk(new_project), ProjectFolder(new_project))
@@ -284,16 +283,14 @@ def test_a_project_toml_that_is_not_valid_can_be_mended(new_project: Path) -> No
         await until_text(pilot, "is not valid TOML")
         area = pilot.app.screen.query_one(TextArea)
         await until(pilot, lambda: area.text.endswith("steps = ten\n"), "the text")
-        assert (
-            area.document.get_line(area.cursor_location[0]) == "# [red]mine[/] \u241b]0;x"
-        )  # no TOML for want of this
+        assert area.cursor_location[0] == 1  # a control character is no TOML
         assert "[red]mine[/]" in screen_text(pilot.app)  # type: ignore[arg-type]
-        area.text = sound + "\n[training]\nstep = 10\n"
+        area.text = "[training]\nstep = 10\n"
         await pilot.press("ctrl+s")
         await until_text(pilot, "Did you mean 'training.steps'?")
-        assert area.document.get_line(area.cursor_location[0]) == "step = 10"
+        assert area.cursor_location[0] == 1
         assert file.read_text() == broken
-        area.text = sound + "\n[training]\nsteps = 10\n"
+        area.text = "[training]\nsteps = 10\n"
         await pilot.press("ctrl+s")
         await until(pilot, lambda: bool(screen._settings), "the settings, one by one")
         return screen
