@@ -73,6 +73,7 @@ def test_the_page_is_self_contained_and_says_what_the_figures_say(project: Proje
     assert page.xpath("//span[@class='worse']")[0].text == "-2.0 worse"
     assert "synthetic, flatters" in page.text_content()
     assert "1,234 queries would show it" in page.text_content()
+    assert "20 of 40" in page.text_content()
     assert "no adapter" in page.text_content()
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.encoders.model_folder import ModelFolder
 from engine.errors import ModelError, SettingsError
+from engine.ranking import RankedLists
 from engine.records import Chunk, Query
 from engine.settings import Settings, validate
 from engine.training import stage
@@ -85,6 +87,16 @@ def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
     assert [len(rows(share)) for share in (0.5, 0.25, 0.001)] == [20, 10, 1]
     assert set(rows(0.25)) < set(rows(0.5))
     assert rows(0.5) == sorted(rows(0.5)) != rows(0.5, seed=1)
+
+
+def test_several_lists_are_drawn_of_each_ranking() -> None:
+    found = (np.arange(10, 30), np.linspace(9, 1, 20, dtype=np.float32))
+    ranked = RankedLists.from_lists([5, 6], [found, found])
+    context: Any = SimpleNamespace(settings=validate({"ranking": {"m": 4, "lists_per_query": 3}}))
+    lists = stage._lists(context, ranked, [0, 1], {chunk: chunk - 10 for chunk in range(10, 30)})
+    assert lists.queries.tolist() == [0, 0, 0, 1, 1, 1]
+    assert lists.chunks.shape == (6, 4)
+    assert len({tuple(row) for row in lists.chunks.tolist()}) > 1
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "~nobody-of-this-name/x", "a\0b", "x" * 300])
