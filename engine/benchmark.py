@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.api import Project
+from engine.copies import copied
 from engine.corpus.beir import read_queries_jsonl
 from engine.corpus.imports import imported_queries
 from engine.errors import DatasetError, UsageError
 from engine.events import Event, StageFinished
+from engine.project import ProjectFolder
 from engine.recipes import DEFAULT, recipes_of
 from engine.settings import DEFAULT_MODEL, validate
 
@@ -84,8 +86,7 @@ class _Measurement:
             project = Project.open(place)
             _refuse_another(project, self._dataset, chosen, self._queries)
         elif like:
-            shutil.copytree(like, place, ignore=shutil.ignore_patterns("runs"))
-            project = Project.open(place)
+            project = Project(copied(ProjectFolder.open(like), place))
             project.folder.change_settings({f"training.{key}": value for key, value in recipe.items()})
         else:
             project = Project.create(place, [self._dataset / "corpus.jsonl"], **chosen)

@@ -42,8 +42,8 @@ LABELS = {
 }  # fmt: skip
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 SHOWN = (
-    "bm25", "bm25_learnt", "base", "cl", "adapted", "rrf_base", "rrf_cl", "rrf_adapted", "weighted_base", "weighted_cl",
-    "weighted_adapted",
+    "bm25", "bm25_learnt", "base", "cl", "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_served", "weighted_base",
+    "weighted_cl", "weighted_adapted", "weighted_served",
 )  # fmt: skip
 
 
@@ -148,6 +148,13 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def _own(systems: Mapping[str, Any], name: str) -> Any:
+    """A system's figures; None where what is served is base or adapted itself, whose row says the same."""
+    figures = systems.get(name)
+    alike = [systems.get(name.replace("served", other)) for other in ("base", "adapted")] if "served" in name else []
+    return None if figures in alike else figures
+
+
 def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, systems: tuple[str, ...] = SHOWN) -> None:
     """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent."""
     titles = {
@@ -162,7 +169,7 @@ def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, syste
         for metric in METRICS:
             view.add_column(metric_name(metric), justify="right")
         for name in systems:
-            if figures := table["systems"].get(name):
+            if figures := _own(table["systems"], name):
                 view.add_row(LABELS[name], *(_cell(figures[metric]) for metric in METRICS))
         console.print(view)
 
@@ -226,6 +233,28 @@ def _judged(gap: Mapping[str, Any]) -> str:
     return f"{_gap(gap)}\n{gap['verdict']}" + ("" if needed is None else f",\nwould need {needed:,} queries")
 
 
+def show_sweep(found: Mapping[str, Any], console: Console) -> None:
+    """One table of cells for each kind of queries: the adapted encoder's nDCG@10 and its paired difference to base."""
+    from engine.sweep.report import KINDS, VERSUS, label_of, measured, varied
+
+    for kind, title in KINDS.items():
+        rows = measured(found, kind)
+        if not rows:
+            continue
+        view = Table(
+            title=f"{rows[0][1]['queries']} {title} · nDCG@10 in percent, 95 % intervals", title_justify="left"
+        )
+        for name in ("cell", "settings", "adapted", "adapted − base", ""):
+            view.add_column(name, justify="right" if name.startswith("adapted") else "left")
+        view.add_row("", "base", _cell(rows[0][1]["systems"]["base"][VERSUS]), "", "")
+        for cell, table in rows:
+            adapted, gap = table["systems"].get("adapted"), (table["against_base"] or {}).get(VERSUS)
+            told = (_cell(adapted[VERSUS]), _gap(gap), gap["verdict"]) if adapted and gap else ("none", "", "")
+            same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
+            view.add_row(str(cell["number"]), label_of(cell, varied(found)) + same, *told)
+        console.print(view)
+
+
 def _gap(gap: Mapping[str, Any]) -> str:
     return f"{gap['value']:+.2f} ({gap['low']:+.2f} to {gap['high']:+.2f})"
 
@@ -285,6 +314,21 @@ def _harmless_character(char: str) -> str:
     if char.isspace():
         return " "
     return char if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS else "�"
+
+
+def visible(text: str) -> str:
+    """As `harmless`, but what steers a terminal is shown as what it is, and lines stay lines: for whole texts to judge."""
+    return "".join(char if char == "\n" else _visible_character(char) for char in text.replace("\r\n", "\n"))
+
+
+def _visible_character(char: str) -> str:
+    code = ord(char)
+    if code < 0x20 and char != "\t":
+        return chr(0x2400 + code)  # the pictures of the control characters
+    if code == 0x7F:
+        return "\u2421"
+    shown = _harmless_character(char)
+    return shown if shown != "�" or char == "�" else f"<U+{code:04X}>"
 
 
 def show_error(error: EngineError) -> None:

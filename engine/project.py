@@ -22,6 +22,7 @@ from engine.store import Artifact, Store
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
 FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
+KEPT = "sweep-"  # how the names of reports begin that are kept
 
 
 def projects_root() -> Path:
@@ -256,6 +257,10 @@ class ProjectFolder:
             if name == "settings":
                 what = f"Another program is changing the settings of {self.name}."
                 raise ProjectBusyError(what, "One change is written after the other.", "Try again.") from None
+            if name == "sweep":
+                what = f"Another sweep over {self.name} is going on."
+                to_do = f"Wait for it, or stop it ('engine cancel {self.argument}'); it can be resumed."
+                raise ProjectBusyError(what, "Both would train in the same copy of the project.", to_do) from None
             if name == "judging":
                 what = f"Another program is marking hits of {self.name}."
                 raise ProjectBusyError(what, "One mark is written after the other.", "Try again.") from None
@@ -315,8 +320,11 @@ class ProjectFolder:
         return folder
 
     def sweep(self, in_use: set[str]) -> None:
-        """Remove artifact folders and leftovers of interrupted builds that nothing in `in_use` ('root/name') names."""
+        """Remove artifact folders and leftovers of interrupted builds that nothing in `in_use` ('root/name') names.
+
+        Reports of 'engine sweep' stay: no stage made them, and none makes them again.
+        """
         for root in ARTIFACT_ROOTS:
             for folder in (self.path / root).iterdir() if (self.path / root).is_dir() else ():
-                if f"{root}/{folder.name}" not in in_use and folder.is_dir():
+                if f"{root}/{folder.name}" not in in_use and folder.is_dir() and not folder.name.startswith(KEPT):
                     shutil.rmtree(folder, ignore_errors=True)

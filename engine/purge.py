@@ -28,6 +28,7 @@ _MADE = {
     "runs": "run logs",
     "imports": "imported queries and judgments",
     "cache": "cached vectors",
+    "sweep": "copy of the project, and figures, of a sweep",
     "project.db": "database: documents, chunks, queries, judgments",
     RECORD: "list of exports",
     SETTINGS: "settings",
@@ -82,7 +83,7 @@ def purge(project: ProjectFolder) -> Purged:
     Raises ProjectBusyError while a run holds the project, ResourceError or EngineError where the system refuses.
     """
     root = project.path
-    with project.locked():
+    with project.locked(), project.locked("sweep"):
         elsewhere = tuple(_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
             forget_unfinished(project)
@@ -99,7 +100,7 @@ def purge(project: ProjectFolder) -> Purged:
 
 def _own(root: Path) -> list[Path]:
     """What the engine has made in a project's folder, settings last; locks are not among it: they are held."""
-    names = [*FOLDERS, "checkpoints"]
+    names = [*FOLDERS, "checkpoints", "sweep"]
     files = sorted({path for pattern in _PATTERNS for path in root.glob(pattern)} | {root / RECORD})
     found = [path for path in (*(root / name for name in names), *files) if path.exists() or path.is_symlink()]
     return [path for path in [*found, root / SETTINGS] if path.suffix != ".lock"]

@@ -164,6 +164,9 @@ class RankingSettings(Section):
     strategy: Literal["fine-to-coarse", "uniform"] = Field(
         default="fine-to-coarse", description="how the intervals grow"
     )
+    lists_per_query: int = Field(
+        default=1, ge=1, le=64, description="lists that are drawn from a ranking, for the losses listnet and listmle"
+    )
 
 
 class TrainingSettings(Section):
@@ -193,6 +196,12 @@ class TrainingSettings(Section):
     cross_encoder: str = Field(
         default="",
         description="folder of the teacher cross-encoder; a relative one lies in the project folder; slow without a GPU",
+    )
+    query_share: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="share of the training queries that are learnt from, the same with every run",
     )
     steps: int | None = Field(default=None, ge=1, le=MOST, description="training steps, at most")
     queries_per_step: int | None = Field(default=None, ge=1, le=4096, description="queries per step")
@@ -286,8 +295,9 @@ class TrainingSettings(Section):
     seed: int = Field(default=0, ge=0, lt=2**32, description="seed of every random choice in training")
 
     def overrides(self) -> dict[str, Any]:
-        """The values that the user set, without the preset's name."""
-        return {key: value for key, value in self.model_dump().items() if key != "preset" and value not in (None, "")}
+        """The values of the recipe that the user set: neither the preset's name nor how many queries it is given."""
+        left_out = {"preset", "query_share"}
+        return {key: value for key, value in self.model_dump(exclude=left_out).items() if value not in (None, "")}
 
 
 class EvaluationSettings(Section):

@@ -28,6 +28,13 @@ def test_one_character_for_one_and_what_scripts_need_stays() -> None:
         assert console.harmless(chr(code)) == "�"
 
 
+def test_whole_texts_show_what_would_steer_the_terminal_and_keep_their_lines() -> None:
+    shown = "a␛[2J␛]0;title␇<U+009B>31m<U+202E>gpj.exe<U+2066>␡<U+DCFF>\u200b"
+    assert console.visible(EVIL) == shown
+    assert console.visible("a\r\nb\tc\rd\n�") == "a\nb c␍d\n�"
+    assert is_harmless(shown)
+
+
 @pytest.mark.parametrize(
     "event",
     [

@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 import typer
 
 from engine import environment
-from engine.cli import building, documents, looking, modelling, sampling, taking
+from engine.cli import building, documents, judging, looking, modelling, sampling, sweeping, taking
 from engine.cli.app import app
 from engine.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
 
-__all__ = ["app", "building", "documents", "looking", "main", "modelling", "sampling", "taking"]
+__all__ = ["app", "building", "documents", "judging", "looking", "main", "modelling", "sampling", "sweeping", "taking"]
 
 
 class InternalFault(EngineError):

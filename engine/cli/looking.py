@@ -120,27 +120,30 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
 def cancel(name: ProjectName) -> None:
     """Ask a running run to stop at its next safe point; the next run resumes there."""
     from engine import control
+    from engine.sweep.workspace import sweeping
 
     with opened(name) as project:
-        print(f"Run {control.cancel(project.folder)} was asked to stop.", file=sys.stderr)
+        print(f"Run {control.cancel(sweeping(project.folder))} was asked to stop.", file=sys.stderr)
 
 
 @app.command()
 def pause(name: ProjectName) -> None:
     """Ask a running run to wait at its next safe point, with all it has in memory, until 'engine resume'."""
     from engine import control
+    from engine.sweep.workspace import sweeping
 
     with opened(name) as project:
-        print(f"Run {control.pause(project.folder)} was asked to pause.", file=sys.stderr)
+        print(f"Run {control.pause(sweeping(project.folder))} was asked to pause.", file=sys.stderr)
 
 
 @app.command()
 def resume(name: ProjectName) -> None:
     """Let a paused run go on. (A run that was stopped goes on with 'engine run'.)"""
     from engine import control
+    from engine.sweep.workspace import sweeping
 
     with opened(name) as project:
-        print(f"Run {control.resume(project.folder)} goes on.", file=sys.stderr)
+        print(f"Run {control.resume(sweeping(project.folder))} goes on.", file=sys.stderr)
 
 
 @app.command()

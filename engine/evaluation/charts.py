@@ -67,6 +67,31 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     return _svg(title, height + 18, parts)
 
 
+def gap_chart(title: str, bars: Sequence[Bar]) -> str:
+    """Differences as points with interval whiskers on both sides of a line at 0; an empty text where there are none."""
+    if not bars:
+        return ""
+    left, right, row = 220, 150, 24
+    height = row * len(bars) + 8
+    ticks = _ticks(min(0.0, *(bar.low for bar in bars)), max(0.0, *(bar.high for bar in bars)))
+    scale = (WIDTH - left - right) / (ticks[-1] - ticks[0])
+    parts = []
+    for tick in ticks:
+        x = left + (tick - ticks[0]) * scale
+        kind = "whisker" if tick == 0 else "grid"
+        parts += [_line(x, 2, x, height - 4, kind), _text(x, height + 12, f"{tick:g}", "middle", "tick")]
+    for index, bar in enumerate(bars):
+        middle = row * index + 12
+        low, high, value = (left + (at - ticks[0]) * scale for at in (bar.low, bar.high, bar.value))
+        parts += [
+            _text(left - 8, middle + 4, _short(bar.label, 32), "end"),
+            _line(low, middle, high, middle, "whisker"),
+            f'<circle class="c{bar.colour % COLOURS}" cx="{value:.1f}" cy="{middle:.1f}" r="5"/>',
+            _text(WIDTH - right + 10, middle + 4, f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})", "start"),
+        ]
+    return _svg(title, height + 18, parts)
+
+
 def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_most: float | None = None) -> str:
     """Lines over a shared x axis; an empty text when there is no point to draw.
 

@@ -61,6 +61,27 @@ def from_queries(queries: Iterable[Query]) -> list[Judgment]:
     ]
 
 
+def joined(judgments: Sequence[Judgment], owners: Mapping[int, int]) -> Judgment:
+    """One judgment of the same question told several times (imported, and marked in the app): right is what any holds for
+    right. `owners`: chunk id → document id, by which right chunks join judgments of whole documents."""
+    level: Level = "document" if any(one.usable and one.level == "document" for one in judgments) else "chunk"
+    grades: dict[int, int] = {}
+    held: dict[int, tuple[int, ...]] = {}
+    evidence = 0
+    for one in judgments:
+        fresh = sorted({index for row, indices in one.held.items() if row not in grades for index in indices})
+        for row, indices in one.held.items() if level == "chunk" else ():
+            held[row] = (*held.get(row, ()), *(evidence + fresh.index(index) for index in indices if index in fresh))
+        evidence += len(fresh) if grades else one.evidence
+        to_document = level == "document" and one.level == "chunk"
+        for row, grade in one.grades.items():
+            key = owners.get(row, 0) if to_document else row
+            grades[key] = max(grade, grades.get(key, 0))
+    first = judgments[0]
+    unmatched = tuple(text for one in judgments for text in one.unmatched)
+    return Judgment(first.key, first.text, level, grades, held, evidence, unmatched)
+
+
 class _Corpus:
     def __init__(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> None:
         self._documents = documents

@@ -42,15 +42,20 @@ class QuerySet:
 
 def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
     """The judged queries, if there are any, then the held-out ones whose chunks still exist."""
-    from engine.evaluation.judgments import from_queries, relevant_chunks
+    from engine.evaluation.judgments import from_queries, joined, relevant_chunks
 
     names = _names(context)
     sets = []
     if judged := context.store.judged():
         documents = context.store.documents(with_text=True)
         fair = _not_trained_on(context, judged)
-        meant = [names.meant_by(query.text) for query in fair]
-        sets.append(QuerySet("judged queries", "judged", relevant_chunks(fair, chunks, documents), meant))
+        same: dict[str, list[Judgment]] = {}
+        for judgment in relevant_chunks(fair, chunks, documents):
+            same.setdefault(fold(judgment.text), []).append(judgment)
+        owners = {chunk.id: chunk.document_id for chunk in chunks}
+        judgments = [one[0] if len(one) == 1 else joined(one, owners) for one in same.values()]
+        meant = [names.meant_by(judgment.text) for judgment in judgments]
+        sets.append(QuerySet("judged queries", "judged", judgments, meant))
     if kept := _heldout(context, chunks):
         built = context.settings.queries.backend in ("extractive", "both")
         sets.append(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.assets import asset_path
 from engine.errors import DamagedError
@@ -18,6 +18,9 @@ from engine.evaluation.geometry import Plane
 from engine.evaluation.selection import Selection
 from engine.events import Choice, Event, Warned, read
 from engine.metrics import Interval
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SCHEMA = 1
 CHARTED = ("ndcg@10", "hit@1", "hit@10")
@@ -110,7 +113,7 @@ def write_report(folder: Path, data: ReportData, template: Path | None = None) -
     product. Numbers that are not finite become null. OSError when the disk refuses.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = json.dumps({"schema": SCHEMA, **_plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps({"schema": SCHEMA, **plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False)
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
     page = render(read_report(folder), template)
     (folder / "report.html").write_bytes(page.encode("utf-8"))
@@ -134,29 +137,42 @@ def read_report(folder: Path) -> dict[str, Any]:
 
 def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     """The HTML page of a report as `read_report` gives it."""
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     from engine.console import metric_name
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"figure": _figure, "metric": metric_name, "system": _Names(report)}
     charts = {name: Markup(svg) for name, svg in _curves(report).items()}  # charts.py escapes every label
     bars = [[(name, Markup(svg)) for name, svg in _bars(query_set, report)] for query_set in report["query_sets"]]
     blows = {name: Markup(svg) for name, svg in _robustness(report).items()}
     curves = [(name, Markup(svg)) for name, svg in _densities(report)]
     plane = Markup(_plane(report))
+    environment = pages()
+    environment.filters |= {"metric": metric_name, "system": _Names(report)}
     return environment.from_string(source).render(
         report=report, charts=charts, bars=bars, blows=blows, densities=curves, plane=plane, hidden=_twins(report),
         main=MAIN, diagnosed=list(dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)),
     )  # fmt: skip
 
 
+def pages() -> Environment:
+    """What renders pages: all text escaped, templates of assets/report, `figure` for numbers."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    found = Environment(
+        loader=FileSystemLoader(asset_path("report")), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    found.filters["figure"] = _figure
+    return found
+
+
 def _twins(report: Mapping[str, Any]) -> set[str]:
     """Systems that the page leaves out, because what is served is base or adapted itself, whose rows say the same."""
     choice = report["selection"]
-    return {"served", "rrf_served", "weighted_served"} if choice and choice["strength"] in (0, 1) else set()
+    if not choice or choice["strength"] not in (0, 1):
+        return set()
+    return {"served"} if report["fusion"].get("weighed_words") else {"served", "rrf_served", "weighted_served"}
 
 
 class _Names:
@@ -164,12 +180,14 @@ class _Names:
 
     def __init__(self, report: Mapping[str, Any]) -> None:
         self._served = report["selection"]["served"] if _twins(report) else None
+        self._weighs = bool(report["fusion"].get("weighed_words"))
 
     def __call__(self, system: str) -> str:
         from engine.console import LABELS
 
         name = LABELS.get(system, system)
-        return f"{name} (served)" if self._served and system.rpartition("_")[2] == self._served else name
+        alike = system == self._served if self._weighs else system.rpartition("_")[2] == self._served
+        return f"{name} (served)" if self._served and alike else name
 
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -276,12 +294,12 @@ def _figure(value: Any, digits: int = 1) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON types only: tuples become lists, mappings' keys texts, NaN and infinity null, anything else its text."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value if value is None or isinstance(value, (str, bool, int)) else str(value)

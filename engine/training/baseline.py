@@ -66,7 +66,7 @@ def baseline_adapter(context: StageContext) -> Mapping[str, Any]:
     found = context.store.artifact(KIND)
     if found is not None and found.fingerprint == wanted and _sound(context, found):
         return found.info
-    reason = too_little(context.store.queries(), context.store.chunks())
+    reason = too_little(context.settings, context.store.queries(), context.store.chunks())
     if reason:
         return {"adapter": None, "reason": reason}
     return _trained(context, wanted)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.embedding import CHUNKS, served_fingerprint
 from engine.encoders import resolve_model
 from engine.errors import DamagedError, ModelError, NotBuiltError
+from engine.queries.heldout import cap_queries
 from engine.records import Chunk, Query
 from engine.settings import Settings
 from engine.stage import StageContext, View
@@ -45,7 +46,7 @@ def inputs(view: View) -> dict[str, Any]:
     config = resolve_config(view)
     return {
         "rankings": rankings.fingerprint,
-        "config": asdict(config) | _teacher_inputs(view, config),
+        "config": asdict(config) | _teacher_inputs(view, config) | _added_inputs(view.settings),
         "base": served_fingerprint(view, None, 1.0) if config.needs_vectors else "",
         "lists": view.settings.ranking.model_dump(include={"m", "strategy"}),
         "model": resolve_model(view.settings.encoder.model).fingerprint,
@@ -56,6 +57,12 @@ def _teacher_inputs(view: View, config: TrainingConfig) -> dict[str, Any]:
     """A cross-encoder counts by its content, not by where it lies, and only where it teaches."""
     found = _cross_encoder(view, config)
     return {"cross_encoder": found.fingerprint if found else ""}
+
+
+def _added_inputs(settings: Settings) -> dict[str, Any]:
+    """Settings that came later count where they are set only: adapters of before are not trained anew."""
+    added = {"query_share": settings.training.query_share, "lists_per_query": settings.ranking.lists_per_query}
+    return {name: value for name, value in added.items() if value != 1}
 
 
 def verify(view: View) -> None:
@@ -116,7 +123,7 @@ def run(context: StageContext) -> dict[str, Any]:
     A training that the user asked to finish early is done like one that ended by itself: it is up to date until an input
     or setting changes, and a forced one starts from the untouched encoder.
     """
-    reason = too_little(context.store.queries(), context.store.chunks())
+    reason = too_little(context.settings, context.store.queries(), context.store.chunks())
     if reason:
         return _without_adapter(context, reason)
     from engine.embedding import told_hardware
@@ -176,10 +183,19 @@ def _finish(context: StageContext, folder: str, info: dict[str, Any]) -> dict[st
     return {key: value for key, value in info.items() if key not in ("history", "digest", "model")}
 
 
-def too_little(queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
-    """Why there is too little to learn from; empty when there is enough."""
+def _train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
+    """The training queries whose chunks exist, of these the share that is wanted; a larger share holds the smaller ones."""
     present = {chunk.id for chunk in chunks}
-    count = sum(query.split == "train" and query.chunk_id in present for query in queries)
+    rows = [row for row, query in enumerate(queries) if query.split == "train" and query.chunk_id in present]
+    if settings.training.query_share == 1 or not rows:
+        return rows
+    wanted = max(1, round(settings.training.query_share * len(rows)))
+    return [rows[place] for place in cap_queries([queries[row].text for row in rows], wanted, settings.training.seed)]
+
+
+def too_little(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
+    """Why there is too little to learn from; empty when there is enough."""
+    count = len(_train_rows(settings, queries, chunks))
     if len(chunks) < 2:
         return "the documents make a single chunk"
     return (
@@ -210,10 +226,11 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         raise DamagedError(
             "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'."
         )
+    train_rows = _train_rows(context.settings, queries, chunks)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
-    present = [row for row, query in enumerate(queries) if query.chunk_id in position]
-    train_rows = [row for row in present if queries[row].split == "train"]
-    heldout_rows = [row for row in present if queries[row].split == "validation"]
+    heldout_rows = [
+        row for row, query in enumerate(queries) if query.split == "validation" and query.chunk_id in position
+    ]
     places = _positions(ranked.ids, position)
     base_queries, base_chunks = _base_vectors(context, config, [queries[row].text for row in train_rows], chunks)
     return TrainingData(
@@ -293,7 +310,8 @@ def _lists(context: StageContext, ranked: RankedLists, rows: list[int], position
 
     chosen = RankedLists(ranked.query_ids[rows], ranked.ids[rows], ranked.scores[rows])
     settings = context.settings.ranking
-    sampled = sample_lists(chosen, settings.m, seed=context.settings.training.seed, scheme=settings.strategy)
+    seed = context.settings.training.seed
+    sampled = sample_lists(chosen, settings.m, settings.lists_per_query, seed, settings.strategy)
     row_of = {int(query): row for row, query in enumerate(chosen.query_ids)}
     owners = np.array([row_of[int(query)] for query in sampled.query_ids], dtype=np.int64)
     return SampledLists(owners, _positions(sampled.chunk_ids, position), sampled.scores)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from engine.evaluation import from_queries, relevant_chunks
 from engine.evaluation.evidence_index import CompactTexts
+from engine.evaluation.judgments import Judgment, joined
 from engine.records import Chunk, Document, JudgedQuery, Query
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -55,6 +56,30 @@ def test_case_does_matter_and_what_is_missing_is_reported():
     assert (judgment.evidence, judgment.unmatched, judgment.usable) == (2, ("the QUICK",), True)
     lost = judge(ONE, HALVES, ["nowhere"])
     assert (lost.usable, lost.unmatched) == (False, ("nowhere",))
+
+
+OWNERS = {10: 1, 11: 1, 20: 2}
+
+
+def test_the_same_question_judged_twice_is_right_where_either_says_so():
+    imported = Judgment("k", "Which?", "chunk", {10: 1}, {10: (0,)}, 2, ("lost",))
+    marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
+    both = joined([imported, marked], OWNERS)
+    assert (both.key, both.text, both.level, both.unmatched) == ("k", "Which?", "chunk", ("lost",))
+    assert both.grades == {10: 1, 20: 1}
+    assert both.held == {10: (0,), 20: (2,)}, "what the same chunk answers is no second evidence"
+    assert both.evidence == 3
+
+
+def test_a_right_chunk_makes_its_document_right_where_documents_are_judged():
+    imported = Judgment("k", "Which?", "document", {1: 2})
+    marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
+    both = joined([imported, marked], OWNERS)
+    assert (both.level, both.grades, both.held) == ("document", {1: 2, 2: 1}, {})
+    unusable = Judgment("k", "Which?", "document", {}, {}, 1, ("gone",))
+    alone = joined([unusable, marked], OWNERS)
+    assert (alone.level, alone.grades, alone.unmatched) == ("chunk", {10: 1, 20: 1}, ("gone",))
+    assert alone.held == {10: (1,), 20: (2,)}
 
 
 def test_a_string_across_a_border_counts_for_the_chunk_with_the_larger_part():

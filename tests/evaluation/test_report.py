@@ -25,7 +25,7 @@ from engine.evaluation import (
     read_report,
     write_report,
 )
-from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
+from engine.evaluation.charts import Bar, Line, bar_chart, gap_chart, line_chart
 from engine.evaluation.forgetting import measure_general
 from engine.evaluation.geometry import Place, Plane
 from engine.evaluation.report import choices_made, render, warnings_told
@@ -178,6 +178,18 @@ def test_bars_are_as_long_as_their_values():
     root = etree.fromstring(bar_chart("t", [Bar("one", 20, 10, 40, 0), Bar("two", 40, 30, 40, 1)]))
     widths = [float(item.get("width")) for item in root.iter("rect")]
     assert widths[1] == pytest.approx(2 * widths[0], abs=0.2)
+
+
+def test_differences_lie_on_both_sides_of_zero():
+    root = etree.fromstring(gap_chart("t", [Bar("a", 2, 1, 3, 3), Bar("b", -2, -4, 0, 2)]))
+    better, worse = (float(item.get("cx")) for item in root.iter("circle"))
+    zero = next(
+        float(item.get("x1"))
+        for item in root.iter("line")
+        if item.get("y1") == "2.0" and item.get("class") == "whisker"
+    )
+    assert better - zero == pytest.approx(zero - worse, abs=0.2)
+    assert gap_chart("t", []) == ""
 
 
 def test_lines_rise_with_their_values_and_survive_constant_ones():

@@ -8,10 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.encoders.model_folder import ModelFolder
 from engine.errors import ModelError, SettingsError
+from engine.ranking import RankedLists
+from engine.records import Chunk, Query
 from engine.settings import Settings, validate
 from engine.training import stage
 from engine.training.config import TrainingConfig
@@ -58,6 +61,42 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     assert inputs() != inputs(teacher="rrf")
     assert inputs() != inputs(false_negatives="drop")
     assert inputs() != inputs(refresh_every=100)
+
+
+def test_settings_that_came_later_leave_adapters_of_before_up_to_date(project: Path, tiny: ModelFolder) -> None:
+    before = stage.inputs(view(project, tiny))
+    assert not {"query_share", "lists_per_query"} & before["config"].keys()
+    assert stage.inputs(view(project, tiny, query_share=1.0)) == before
+    assert stage.inputs(view(project, tiny, query_share=0.5))["config"]["query_share"] == 0.5
+    several = view(project, tiny)
+    several.settings = validate({**several.settings.model_dump(exclude_none=True), "ranking": {"lists_per_query": 4}})
+    assert stage.inputs(several)["config"]["lists_per_query"] == 4
+
+
+def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
+    chunks = [Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7)]
+    queries = [
+        Query(f"query {n}", "question", 7 if n else 8, 1, "", "heldout" if n == 1 else "train") for n in range(42)
+    ]
+
+    def rows(share: float, seed: int = 0) -> list[int]:
+        settings = validate({"training": {"query_share": share, "seed": seed}})
+        return stage._train_rows(settings, queries, chunks)
+
+    assert rows(1.0) == list(range(2, 42)), "query 0 has lost its chunk, query 1 is held out"
+    assert [len(rows(share)) for share in (0.5, 0.25, 0.001)] == [20, 10, 1]
+    assert set(rows(0.25)) < set(rows(0.5))
+    assert rows(0.5) == sorted(rows(0.5)) != rows(0.5, seed=1)
+
+
+def test_several_lists_are_drawn_of_each_ranking() -> None:
+    found = (np.arange(10, 30), np.linspace(9, 1, 20, dtype=np.float32))
+    ranked = RankedLists.from_lists([5, 6], [found, found])
+    context: Any = SimpleNamespace(settings=validate({"ranking": {"m": 4, "lists_per_query": 3}}))
+    lists = stage._lists(context, ranked, [0, 1], {chunk: chunk - 10 for chunk in range(10, 30)})
+    assert lists.queries.tolist() == [0, 0, 0, 1, 1, 1]
+    assert lists.chunks.shape == (6, 4)
+    assert len({tuple(row) for row in lists.chunks.tolist()}) > 1
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "~nobody-of-this-name/x", "a\0b", "x" * 300])

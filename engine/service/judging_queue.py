@@ -1,0 +1,128 @@
+"""Which queries a person is asked to judge, and what is known of their answers already."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.errors import DatasetError, InputError, UsageError
+from engine.project import ProjectFolder
+from engine.queries.tokens import fold
+from engine.records import Query
+from engine.service.judging import judgments
+
+Origin = Literal["named", "judged", "generated"]
+MOST = 20
+"""Queries of one sitting, and as many as judged queries must be to have a say in what is served."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToJudge:
+    """A query and where it comes from: the user named it now, it was judged before, or it was made from the documents."""
+
+    text: str
+    origin: Origin
+
+
+def read_queries(path: Path) -> list[str]:
+    """Queries of a text file, one a line; empty lines do not count. Raises InputError, DatasetError."""
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path} is not UTF-8 text.", f"{error}.", "Save the file as UTF-8.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read.", f"{error}.", "Check the path.") from None
+    if not (found := [line for line in lines if line.strip()]):
+        raise DatasetError(f"{path} holds no query.", "The file is empty.", "Write one query a line.")
+    return found
+
+
+def named(texts: Iterable[str]) -> list[ToJudge]:
+    """Queries that the user names, each once. Raises UsageError for one without a word."""
+    found: dict[str, str] = {}
+    for text in texts:
+        words = " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
+        if not words:
+            raise UsageError("A query is empty.", "There is nothing to look for.", "Write the query after --query.")
+        found.setdefault(fold(words), words)
+    return [ToJudge(text, "named") for text in found.values()]
+
+
+def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
+    """The project's own queries: those that are judged or begun, then held-out ones that were made from the documents.
+
+    Those that were begun here come first. Held-out ones are worded as questions first, then spread over the documents in
+    an order that stays. Raises UsageError where there are none.
+    """
+    from engine.evaluation.marks import read_marks
+
+    with closing(project.store()) as store:
+        begun, judged = [query.text for query in read_marks(project).values()], [q.text for q in store.judged()]
+        made = sorted((query for query in store.queries() if query.split == "heldout"), key=_made_order)
+    if not (begun or judged or made):
+        raise UsageError(
+            f"The project {project.name} has no queries to judge yet.",
+            "None were judged, and none were made from the documents.",
+            "Name your own with --query, or run the stage 'generate'.",
+        )
+    seen: set[str] = set()
+    for origin, texts in (("judged", [*begun, *judged]), ("generated", [query.text for query in made])):
+        for text in texts:
+            if (key := fold(text)) not in seen:
+                seen.add(key)
+                yield ToJudge(text, "judged" if origin == "judged" else "generated")
+
+
+def _made_order(query: Query) -> tuple[bool, str]:
+    return query.kind not in ("question", "imported"), hashlib.sha256(fold(query.text).encode()).hexdigest()
+
+
+class KnownAnswers:
+    """What is known to be right or wrong: the user's marks, and the answers of imported judged queries."""
+
+    def __init__(self, project: ProjectFolder) -> None:
+        self._project = project
+        self._right: dict[str, set[int]] | None = None
+
+    def chunks(self, query: str) -> set[int]:
+        """Ids of the chunks that are judged for a query."""
+        if self._right is None:
+            self._right = self._imported()
+        marked: dict[str, bool] = judgments(self._project, query)()["chunks"]
+        return {int(key) for key in marked} | self._right.get(fold(query), set())
+
+    def _imported(self) -> dict[str, set[int]]:
+        from engine.corpus.imports import MARKED
+        from engine.evaluation.judgments import relevant_chunks
+
+        with closing(self._project.store()) as store:
+            judged = [query for query in store.judged() if not query.key.startswith(MARKED)]
+            if not judged:
+                return {}
+            chunks, documents = store.chunks(), store.documents(with_text=True)
+        inside: dict[int, set[int]] = {}
+        for chunk in chunks:
+            inside.setdefault(chunk.document_id, set()).add(chunk.id)
+        found: dict[str, set[int]] = {}
+        for judgment in relevant_chunks(judged, chunks, documents):
+            right = found.setdefault(fold(judgment.text), set())
+            for row in judgment.grades:
+                right |= {row} if judgment.level == "chunk" else inside.get(row, set())
+        return found
+
+
+def trained_on(project: ProjectFolder, queries: Sequence[ToJudge]) -> int:
+    """How many of the queries an adapter has learnt from, so that the evaluation leaves them out."""
+    with closing(project.store()) as store:
+        learnt = {fold(query.text) for query in store.queries() if query.split != "heldout"}
+    return sum(fold(query.text) in learnt for query in queries)
+
+
+def judged_queries(project: ProjectFolder) -> int:
+    """Queries with at least one right answer; one that was imported and marked here as well counts once."""
+    with closing(project.store()) as store:
+        return len({fold(query.text) for query in store.judged()})

@@ -1,0 +1,82 @@
+"""Hits of all rankers for one query, joined for a person to judge: without a word on who found them, in a blind order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+
+from engine.errors import EngineError
+from engine.project import ProjectFolder
+from engine.queries.tokens import fold
+from engine.search import Searcher
+from engine.search.hits import Hit
+from engine.search.searcher import MODES
+
+
+@dataclass(frozen=True, slots=True)
+class PooledHit:
+    """A chunk to judge, with its whole text. `chunk_ids`: it, and the other hits with the same text."""
+
+    chunk_ids: tuple[int, ...]
+    path: str
+    place: str
+    headings: tuple[str, ...]
+    text: str
+
+
+class Pooler:
+    """Searches by BM25, by meaning and by both, `depth` hits each. `notes`: what the user should know, each once."""
+
+    def __init__(self, project: ProjectFolder, depth: int) -> None:
+        self._project, self._depth = project, depth
+        self._searcher = Searcher(project)
+        self.notes: dict[str, None] = {}
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._searcher.close()
+
+    def pool(self, query: str) -> tuple[PooledHit, ...]:
+        """The hits of every ranker, each text once, in an order that depends on query and text alone.
+
+        A ranker that is not built is left out and told in `notes`. Raises an EngineError where none is there.
+        """
+        hits: dict[int, Hit] = {}
+        failures: list[EngineError] = []
+        for mode in MODES:
+            try:
+                found = self._searcher.search(query, mode=mode, top=self._depth)
+            except EngineError as error:
+                failures.append(error)
+                continue
+            hits |= {hit.chunk_id: hit for hit in found.hits}
+            self.notes |= dict.fromkeys(found.notes if mode == "hybrid" else ())
+        if len(failures) == len(MODES):
+            raise failures[0]
+        return self._blind(query, hits)
+
+    def _blind(self, query: str, hits: dict[int, Hit]) -> tuple[PooledHit, ...]:
+        with closing(self._project.store()) as store:
+            chunks = store.chunks_by_id(hits)
+        same: dict[str, list[int]] = {}
+        for chunk_id in sorted(chunks):
+            same.setdefault(" ".join(chunks[chunk_id].text.split()), []).append(chunk_id)
+        return tuple(
+            PooledHit(tuple(ids), hits[ids[0]].path, _place(hits[ids[0]]), hits[ids[0]].headings, chunks[ids[0]].text)
+            for _, ids in sorted((_order(query, text), ids) for text, ids in same.items())
+        )
+
+
+def _order(query: str, text: str) -> str:
+    return hashlib.sha256(f"{fold(query)}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _place(hit: Hit) -> str:
+    return hit.place or ("" if hit.page is None else f"page {hit.page}")
+
+
+def unmarked(hits: Iterable[PooledHit], known: set[int]) -> list[int]:
+    """Numbers, from 0, of the hits none of whose chunks is in `known`."""
+    return [number for number, hit in enumerate(hits) if not known & set(hit.chunk_ids)]

@@ -1,0 +1,153 @@
+"""`engine sweep` as a user runs it: real trainings in a copy, killed and gone on with, the project left as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import engine, environment, figures
+
+from engine import Project, events
+from engine.project import ProjectFolder
+
+AXES = ("--grid", "training.objective=infonce,listnet", "--grid", "ranking.m=4", "--grid", "training.steps=60")
+
+
+def state(path: Path) -> tuple[object, ...]:
+    """What must not change: settings, artifacts, queries and what search finds."""
+    project = Project.open(path)
+    store = project.folder.store()
+    kept = (store.artifacts(), store.queries(), store.judged())
+    store.close()
+    hits = [(hit.chunk_id, hit.score) for hit in project.search("freezer door left open").hits]
+    project.close()
+    return (path / "project.toml").read_bytes(), kept, hits
+
+
+def cells(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """All cells without what depends on the clock."""
+    return [{**cell, "figures": {**cell["figures"], "seconds": None}} for cell in found["cells"]]
+
+
+def steps_told(copy: Path) -> list[int]:
+    newest = max((copy / "runs").iterdir())
+    told = (event for event, _ in events.read(newest / "events.jsonl"))
+    return [event.step for event in told if isinstance(event, events.TrainStep)]
+
+
+def start(project: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine", "sweep", str(project), *AXES], env=environment(), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def until_second_cell_has_a_checkpoint(project: Path, run: subprocess.Popen[str]) -> Path:
+    """Returns the sweep's copy of the project."""
+    deadline = time.monotonic() + 200
+    while True:
+        assert run.poll() is None, run.communicate()[1]
+        assert time.monotonic() < deadline
+        if list(project.glob("sweep/*/cells/*.json")) and list(project.glob("sweep/*/project/checkpoints/*/step-*")):
+            return next(project.glob("sweep/*/project"))
+        time.sleep(0.01)
+
+
+def test_a_dry_run_lists_the_cells_and_makes_nothing(project: Path) -> None:
+    done = engine("sweep", str(project), *AXES, "--dry-run")
+    cost = "2 cells: 2 to train and measure. That takes 120 training steps and 2 evaluations.\n"
+    assert done.stderr == cost
+    assert done.stdout.splitlines()[0].split("  ")[1:] == [
+        '1', 'training.objective = "infonce", ranking.m = 4, training.steps = 60', '[to do]',
+    ]  # fmt: skip
+    found = json.loads(engine("sweep", str(project), *AXES, "--dry-run", "--json").stdout)
+    assert [cell["state"] for cell in found["cells"]] == ["to do", "to do"]
+    assert not (project / "sweep").exists()
+    refused = engine("sweep", str(project), "--grid", "ranking.depth=3", check=False)
+    assert refused.returncode == 2
+    assert "ranking.k" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_goes_on_where_it_was(project: Path, tmp_path: Path) -> None:
+    unbroken = Path(shutil.copytree(project, tmp_path / "unbroken"))
+    before = state(project)
+    run = start(project)
+    copy = until_second_cell_has_a_checkpoint(project, run)
+    child = json.loads((max((copy / "runs").iterdir()) / "stage.json").read_text())["pid"]
+    for pid in (run.pid, child):
+        os.kill(pid, signal.SIGKILL)
+    run.communicate(timeout=60)
+    (done,) = project.glob("sweep/*/cells/*.json")
+    finished = done.read_bytes(), done.stat().st_mtime_ns
+    assert state(project) == before
+    engine("import-judgments", str(project), str(_question(tmp_path)))
+    again = engine("sweep", str(project), *AXES, "--json")
+    assert "2 cells: 1 to train and measure, 1 finished before." in again.stderr
+    assert "judged queries have changed since this sweep began" in again.stderr
+    assert "cell 1 of" not in again.stderr
+    assert (done.read_bytes(), done.stat().st_mtime_ns) == finished
+    found = json.loads(again.stdout)
+    assert cells(found) == cells(json.loads(engine("sweep", str(unbroken), *AXES, "--json").stdout))
+    assert found["finished"] == 2
+    for cell in found["cells"]:
+        assert {"synthetic", "judged"} == set(cell["figures"]["tables"])
+        assert cell["figures"]["tables"]["synthetic"]["against_base"]["ndcg@10"]["verdict"]
+    assert (
+        found["cells"][0]["figures"]["tables"]["synthetic"]["systems"]["base"]
+        == (found["cells"][1]["figures"]["tables"]["synthetic"]["systems"]["base"])
+    )
+    assert not copy.exists(), "a finished sweep needs no copy"
+    engine("sweep", str(project), "--grid", "search.top=3", check=False)
+    assert state(project)[0] == before[0]
+    assert state(project)[2] == before[2]
+    engine("index", str(project))
+    assert (Path(found["folder"]) / "sweep.html").is_file(), "the next run tidied the report away"
+
+
+@pytest.mark.slow
+def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(project: Path) -> None:
+    run = start(project)
+    copy = until_second_cell_has_a_checkpoint(project, run)
+    (project_cells,) = project.glob("sweep/*/cells")
+    assert len(list(project_cells.iterdir())) == 1
+    told = engine("pause", str(project)).stderr
+    assert "asked to pause" in told
+    assert "goes on" in engine("resume", str(project)).stderr
+    engine("cancel", str(project))
+    _, told = run.communicate(timeout=60)
+    assert run.returncode == 130, told
+    reached = int(max(path.name for path in copy.glob("checkpoints/*/step-*")).removeprefix("step-"))
+    done = start(project)
+    deadline = time.monotonic() + 120
+    newest = max((copy / "runs").iterdir())
+    while not ((fresh := max((copy / "runs").iterdir())) != newest and steps_told(copy)):
+        assert done.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert min(steps_told(copy)) > reached, "the second cell began from its first step"
+    skipped = [
+        event.stage for event, _ in events.read(fresh / "events.jsonl") if isinstance(event, events.StageSkipped)
+    ]
+    assert skipped == ["rank"], "the rankings are those of the first cell"
+    shown, told = done.communicate(timeout=200)
+    assert done.returncode == 0, told
+    assert "adapted − base" in shown
+    assert "synthetic" in shown
+    assert "sweep.html" in shown
+    assert figures(project)["served"], "the project's own report stands"
+    assert not ProjectFolder(project).is_running()
+
+
+def _question(folder: Path) -> Path:
+    path = folder / "question.jsonl"
+    path.write_text(json.dumps({"query": "asked since", "evidence": ["freezer"]}) + "\n")
+    return path

@@ -1,0 +1,137 @@
+"""`engine judge` as a person uses it: letters through a pipe and in a terminal, killed, interrupted, gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import environment, stage_here
+
+from engine.evaluation.marks import read_marks
+from engine.project import ProjectFolder
+
+QUERY = "what did the night shift do with the freezer door and the batch"
+COMMAND = [sys.executable, "-m", "engine", "judge"]
+
+
+def judge(project: ProjectFolder, letters: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """One letter a line; the summary as JSON."""
+    done = subprocess.run(
+        [*COMMAND, str(project.path), *(arguments or ("--query", QUERY, "--depth", "4")), "--json"],
+        input="".join(f"{letter}\n" for letter in letters), capture_output=True, text=True, env=environment(),
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def marks(project: ProjectFolder) -> list[bool]:
+    return [mark.relevant for query in read_marks(project).values() for mark in query.marks]
+
+
+def counts(done: subprocess.CompletedProcess[str]) -> tuple[Any, ...]:
+    found = json.loads(done.stdout)
+    return tuple(found[key] for key in ("ended", "right", "wrong", "skipped", "open", "judged_queries"))
+
+
+def test_a_sitting_is_kept_and_gone_on_with(project: ProjectFolder) -> None:
+    first = judge(project, "ysn")
+    assert counts(first) == ("end of input", 1, 1, 1, 2, 1)
+    assert marks(project) == [True, False]
+    assert re.findall(r"Query 1 of 1, hit (\d) of 4", first.stderr) == ["1", "2", "3", "4"]
+    assert json.loads(first.stdout)["next"] == f"engine run {project.path}", "there is no adapter to evaluate yet"
+    again = judge(project, "nyq")
+    assert re.findall(r"hit (\d) of 4", again.stderr) == ["2", "4"], "what was judged is not asked again"
+    assert counts(again) == ("done", 1, 1, 0, 0, 1)
+    assert len(marks(project)) == 4
+    assert counts(judge(project, "")) == ("done", 0, 0, 0, 0, 1)
+
+
+def test_answers_can_be_taken_back_one_by_one(project: ProjectFolder) -> None:
+    done = judge(project, "uyxsuunyq")  # nothing to undo; right; no letter; skip; back twice; wrong; right
+    assert "nothing to undo" in done.stderr
+    assert counts(done) == ("quit", 1, 1, 0, 2, 1)
+    assert re.findall(r"hit (\d) of 4", done.stderr) == ["1", "1", "2", "3", "2", "1", "2", "3"]
+    assert marks(project) == [False, True]
+
+
+def test_without_a_named_query_the_project_s_own_are_asked_about_and_said_to_be_made(project: ProjectFolder) -> None:
+    done = judge(project, "yq", "--most", "3", "--depth", "2")
+    assert "3 queries that were made from the documents and held out from training (synthetic" in done.stderr
+    rows = json.loads(done.stdout)["queries"]
+    assert [row["origin"] for row in rows] == ["generated"] * 3
+    again = json.loads(judge(project, "q", "--most", "3", "--depth", "2").stdout)["queries"]
+    assert again[0]["query"] == rows[0]["query"], "what was begun comes first"
+    assert [row["origin"] for row in again] == ["judged", "generated", "generated"]
+
+
+def test_a_kill_loses_nothing_that_was_answered(project: ProjectFolder) -> None:
+    run = subprocess.Popen(
+        [*COMMAND, str(project.path), "--query", QUERY], env=environment(),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert run.stdin is not None
+    run.stdin.write(b"y\nn\n")
+    run.stdin.flush()
+    told = b""
+    assert run.stderr is not None
+    while b"hit 3 of" not in told:
+        told += os.read(run.stderr.fileno(), 4096)
+    run.send_signal(signal.SIGKILL)
+    run.communicate(timeout=30)
+    assert marks(project) == [True, False]
+
+
+def test_documents_cannot_steer_the_terminal(project: ProjectFolder) -> None:
+    evil = "The door \x1b]0;owned\x07 stands\x9b31m open.\u202e gnp\x7f, " + "and nobody closed it all night. " * 40
+    (project.path / "documents" / "evil.txt").write_text(evil)
+    for stage in ("ingest", "index"):
+        stage_here(project.path, stage)
+    told = judge(project, "q", "--query", "gnp").stderr
+    assert "␛]0;owned␇ stands<U+009B>31m open.<U+202E> gnp␡" in told
+    assert all(char.isprintable() or char == "\n" for char in told)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals on Windows")
+@pytest.mark.parametrize(("last", "code"), [(b"q", 0), (b"\x04", 0), (b"\x03", 130)])
+def test_keys_in_a_terminal(project: ProjectFolder, tmp_path: Path, last: bytes, code: int) -> None:
+    import pty
+    import termios
+
+    leader, follower = pty.openpty()
+    before = termios.tcgetattr(follower)
+    with (tmp_path / "summary").open("w+") as summary:
+        run = subprocess.Popen(
+            [*COMMAND, str(project.path), "--query", QUERY, "--json"], env={**environment(), "TERM": "xterm-256color"},
+            stdin=follower, stdout=summary, stderr=follower, start_new_session=True,
+        )  # fmt: skip
+        told = b""
+        for count, key in enumerate([b"y", b"n", last], 1):
+            end = time.monotonic() + 60
+            while told.count(b"[y/n/s/u/q]") < count:
+                assert time.monotonic() < end, told.decode()
+                if select.select([leader], [], [], 0.1)[0]:
+                    told += os.read(leader, 65536)
+            time.sleep(0.3)  # as a person reads
+            os.write(leader, key)
+        while run.poll() is None or select.select([leader], [], [], 0.2)[0]:
+            if select.select([leader], [], [], 0.2)[0]:
+                told += os.read(leader, 65536)
+        assert termios.tcgetattr(follower) == before
+        os.close(leader)
+        os.close(follower)
+        assert run.returncode == code, told.decode()
+        summary.seek(0)
+        found = json.load(summary)
+    assert (found["right"], found["wrong"]) == (1, 1)
+    assert marks(project) == [True, False]
+    assert b"Traceback" not in told

@@ -1,0 +1,152 @@
+"""Which queries a person is asked to judge, and the blind order of their hits."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fixtures.pipeline import stage_here
+
+from engine.errors import DatasetError, InputError, UsageError
+from engine.evaluation.query_sets import query_sets
+from engine.lexical import LexicalIndex
+from engine.project import ProjectFolder
+from engine.records import JudgedQuery
+from engine.service.judging_queue import (
+    KnownAnswers,
+    ToJudge,
+    judged_queries,
+    named,
+    read_queries,
+    trained_on,
+    worth_judging,
+)
+from engine.service.pooling import PooledHit, Pooler, unmarked
+
+QUERY = "what did the night shift do with the freezer door and the batch"
+
+
+def pool(project: ProjectFolder, query: str = QUERY, depth: int = 5) -> tuple[PooledHit, ...]:
+    pooler = Pooler(project, depth)
+    try:
+        return pooler.pool(query)
+    finally:
+        pooler.close()
+
+
+def bm25_order(project: ProjectFolder, depth: int = 5) -> list[int]:
+    store = project.store()
+    try:
+        artifact = store.artifact("lexical")
+        assert artifact is not None
+        return LexicalIndex.open(project.folder_of(artifact)).search(QUERY, depth)[0].tolist()
+    finally:
+        store.close()
+
+
+def test_the_pool_holds_what_was_found_in_an_order_that_tells_no_ranker(project: ProjectFolder) -> None:
+    hits, found = pool(project), bm25_order(project)
+    assert sorted(row for hit in hits for row in hit.chunk_ids) == sorted(found)
+    assert [hit.chunk_ids[0] for hit in hits] != found
+    assert pool(project, "  " + QUERY.upper()) == hits, "the order is that of the question, however it is typed"
+    deeper = [hit for hit in pool(project, depth=8) if hit in hits]
+    assert deeper == list(hits), "a deeper pool does not shuffle what was seen"
+
+
+def test_what_is_not_built_is_told_once(project: ProjectFolder) -> None:
+    pooler = Pooler(project, 3)
+    pooler.pool(QUERY)
+    pooler.pool("another question")
+    pooler.close()
+    (note,) = pooler.notes
+    assert note.startswith("bm25 only")
+
+
+def test_the_same_text_is_asked_about_once(project: ProjectFolder) -> None:
+    documents = project.path / "documents"
+    shutil.copytree(documents / "incidents", documents / "again")
+    for stage in ("ingest", "index"):
+        stage_here(project.path, stage)
+    hits = pool(project, depth=20)
+    assert len({hit.text for hit in hits}) == len(hits)
+    assert any(len(hit.chunk_ids) == 2 for hit in hits)
+    twice = next(hit for hit in hits if len(hit.chunk_ids) == 2)
+    assert unmarked(hits, {twice.chunk_ids[1]}) == [n for n, hit in enumerate(hits) if hit is not twice]
+
+
+def test_queries_that_were_begun_come_before_judged_ones_and_those_before_made_ones(
+    project: ProjectFolder, call: Any
+) -> None:
+    first = pool(project)[0].chunk_ids[0]
+    store = project.store()
+    store.put_judged([JudgedQuery("k", "An imported question?", ("evidence",))])
+    made = {query.text for query in store.queries() if query.split == "heldout"}
+    learnt = next(query.text for query in store.queries() if query.split == "train")
+    store.close()
+    call("judge", query="begun, nothing right yet", chunk_id=first, relevant=False)
+    call("judge", query="AN imported  question?", chunk_id=first, relevant=True)
+    found = list(worth_judging(project))
+    assert found[:2] == [ToJudge("begun, nothing right yet", "judged"), ToJudge("AN imported question?", "judged")]
+    assert {query.text for query in found[2:]} == made
+    assert {query.origin for query in found[2:]} == {"generated"}
+    assert list(worth_judging(project)) == found
+    assert judged_queries(project) == 1, "an imported question that was marked here as well is one"
+    assert trained_on(project, [*found, ToJudge(learnt.upper(), "named")]) == 1
+
+
+def test_a_project_without_queries_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no queries to judge") as caught:
+        list(worth_judging(ProjectFolder.create(tmp_path / "project", {})))
+    assert "--query" in caught.value.to_do
+
+
+def test_what_imported_judgments_and_marks_say_is_known(project: ProjectFolder, call: Any) -> None:
+    hits = pool(project)
+    whole, marked = hits[0], hits[1]
+    store = project.store()
+    owner = store.chunks_by_id(whole.chunk_ids)[whole.chunk_ids[0]].document_id
+    path = store.document_card(owner).path
+    siblings = {chunk.id for chunk in store.chunks_of(owner)}
+    store.put_judged([JudgedQuery("k", QUERY.title(), grades=((path, 1),))])
+    store.close()
+    call("judge", query=QUERY, chunk_id=marked.chunk_ids[0], relevant=False)
+    known = KnownAnswers(project)
+    assert known.chunks(QUERY) == siblings | {marked.chunk_ids[0]}
+    assert known.chunks("something else") == set()
+
+
+def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: Any) -> None:
+    first, second = (hit.chunk_ids[0] for hit in pool(project)[:2])
+    store = project.store()
+    path = store.document_card(store.chunks_by_id([first])[first].document_id).path
+    store.put_judged(
+        [JudgedQuery("k", QUERY.title(), grades=((path, 2),)), JudgedQuery("l", "Another?", grades=((path, 1),))]
+    )
+    call("judge", query=QUERY, chunk_id=second, relevant=True)
+    owners = {chunk.id: chunk.document_id for chunk in store.chunks()}
+    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=pytest.fail)
+    (judged, *_) = query_sets(context, store.chunks())
+    store.close()
+    assert judged.kind == "judged"
+    assert [judgment.text for judgment in judged.judgments] == [QUERY.title(), "Another?"]
+    assert judged.judgments[0].grades == {owners[first]: 2} | (
+        {owners[second]: 1} if owners[second] != owners[first] else {}
+    )
+    assert len(judged.texts) == 2
+
+
+def test_queries_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "queries.txt"
+    path.write_bytes("\ufeffWho signs?\r\n\n  who   SIGNS?\nanother\x00one".encode())
+    assert named(read_queries(path)) == [ToJudge("Who signs?", "named"), ToJudge("another one", "named")]
+    with pytest.raises(InputError, match="cannot be read"):
+        read_queries(tmp_path / "nowhere.txt")
+    for content in (b"", b"\n \n", b"\xff\xfe"):
+        path.write_bytes(content)
+        with pytest.raises(DatasetError):
+            read_queries(path)
+    with pytest.raises(UsageError, match="empty"):
+        named([" "])
