@@ -96,7 +96,8 @@ class Workspace:
 
     def _measuring(self) -> dict[str, Any]:
         """Base and adapted alone are compared; a relative path of a model still leads to it."""
-        changes: dict[str, Any] = {"evaluation.lambdas": [], "evaluation.robustness": False}
+        spared = ("evaluation.robustness", "evaluation.cl_baseline", "search.term_weights")
+        changes: dict[str, Any] = {"evaluation.lambdas": [], **dict.fromkeys(spared, False)}
         if path := self._source.settings().training.cross_encoder:
             with suppress(RuntimeError):  # a home that is not known: the training says so
                 changes["training.cross_encoder"] = str((self._source.path / Path(path).expanduser()).absolute())

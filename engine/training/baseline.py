@@ -19,7 +19,7 @@ from engine.settings import Settings
 from engine.stage import StageContext, View, fingerprint
 from engine.store import Artifact
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.stage import config_of, too_little, training_data
+from engine.training.stage import added_inputs, config_of, too_little, training_data
 
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
@@ -52,7 +52,7 @@ def baseline_fingerprint(view: View) -> str:
         kind=KIND,
         version=VERSION,
         rankings=view.need("rankings", "rank").fingerprint,
-        config=asdict(baseline_config(view.settings)),
+        config=asdict(baseline_config(view.settings)) | added_inputs(view.settings),
         model=resolve_model(view.settings.encoder.model).fingerprint,
     )
 

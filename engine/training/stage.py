@@ -46,7 +46,7 @@ def inputs(view: View) -> dict[str, Any]:
     config = resolve_config(view)
     return {
         "rankings": rankings.fingerprint,
-        "config": asdict(config) | _teacher_inputs(view, config) | _added_inputs(view.settings),
+        "config": asdict(config) | _teacher_inputs(view, config) | added_inputs(view.settings),
         "base": served_fingerprint(view, None, 1.0) if config.needs_vectors else "",
         "lists": view.settings.ranking.model_dump(include={"m", "strategy"}),
         "model": resolve_model(view.settings.encoder.model).fingerprint,
@@ -59,7 +59,7 @@ def _teacher_inputs(view: View, config: TrainingConfig) -> dict[str, Any]:
     return {"cross_encoder": found.fingerprint if found else ""}
 
 
-def _added_inputs(settings: Settings) -> dict[str, Any]:
+def added_inputs(settings: Settings) -> dict[str, Any]:
     """Settings that came later count where they are set only: adapters of before are not trained anew."""
     added = {"query_share": settings.training.query_share, "lists_per_query": settings.ranking.lists_per_query}
     return {name: value for name, value in added.items() if value != 1}

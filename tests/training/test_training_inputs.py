@@ -17,6 +17,7 @@ from engine.ranking import RankedLists
 from engine.records import Chunk, Query
 from engine.settings import Settings, validate
 from engine.training import stage
+from engine.training.baseline import baseline_fingerprint
 from engine.training.config import TrainingConfig
 
 
@@ -71,6 +72,12 @@ def test_settings_that_came_later_leave_adapters_of_before_up_to_date(project: P
     several = view(project, tiny)
     several.settings = validate({**several.settings.model_dump(exclude_none=True), "ranking": {"lists_per_query": 4}})
     assert stage.inputs(several)["config"]["lists_per_query"] == 4
+
+
+def test_fewer_training_queries_are_another_baseline(project: Path, tiny: ModelFolder) -> None:
+    whole, again = (baseline_fingerprint(view(project, tiny)) for _ in range(2))
+    assert whole == again
+    assert baseline_fingerprint(view(project, tiny, query_share=0.5)) != whole
 
 
 def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
