@@ -70,7 +70,7 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
             return
         if self.is_attached:
             area = self.query_one(TextArea)
-            area.text = visible(self._before, lines=True)
+            area.text = visible(self._before.replace("\r\n", "\n"), lines=True)
             self._shown = area.text
             self._to_fault(self._error)
             area.focus()
@@ -82,9 +82,10 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
     @work(exclusive=True, group="settings-text")
     async def action_save(self) -> None:
         """Write the text, if it is valid."""
-        area = self.query_one(TextArea)
+        line_end = "\r\n" if "\r\n" in self._before else "\n"
+        text = self.query_one(TextArea).text.replace("\n", line_end)
         try:
-            await asyncio.to_thread(self._project.replace_settings, self._before, area.text)
+            await asyncio.to_thread(self._project.replace_settings, self._before, text)
         except EngineError as error:
             if self.is_attached:
                 self.query_one("#settings-problem", SafeStatic).update(error_text(error))

@@ -180,7 +180,7 @@ def test_a_broken_project_is_named_in_the_list_and_told_when_it_is_opened(tmp_pa
 
 def test_a_broken_project_is_mended_and_opened(tmp_path: Path) -> None:
     broken = _project(projects_root() / "broken")
-    (broken.path / "project.toml").write_text("[corpus\n")
+    (broken.path / "project.toml").write_bytes(b"[corpus\r\n# mine\r\n")
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_text(pilot, "broken")
@@ -189,12 +189,12 @@ def test_a_broken_project_is_mended_and_opened(tmp_path: Path) -> None:
         await pilot.press("enter")
         await until_text(pilot, "project.toml of broken")
         area = pilot.app.screen.query_one(TextArea)
-        await until(pilot, lambda: area.text == "[corpus\n", "the text")
+        await until(pilot, lambda: area.text == "[corpus\n# mine\n", "the text")
         await pilot.press("end", "]", "ctrl+s")
         await until(pilot, lambda: _opened(pilot), "the mended project")
 
     drive(story)
-    assert (broken.path / "project.toml").read_text() == "[corpus]\n"
+    assert (broken.path / "project.toml").read_bytes() == b"[corpus]\r\n# mine\r\n"
 
 
 def test_a_project_that_vanished_leaves_the_list_and_a_damaged_list_is_empty(tmp_path: Path) -> None:
