@@ -191,7 +191,14 @@ A run in progress stands first: closing the app does not end it."""
         """Its project.toml can be put right here; the project is opened then."""
         from bmembed_tui.screens.dialogs import ErrorDialog
         from bmembed_tui.screens.settings_text import SettingsTextScreen
+        from engine.errors import EngineError
         from engine.project import ProjectFolder
+
+        try:
+            project = ProjectFolder.open(name)
+        except EngineError as gone:
+            self.bmembed.show_error(gone)
+            return
 
         def mended(is_mended: bool | None) -> None:
             if is_mended:
@@ -199,7 +206,7 @@ A run in progress stands first: closing the app does not end it."""
 
         def told(answer: str | None) -> None:
             if answer:
-                self.app.push_screen(SettingsTextScreen(ProjectFolder.open(name), error), mended)
+                self.app.push_screen(SettingsTextScreen(project, error), mended)
 
         self.app.push_screen(ErrorDialog(error, [("mend", "Mend it")]), told)
         self.load()

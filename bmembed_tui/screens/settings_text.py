@@ -43,6 +43,7 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
         super().__init__()
         self._project, self._error = project, error
         self._before = self._shown = ""
+        self._saving = False
 
     def compose(self) -> ComposeResult:
         """The text, what is wrong with it, buttons."""
@@ -70,7 +71,7 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
             return
         if self.is_attached:
             area = self.query_one(TextArea)
-            area.text = visible(self._before.replace("\r\n", "\n"), lines=True)
+            area.text = "\n".join(map(_shown, _lines(self._before)))
             self._shown = area.text
             self._to_fault(self._error)
             area.focus()
@@ -79,11 +80,13 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
         area = self.query_one(TextArea)
         area.move_cursor((fault_line(area.text, error.why), 0), center=True)
 
-    @work(exclusive=True, group="settings-text")
+    @work(group="settings-text-save")
     async def action_save(self) -> None:
         """Write the text, if it is valid."""
-        line_end = "\r\n" if "\r\n" in self._before else "\n"
-        text = self.query_one(TextArea).text.replace("\n", line_end)
+        if self._saving:
+            return
+        self._saving = True
+        text = restored(self._before, self.query_one(TextArea).text)
         try:
             await asyncio.to_thread(self._project.replace_settings, self._before, text)
         except EngineError as error:
@@ -91,6 +94,8 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
                 self.query_one("#settings-problem", SafeStatic).update(error_text(error))
                 self._to_fault(error)
             return
+        finally:
+            self._saving = False
         if self.is_attached:
             self.dismiss(True)
 
@@ -114,6 +119,22 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
     def _leave(self, answer: str | None) -> None:
         if answer == "leave":
             self.dismiss(False)
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _shown(line: str) -> str:
+    """A line of a file with a sign for every character that a terminal must not get."""
+    return visible(line, lines=True).replace("\n", "\ufffd")
+
+
+def restored(before: str, edited: str) -> str:
+    """`edited` with the line ends of the text `before`; a line that was not touched is what it was, signs or not."""
+    hidden = {_shown(line): line for line in _lines(before) if _shown(line) != line}
+    line_end = next((end for end in ("\r\n", "\n", "\r") if end in before), "\n")
+    return line_end.join(hidden.get(line, line) for line in edited.split("\n"))
 
 
 def fault_line(text: str, why: str) -> int:

@@ -149,11 +149,16 @@ class Sitting:
         return "done"
 
     def _mark(self, number: int, place: int, relevant: bool | None, skipped: bool = False) -> None:
+        from engine.errors import EngineError
         from engine.service.judging import judge as keep
 
         one = self._subjects[number]
         if relevant is not None or one.answers.get(place) is not None:
-            keep(self._project, one.query.text, one.hits[place].chunk_ids[0], relevant)()
+            try:
+                keep(self._project, one.query.text, one.hits[place].chunk_ids[0], relevant)()
+            except EngineError as error:  # the chunk has gone since; the others can be judged
+                self._say(f"Not kept: {error}", "yellow")
+                relevant, skipped = None, True
         if relevant is None and not skipped:
             one.answers.pop(place, None)
         else:

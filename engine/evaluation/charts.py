@@ -10,6 +10,7 @@ from html import escape
 Point = tuple[float, float]
 
 WIDTH = 640
+TINY = 0.1  # points: no axis of differences is shorter
 MOST_POINTS = 400
 COLOURS = 8
 MOST_SIGNS = 60
@@ -73,7 +74,7 @@ def gap_chart(title: str, bars: Sequence[Bar]) -> str:
         return ""
     left, right, row = 220, 150, 24
     height = row * len(bars) + 8
-    ticks = _ticks(min(0.0, *(bar.low for bar in bars)), max(0.0, *(bar.high for bar in bars)))
+    ticks = _ticks(min(-TINY, *(bar.low for bar in bars)), max(TINY, *(bar.high for bar in bars)))
     scale = (WIDTH - left - right) / (ticks[-1] - ticks[0])
     parts = []
     for tick in ticks:

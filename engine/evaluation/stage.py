@@ -70,6 +70,7 @@ def inputs(view: View) -> dict[str, Any]:
         "judged": fingerprint(judged=judged),
         "evaluation": view.settings.evaluation.model_dump(),
         "search": view.settings.search.model_dump(include=_fused(view)),
+        "lexical": [view.settings.lexical.titles, view.need("lexical", "index").info.get("language", "none")],
         "base": served_fingerprint(view, None, 1.0),
         "cl": _baseline(view),
     }
@@ -282,11 +283,10 @@ class Evaluation:
         from engine.evaluation.term_weights import LEAST_QUERIES, TermWeighting, not_weighed
 
         weighting = TermWeighting(self._context, self._rankers, selection.strength)
-        learnt, heldout = weighting.learn(), self._set("synthetic")
-        if not learnt or heldout is None:
-            self._terms = not_weighed(
-                f"fewer than {LEAST_QUERIES} training queries, or none held out, teach no weights"
-            )
+        learnt = weighting.learn()
+        if learnt is None:
+            self._terms = not_weighed(f"fewer than {LEAST_QUERIES} training queries teach no weights")
+            self._context.choose("term_weights", "false", self._terms.reason)
             return
         index = self._rankers.lexical.weighted(learnt)
         twins = {one.kind: weighting.ranked(one, one.texts, self._among[one.kind], index) for one in self.sets}
@@ -307,7 +307,7 @@ class Evaluation:
         way = None if fusion.method == "rrf" else fusion.weight
         gaps = {one.kind: self._gap(one, joining.joined(twins[one.kind], "served", way), way) for one in self.sets}
         judged = gaps.get("judged") if self._context.settings.evaluation.veto else None
-        return decided(learnt, gaps["synthetic"], judged)
+        return decided(learnt, gaps.get("synthetic"), judged)
 
     def _gap(self, one: QuerySet, ranking: Rankings, way: float | None) -> tuple[Difference, int] | None:
         """What `ranking` gains over the served hybrid in nDCG@10, in percent, and on how many queries; None on none."""
@@ -393,6 +393,7 @@ class Evaluation:
             "model": model_fingerprint(context),
             "reason": selection.reason,
             "fusion": {**fusion.as_dict(), **self._terms.as_dict()},
+            "language": self._rankers.lexical.language,
             "tables": tables,
             "threshold": {**self._threshold, "encoder": self._served_encoder(selection)},
         }

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.evaluation.fusion import LEAST_QUERIES as LEAST_HELD_OUT
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankings import cosines_of, padded, rank_by_cosine
+from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
+from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
 from engine.lexical.weighting import Example, learn_weights
 from engine.metrics import Difference
 from engine.records import Query
@@ -53,9 +55,11 @@ def not_weighed(why: str) -> TermWeights:
 
 def decided(learnt: Mapping[str, float], held_out: Gap | None, judged: Gap | None) -> TermWeights:
     """The weights, where hybrid search with them is shown to be better on held-out queries, and not worse on judged ones."""
-    if held_out is None:
-        return not_weighed("there are no held-out queries to try learnt weights on")
-    if judged is not None and judged[0].verdict == "worse":
+    if held_out is None or held_out[1] < LEAST_HELD_OUT:
+        return not_weighed(f"there are fewer than {LEAST_HELD_OUT} held-out queries to try learnt weights on")
+    if not learnt:
+        return not_weighed("the training queries teach nothing else")
+    if judged is not None and judged[1] >= LEAST_JUDGED and judged[0].verdict == "worse":
         return not_weighed(f"learnt weights are worse on {_told(judged, 'judged')}")
     if held_out[0].verdict != "better":
         return not_weighed(f"learnt weights are not shown to be better on {_told(held_out, 'held-out')}")
@@ -81,11 +85,11 @@ class TermWeighting:
         self._encoder = rankers.encoder(strength)
         self._vectors = rankers.vectors(self._encoder, strength, rankers.chunks, "served")
 
-    def learn(self) -> Mapping[str, float]:
-        """Word → weight, of the words that count less than in BM25; empty where there are too few queries."""
+    def learn(self) -> Mapping[str, float] | None:
+        """Word → weight, of the words that count less than in BM25; None where there are too few queries."""
         queries = self._queries()
         if len(queries) < LEAST_QUERIES:
-            return {}
+            return None
         numbers: dict[str, int] = {}
         examples = self._examples(queries, numbers)
         seed = self._context.settings.training.seed
@@ -93,9 +97,11 @@ class TermWeighting:
         return {word: float(weights[number]) for word, number in numbers.items() if weights[number] < SHOWN}
 
     def _queries(self) -> list[Query]:
-        present = set(self._rankers.ids.tolist())
-        queries = [q for q in self._context.store.queries() if q.split == "train" and q.chunk_id in present]
-        chosen = np.random.default_rng(self._context.settings.training.seed).permutation(len(queries))[:MOST_QUERIES]
+        from engine.training.stage import train_rows
+
+        settings, queries = self._context.settings, self._context.store.queries()
+        rows = np.array(train_rows(settings, queries, self._rankers.chunks), dtype=np.int64)
+        chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:MOST_QUERIES]
         return [queries[row] for row in sorted(chosen.tolist())]
 
     def _examples(self, queries: Sequence[Query], numbers: dict[str, int]) -> list[Example]:
@@ -106,6 +112,9 @@ class TermWeighting:
         found, _ = padded(list(index.search_many(texts, CANDIDATES)), CANDIDATES)
         examples = []
         for row, query in enumerate(queries):
+            if row % BLOCK == 0:
+                self._context.check_stop()
+                self._context.progress(row, len(queries), "queries whose words are weighed")
             ids = np.unique([*near[row], *found[row][found[row] >= 0], query.chunk_id])
             words, parts, scores = index.parts(query.text, ids)
             terms = np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)

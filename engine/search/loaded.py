@@ -38,7 +38,7 @@ class Loaded:
         self.store: Store = project.store()
         self._lexical: tuple[str, LexicalIndex] | None = None
         self._vectors: tuple[str, VectorIndex] | None = None
-        self._weights: tuple[str, Mapping[str, float]] | None = None
+        self._weights: tuple[tuple[object, ...], Mapping[str, float]] | None = None
         self._names: tuple[tuple[object, ...], DocumentNames] | None = None
         self._vector: tuple[tuple[str, str], NDArray[np.float32]] | None = None
         self._encoders: dict[str, tuple[tuple[object, ...], Encoder]] = {}
@@ -78,16 +78,19 @@ class Loaded:
         return index.weighted(weights) if weights else index
 
     def _term_weights(self) -> Mapping[str, float]:
-        """None where they cannot be read: the next run makes them again, and search goes on without."""
-        artifact = self.store.artifact("evaluation")
-        if artifact is None or not artifact.info.get("fusion", {}).get("weighed_words"):
-            return {}
-        if self._weights is None or self._weights[0] != artifact.folder:
-            from engine.lexical.weighting import read_weights
+        """Read again only when the database has changed. Without those that cannot be read, or that were learnt on words of
+        another language, search goes on as BM25 counts words; the next run makes them again."""
+        state = (self.repairs, self.store.version())
+        if self._weights is None or self._weights[0] != state:
+            artifact, weights = self.store.artifact("evaluation"), dict[str, float]()
+            info: dict[str, Any] = artifact.info if artifact else {}
+            if artifact and info.get("fusion", {}).get("weighed_words") and info.get("language") == self.language():
+                from engine.lexical.weighting import read_weights
 
-            with suppress(DamagedError):
-                self._weights = artifact.folder, read_weights(self.project.path / artifact.folder)
-        return self._weights[1] if self._weights and self._weights[0] == artifact.folder else {}
+                with suppress(DamagedError):
+                    weights = read_weights(self.project.path / artifact.folder)
+            self._weights = state, weights
+        return self._weights[1]
 
     def vector_index(self) -> tuple[Artifact, VectorIndex]:
         """The current vector index, and what its stage noted. Raises NotBuiltError, DamagedError."""

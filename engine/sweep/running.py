@@ -76,8 +76,7 @@ class Sweep:
         return told
 
     def _try(self, cell: Cell, on_event: OnEvent | None, should_stop: Callable[[], bool] | None) -> None:
-        copy = self.workspace.open()
-        copy.change_settings(dict(cell.changes))
+        copy = self.workspace.open(cell.changes)
         spent: dict[str, float] = {}
 
         def watch(event: Event) -> None:

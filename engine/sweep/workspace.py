@@ -81,8 +81,11 @@ class Workspace:
         shutil.rmtree(self._root, ignore_errors=True)
         self.folder, self.judged_since = self._root / basis.name, False
 
-    def open(self) -> ProjectFolder:
-        """The copy, made where it is missing. Copies and figures of other states of the project are removed."""
+    def open(self, changes: Mapping[str, Any] | None = None) -> ProjectFolder:
+        """The copy, made where it is missing, with the project's present settings and a cell's `changes` of them.
+
+        Copies and figures of other states of the project are removed.
+        """
         for other in self._root.iterdir() if self._root.is_dir() else ():
             if other != self.folder:
                 shutil.rmtree(other, ignore_errors=True)
@@ -91,7 +94,9 @@ class Workspace:
                 self._root.mkdir(mode=0o700, exist_ok=True)
                 self.folder.mkdir(mode=0o700, exist_ok=True)
             copied(self._source, self.copy.path, _COPIED)
-            self.copy.change_settings(self._measuring())
+        with disk_errors(f"The settings in {self.folder} could not be written."):
+            write_text(self.copy.path / "project.toml", self._source.settings_text())
+        self.copy.change_settings({**self._measuring(), **(changes or {})})
         return self.copy
 
     def _measuring(self) -> dict[str, Any]:

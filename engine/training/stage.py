@@ -183,7 +183,7 @@ def _finish(context: StageContext, folder: str, info: dict[str, Any]) -> dict[st
     return {key: value for key, value in info.items() if key not in ("history", "digest", "model")}
 
 
-def _train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
+def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
     """The training queries whose chunks exist, of these the share that is wanted; a larger share holds the smaller ones."""
     present = {chunk.id for chunk in chunks}
     rows = [row for row, query in enumerate(queries) if query.split == "train" and query.chunk_id in present]
@@ -195,7 +195,7 @@ def _train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[C
 
 def too_little(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
     """Why there is too little to learn from; empty when there is enough."""
-    count = len(_train_rows(settings, queries, chunks))
+    count = len(train_rows(settings, queries, chunks))
     if len(chunks) < 2:
         return "the documents make a single chunk"
     return (
@@ -226,25 +226,25 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         raise DamagedError(
             "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'."
         )
-    train_rows = _train_rows(context.settings, queries, chunks)
+    rows = train_rows(context.settings, queries, chunks)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     heldout_rows = [
         row for row, query in enumerate(queries) if query.split == "validation" and query.chunk_id in position
     ]
     places = _positions(ranked.ids, position)
-    base_queries, base_chunks = _base_vectors(context, config, [queries[row].text for row in train_rows], chunks)
+    base_queries, base_chunks = _base_vectors(context, config, [queries[row].text for row in rows], chunks)
     return TrainingData(
-        queries=[queries[row].text for row in train_rows],
-        positives=np.array([position[queries[row].chunk_id] for row in train_rows], dtype=np.int64),
-        ranked_ids=places[train_rows],
-        ranked_scores=ranked.scores[train_rows],
+        queries=[queries[row].text for row in rows],
+        positives=np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64),
+        ranked_ids=places[rows],
+        ranked_scores=ranked.scores[rows],
         chunks=[chunk.embedded_text for chunk in chunks],
         base_queries=base_queries,
         base_chunks=base_chunks,
         heldout_queries=[queries[row].text for row in heldout_rows],
         heldout_positives=np.array([position[queries[row].chunk_id] for row in heldout_rows], dtype=np.int64),
         heldout_hard=places[heldout_rows][:, :HARD_PER_QUERY] if heldout_rows else None,
-        lists=_lists(context, ranked, train_rows, position) if config.uses_lists else None,
+        lists=_lists(context, ranked, rows, position) if config.uses_lists else None,
         cross_encoder=_cross_encoder(context, config),
     )
 

@@ -14,7 +14,7 @@ from textual.widgets import Input, TextArea
 
 from bmembed_tui.engine_client import Desk
 from bmembed_tui.screens.settings import SettingsScreen
-from bmembed_tui.screens.settings_text import fault_line
+from bmembed_tui.screens.settings_text import fault_line, restored
 from engine.project import ProjectFolder
 from engine.settings import Settings
 
@@ -270,6 +270,21 @@ def test_what_is_typed_is_a_change_when_the_field_is_left(new_project: Path) -> 
 )
 def test_the_line_of_a_fault_is_found(text: str, why: str, line: int) -> None:
     assert fault_line(text, why) == line
+
+
+@pytest.mark.parametrize(
+    ("before", "edited", "written"),
+    [
+        ("a = 1\r\nb = 2\r\n", "a = 1\nb = 3\n", "a = 1\r\nb = 3\r\n"),
+        ("# a\rb = 2\r", "# a\nb = 3\n", "# a\rb = 3\r"),
+        ('p = "/x/\u200ey"\nb = 2', 'p = "/x/\ufffdy"\nb = 3', 'p = "/x/\u200ey"\nb = 3'),
+        ('p = "\u2028"\nb = 2', 'p = "\ufffd"\nb = 3', 'p = "\u2028"\nb = 3'),
+        ("# \x1b\nb = 2", "# gone\nb = 2", "# gone\nb = 2"),
+        ("", "a = 1\n", "a = 1\n"),
+    ],
+)
+def test_what_was_not_touched_is_written_as_it_was(before: str, edited: str, written: str) -> None:
+    assert restored(before, edited) == written
 
 
 def test_a_project_toml_that_is_not_valid_can_be_mended(new_project: Path) -> None:

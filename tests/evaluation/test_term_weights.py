@@ -17,7 +17,7 @@ def gap(by: float, queries: int = 100) -> Gap:
     return paired_difference(values, np.full(queries, 0.5), 200).percent(), queries
 
 
-@pytest.mark.parametrize("judged", [None, gap(3.0), gap(0.0)])
+@pytest.mark.parametrize("judged", [None, gap(3.0), gap(0.0), gap(-4.0, queries=19)])
 def test_better_on_held_out_queries_is_taken(judged: Gap | None) -> None:
     chosen = decided(LEARNT, gap(4.0), judged)
     assert chosen.weights == LEARNT
@@ -29,10 +29,10 @@ def test_better_on_held_out_queries_is_taken(judged: Gap | None) -> None:
 @pytest.mark.parametrize(
     ("held_out", "judged", "why"),
     [
-        (None, None, "there are no held-out queries"),
+        (None, None, "fewer than 50 held-out queries"),
         (gap(0.0), None, "not shown to be better on 100 held-out queries"),
         (gap(-4.0), gap(4.0), "not shown to be better on 100 held-out queries, -4.0 points"),
-        (gap(4.0, queries=4), None, "not shown to be better on 4 held-out queries"),
+        (gap(4.0, queries=49), None, "fewer than 50 held-out queries"),
         (gap(4.0), gap(-4.0), "worse on 100 judged queries, -4.0 points"),
     ],
 )
@@ -40,3 +40,7 @@ def test_else_words_count_as_in_bm25(held_out: Gap | None, judged: Gap | None, w
     chosen = decided(LEARNT, held_out, judged)
     assert chosen.weights == {}
     assert why in chosen.reason
+
+
+def test_nothing_learnt_is_said_to_be_so() -> None:
+    assert "teach nothing else" in decided({}, gap(4.0), None).reason

@@ -88,6 +88,13 @@ def test_the_parts_of_a_query_sum_to_its_scores(tmp_path: Path, query: str) -> N
     assert scores == pytest.approx(index.scores(query, ids))
 
 
+def test_a_chunk_that_is_not_in_the_index_gets_nothing(tmp_path: Path) -> None:
+    index = LexicalIndex.build(tmp_path / "index", [TEXTS[0], TEXTS[2]], "en")
+    _, parts, scores = index.parts("pump impact service", np.array([0, 2, 9]))
+    assert not parts.any()
+    assert not scores.any()
+
+
 def test_a_weighted_index_counts_a_word_as_often_as_told(tmp_path: Path) -> None:
     index = LexicalIndex.build(tmp_path / "index", TEXTS, "en")
     weighted, ids = index.weighted({"pump": 0.25}), np.array([1, 2, 3, 4])

@@ -141,7 +141,10 @@ def test_hybrid_search_counts_words_as_the_last_evaluation_learnt(
     write_weights(folder, {word: 0.5})
     fusion = {"method": "weighted", "weight": 0.5, "weighed_words": 1}
     store = project.store()
-    store.put_artifact(Artifact("evaluation", "learnt", "reports/learnt", 0.0, {"served": {}, "fusion": fusion}))
+    info = {"served": {}, "fusion": fusion, "language": index.language}
+    store.put_artifact(Artifact("evaluation", "learnt", "reports/learnt", 0.0, {**info, "language": "fi"}))
+    assert lexical() == pytest.approx(plain)  # learnt on other words than the index has now
+    store.put_artifact(Artifact("evaluation", "learnt", "reports/learnt", 0.0, info))
     ids = np.array(sorted(plain))
     wanted = index.weighted({word: 0.5}).scores(QUERY, ids)
     assert lexical() == pytest.approx(dict(zip(ids.tolist(), wanted.tolist(), strict=True)))
@@ -151,7 +154,7 @@ def test_hybrid_search_counts_words_as_the_last_evaluation_learnt(
     assert lexical() == pytest.approx(plain)
     write_text(project.path / "project.toml", "")
     (folder / "term_weights.json").write_text("no weights")
-    store.put_artifact(Artifact("evaluation", "learnt", "reports/./learnt", 0.0, {"served": {}, "fusion": fusion}))
+    store.put_artifact(Artifact("evaluation", "learnt", "reports/learnt", 0.0, info))
     assert lexical() == pytest.approx(plain)  # search goes on; the next run makes them again
     store.close()
 

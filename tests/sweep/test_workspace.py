@@ -117,6 +117,16 @@ def test_two_sweeps_at_once_are_refused(project: ProjectFolder) -> None:
     assert not list((project.path / "sweep").glob("*/*project"))
 
 
+def test_a_cell_has_the_projects_present_settings_and_its_own_changes(project: ProjectFolder) -> None:
+    space = workspace(project)
+    assert space.open({"ranking.k": 200}).settings().ranking.k == 200
+    project.change_settings({"training.learning_rate": 0.004})
+    found = space.open({"training.steps": 3}).settings()
+    assert found.ranking.k == project.settings().ranking.k != 200
+    assert (found.training.steps, found.training.learning_rate) == (3, 0.004)
+    assert (found.evaluation.lambdas, found.search.term_weights) == ([], False)
+
+
 def test_steering_reaches_the_copy_at_work(project: ProjectFolder) -> None:
     copy = workspace(project).open()
     assert sweeping(project) == project

@@ -88,7 +88,7 @@ def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
 
     def rows(share: float, seed: int = 0) -> list[int]:
         settings = validate({"training": {"query_share": share, "seed": seed}})
-        return stage._train_rows(settings, queries, chunks)
+        return stage.train_rows(settings, queries, chunks)
 
     assert rows(1.0) == list(range(2, 42)), "query 0 has lost its chunk, query 1 is held out"
     assert [len(rows(share)) for share in (0.5, 0.25, 0.001)] == [20, 10, 1]
