@@ -40,16 +40,18 @@ POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole co
 POOL_DEPTH = 30
 CL = "cl"
 SYSTEMS = (
-    "bm25", LEARNT, "base", CL, "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_served", "weighted_base",
-    "weighted_cl", "weighted_adapted", "weighted_served",
+    "bm25", LEARNT, "base", CL, "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_unweighed",
+    "rrf_served", "weighted_base", "weighted_cl", "weighted_adapted", "weighted_unweighed", "weighted_served",
 )  # fmt: skip
 PAIRS = (
     *((f"{way}_served", other) for way in ("rrf", "weighted") for other in (f"{way}_base", "bm25")),
+    *((f"{way}_unweighed", f"{way}_base") for way in ("rrf", "weighted")),
+    *((f"{way}_served", f"{way}_unweighed") for way in ("rrf", "weighted")),
     *((f"{way}served", f"{way}{CL}") for way in ("", "rrf_", "weighted_")),
     (LEARNT, "bm25"),
 )
-"""Compared besides each system with base: hybrid search with what is served, all of it with the CL baseline, and BM25 with and
-without learnt weights of words."""
+"""Compared besides each system with base: hybrid search with what is served, what of its gain comes from the encoder and what from
+learnt weights of words, all of it with the CL baseline, and BM25 with and without such weights."""
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -383,17 +385,19 @@ class Evaluation:
     def _report(
         self, selection: Selection, fusion: FusionChoice, comparisons: Sequence[tuple[QuerySet, Comparison]]
     ) -> Any:
-        from engine.evaluation.changes import query_changes
+        from engine.evaluation.changes import hit_finder, query_changes
         from engine.evaluation.forgetting import measure_general
         from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve, choices_made, warnings_told
 
         history = self._artifact.info.get("history") or {}
         log = self._context.project.path / "runs" / self._context.run / "events.jsonl"
         changed = "adapted" if self.adapter and not selection.strength else "served"
+        chunks = {chunk.id: chunk for chunk in self._chunks}
+        titles = {document.id: document.title or document.path for document in self._context.store.documents()}
         sets = [
             QuerySetReport(
                 one.name, "judged" if one.kind == "judged" else "synthetic", comparison.as_dict(),
-                query_changes(comparison, changed), changed,
+                query_changes(comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)), changed,
                 [text for judgment in one.judgments for text in judgment.unmatched],
             )
             for one, comparison in comparisons

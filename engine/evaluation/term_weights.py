@@ -146,7 +146,8 @@ class TermTrial:
         self.index = weighting.plain
 
     def take(self, sets: Sequence[QuerySet], among: Mapping[str, Among]) -> TermWeights:
-        """What was learnt and decided. The sets get BM25's rankings by it (`LEARNT`) and, where it is taken, the served hybrids'.
+        """What was learnt and decided. The sets get BM25's rankings by it (`LEARNT`) and, where it is taken, the served hybrids';
+        those of before are then called `unweighed`.
 
         `among`: by kind of the sets, the chunks that their queries are looked for among.
         """
@@ -159,9 +160,10 @@ class TermTrial:
         terms = self._decided(learnt, sets, twins, joining)
         for one in sets:
             one.rankings[LEARNT] = twins[one.kind].rankings["bm25"]
-            if terms.weights:
-                one.rankings["rrf_served"] = joining.joined(twins[one.kind], "served", None)
-                one.rankings["weighted_served"] = joining.joined(twins[one.kind], "served", self._fusion.weight)
+            for way, weight in (("rrf", None), ("weighted", self._fusion.weight)) if terms.weights else ():
+                if one.rankings["served"] is not one.rankings.get("base"):  # else the hybrid with base is just this
+                    one.rankings[f"{way}_unweighed"] = one.rankings[f"{way}_served"]
+                one.rankings[f"{way}_served"] = joining.joined(twins[one.kind], "served", weight)
         return terms
 
     def twin(self, one: QuerySet, texts: Texts, among: Among) -> QuerySet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -153,6 +154,22 @@ def opened(display: str, tmp_path: Path) -> Iterator[tuple[Screen, subprocess.Po
         screen.until(lambda: screen.share(PANEL) + screen.share(HIGHLIGHT) < 0.001, "the window is still there")
 
 
+def test_an_input_method_and_what_the_page_cannot_do(display: str, tmp_path: Path) -> None:
+    fixture = Path(__file__).parents[1] / "fixtures" / "in_window.py"
+    paths = [environment()["PYTHONPATH"], os.environ.get("PYTHONPATH")]
+    done = subprocess.run(
+        [sys.executable, str(fixture)], capture_output=True, text=True, check=True, timeout=4 * SECONDS,
+        env={**environment(), "DISPLAY": display, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+    )  # fmt: skip
+    assert json.loads(done.stdout) == {
+        "while_composing": "",
+        "typed": "日本é",
+        "started": False,
+        "reached": False,
+        "offered": ["copy", "focus", "pick_folder", "read", "resize", "type"],
+    }
+
+
 def of_the_app(child: subprocess.Popen[bytes]) -> list[psutil.Process]:
     processes = psutil.Process(child.pid).children(recursive=True)
     return [one for one in processes if "bmembed_tui.window.app_process" in one.cmdline()]
@@ -203,7 +220,7 @@ def test_the_mouse_and_the_size_of_letters(opened: tuple[Screen, subprocess.Pope
     screen.until(lambda: screen.share(HIGHLIGHT) > 1.15 * before, "the letters do not grow")
     screen.keys("ctrl+0")
     screen.until(lambda: abs(screen.share(HIGHLIGHT) / before - 1) < 0.1, "the letters keep their size")
-    screen.do("mousemove", "--window", screen.window(), "300", "270", "click", "1")  # the third line, a folder's dialog
+    screen.do("mousemove", "--window", screen.window(), "300", "290", "click", "1")  # the third line, a folder's dialog
     screen.until(lambda: screen.share(PANEL) > 0.1, "a click does nothing")
 
 

@@ -17,7 +17,7 @@ from fixtures.pipeline import ROOT, engine
 from lxml import html
 
 from engine.console import LABELS, metric_name
-from engine.evaluation.changes import Change
+from engine.evaluation.changes import Change, FoundHit
 from engine.evaluation.report import read_report, render
 from engine.project import ProjectFolder
 
@@ -96,6 +96,8 @@ def test_report_json_is_what_its_page_describes(report):
     # A tiny model's adapter need not change a ranking.
     changes = [("query_sets", "[]", "changes", way, "[]") for way in ("better", "worse")]
     seen |= {(*path, part.name) for path in changes for part in dataclasses.fields(Change)}
+    lists = [(*path, which, "[]") for path in changes for which in ("hits_before", "hits_after")]
+    seen |= {(*path, part.name) for path in lists for part in dataclasses.fields(FoundHit)}
     empty = {path for path, value in found if value == []}
     missing = [
         key

@@ -87,7 +87,8 @@ def queries(first: int, kind: str = "synthetic", number: int = 60) -> QuerySet:
     judgments = [Judgment(f"q{row}", f"text {row}", "chunk", {2: 1}) for row in range(number)]
     one = QuerySet("held-out", kind, judgments, [Meant(judgment.text) for judgment in judgments])
     ranking = np.tile([first, 3 - first], (number, 1))
-    one.rankings = {"bm25": ranking, "served": np.tile([1, 2], (number, 1)), "weighted_served": ranking}
+    one.rankings = {"bm25": ranking, "served": np.tile([1, 2], (number, 1))}
+    one.rankings |= {"rrf_served": ranking, "weighted_served": ranking}
     one.scores = {"bm25": np.tile([1.0, 0.0], (number, 1)), "served": np.tile([0.5, 0.5], (number, 1))}
     one.beside = {"served": np.tile([0.5, 0.5], (number, 1))}
     return one
@@ -109,5 +110,6 @@ def test_a_trial_ranks_once_and_changes_hybrid_search_where_that_is_better(
     assert (terms.weights, weighting.asked) == (learnt if better else {}, ranked)
     assert (one.rankings["weighted_served"][:, 0] == (2 if better else first)).all()
     assert (one.rankings["weighted_served"] is before) is not better
+    assert one.rankings.get("weighted_unweighed") is (before if better else None)
     assert (LEARNT in one.rankings) is (learnt is not None)
     assert "fewer than 200" in terms.reason or learnt is not None
