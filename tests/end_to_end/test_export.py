@@ -335,8 +335,7 @@ def test_the_card_states_the_facts_and_no_text(projects: Callable[..., ProjectFo
 @pytest.mark.parametrize("wanted", [True, False])
 def test_the_card_tells_of_learnt_weights_of_words(project: Path, tmp_path: Path, wanted: bool) -> None:
     folder = ProjectFolder.open(project)
-    settings = project / "project.toml"
-    settings.write_text(settings.read_text() + f"\n[search]\nterm_weights = {str(wanted).lower()}\n")
+    folder.change_settings({"search.term_weights": wanted})
     store = folder.store()
     evaluation = store.artifact("evaluation")
     assert evaluation is not None
