@@ -232,6 +232,13 @@ def test_parquet_holds_the_same_rows(projects: Callable[..., ProjectFolder], tmp
 
 
 @needs_onnx
+def test_the_graph_is_made_where_the_index_was_opened_first(project: Path, tmp_path: Path) -> None:
+    done = engine("export", str(project), str(tmp_path / "taken"), "--only", "onnx,vectors")
+    assert done.returncode == 0
+    assert list((tmp_path / "taken").glob("*-onnx/model.onnx"))
+
+
+@needs_onnx
 def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
