@@ -1,4 +1,8 @@
-"""Weights of query words for hybrid search: learnt on the training queries, taken where held-out queries show that they help."""
+"""Weights of query words for hybrid search: learnt on the training queries, taken where held-out queries show that they help.
+
+Only queries that are worded as questions teach weights and try them. Those that are built from the documents' sentences
+taught some that held-out queries of the same kind found as good, and judged ones worse (docs/LOG.md).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import numpy as np
 from engine.evaluation.fusion import LEAST_QUERIES as LEAST_HELD_OUT
 from engine.evaluation.fusion import FusionChoice
 from engine.evaluation.joining import Joining, Measure, Rankings
-from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.query_sets import QuerySet, is_built
 from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
 from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
 from engine.lexical.weighting import Example, learn_weights
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 LEARNT = "bm25_learnt"
 """BM25 with the learnt weights, among the systems of a report."""
 LEAST_QUERIES = 200
-"""With fewer training queries no weights are learnt."""
+"""With fewer training queries that are worded as questions no weights are learnt."""
 MOST_QUERIES = 6000
 CANDIDATES = 60
 SHOWN = 0.99
@@ -105,7 +109,8 @@ class TermWeighting:
         from engine.training.stage import train_rows
 
         settings, queries = self._context.settings, self._context.store.queries()
-        rows = np.array(train_rows(settings, queries, self._rankers.chunks), dtype=np.int64)
+        trained = train_rows(settings, queries, self._rankers.chunks)
+        rows = np.array([row for row in trained if not is_built(queries[row], settings)], dtype=np.int64)
         chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:MOST_QUERIES]
         return [queries[row] for row in sorted(chosen.tolist())]
 
@@ -153,7 +158,9 @@ class TermTrial:
         """
         learnt = self._weighting.learn()
         if learnt is None:
-            return not_weighed(f"fewer than {LEAST_QUERIES} training queries teach no weights")
+            return not_weighed(
+                f"weights are learnt from {LEAST_QUERIES} training queries or more that are worded as questions"
+            )
         self.index = self.index.weighted(learnt)
         twins = {one.kind: self.twin(one, one.texts, among[one.kind]) for one in sets}
         joining = Joining(self._settings, self._measure, self.index.scores_many)
@@ -179,7 +186,8 @@ class TermTrial:
 
     def _gap(self, one: QuerySet, ranking: Rankings) -> Gap | None:
         """What `ranking` gains over the served hybrid in nDCG@10, in percent, and on how many queries; None on none."""
-        usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable]
+        built = one.built or [False] * len(one.judgments)
+        usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable and not built[row]]
         if not usable:
             return None
         judgments = [one.judgments[row] for row in usable]

@@ -112,4 +112,13 @@ def test_a_trial_ranks_once_and_changes_hybrid_search_where_that_is_better(
     assert (one.rankings["weighted_served"] is before) is not better
     assert one.rankings.get("weighted_unweighed") is (before if better else None)
     assert (LEARNT in one.rankings) is (learnt is not None)
-    assert "fewer than 200" in terms.reason or learnt is not None
+    assert "200 training queries or more" in terms.reason or learnt is not None
+
+
+def test_queries_that_are_built_from_sentences_try_nothing() -> None:
+    one = queries(1)
+    one.built = [True] * 11 + [False] * 49
+    trial = TermTrial(Settings(), Weighting(LEARNT_WORDS), first_right, FusionChoice("weighted", 0.5, ""))  # type: ignore[arg-type]
+    terms = trial.take([one], {"synthetic": [None] * 60})
+    assert terms.weights == {}
+    assert "fewer than 50 held-out queries" in terms.reason
