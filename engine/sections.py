@@ -372,6 +372,13 @@ class SearchSettings(Section):
             "it helps"
         ),
     )
+    hubs: bool = Field(
+        default=True,
+        description=(
+            "whether semantic search takes off what makes some chunks near to every query (CSLS), where training queries are "
+            "worded as questions and held-out ones do not show that it harms"
+        ),
+    )
     hide_weak: bool = Field(
         default=False,
         description="whether semantic search hides hits that are less similar to the query than evaluation found useful",

@@ -24,7 +24,10 @@ Among = Sequence[Ids | None]
 
 
 class Rankers:
-    """`ids`: of all `chunks`, ascending; `adapter`: the trained adapter's folder, or None. Depth as in the settings."""
+    """`ids`: of all `chunks`, ascending; `adapter`: the trained adapter's folder, or None. Depth as in the settings.
+
+    `offsets` (n,): what search with the served encoder takes from each chunk's cosines; None where that is nothing.
+    """
 
     def __init__(self, context: StageContext, chunks: list[Chunk]) -> None:
         from engine.embedding import told_hardware
@@ -35,6 +38,7 @@ class Rankers:
         self.adapter = context.project.path / artifact.info["adapter"] if artifact.info.get("adapter") else None
         self.side = str(artifact.info.get("side", "both"))
         self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
+        self.offsets: Floats | None = None
         self._of_base: Floats | None = None
         self._passages: Floats | None = None
 
@@ -79,6 +83,13 @@ class Rankers:
     def cosine(self, asked: Floats, vectors: Floats, among: Among) -> tuple[Ids, Floats]:
         """Ids and cosines (q, depth) of the chunks, with unit vectors `vectors`, nearest to the queries `asked` (q, d)."""
         return rank_within(asked, vectors, self.ids, self._context.settings.evaluation.depth, among)
+
+    def compared(self, asked: Floats, vectors: Floats) -> tuple[Floats, Floats]:
+        """Queries (q, d) and all chunks (n, d) by the served encoder as search compares them: their products are similarities."""
+        if self.offsets is None:
+            return asked, vectors
+        ones = np.ones(len(asked), np.float32)
+        return np.column_stack([asked, ones]), np.column_stack([vectors, -self.offsets])
 
     def vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> Floats:
         """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched

@@ -170,7 +170,7 @@ def pages() -> Environment:
 def _twins(report: Mapping[str, Any]) -> set[str]:
     """Systems that the page leaves out, because what is served is base or adapted itself, whose rows say the same."""
     choice = report["selection"]
-    if not choice or choice["strength"] not in (0, 1):
+    if not choice or choice["strength"] not in (0, 1) or report["fusion"].get("hub_queries"):
         return set()
     way = "unweighed" if report["fusion"].get("weighed_words") else "served"
     return {"served", f"rrf_{way}", f"weighted_{way}"}

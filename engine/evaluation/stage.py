@@ -12,6 +12,7 @@ import numpy as np
 from engine.embedding import model_fingerprint, served_fingerprint
 from engine.errors import DamagedError, NotBuiltError
 from engine.evaluation.describing import Described
+from engine.evaluation.hubs import Hubs
 from engine.evaluation.joining import Joining
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.term_weights import LEARNT, TermWeights
@@ -87,7 +88,7 @@ def _baseline(view: View) -> str:
 
 def _fused(view: View) -> set[str]:
     """The settings that decide what is ranked, and how the rankings are joined."""
-    always = {"rrf_u", "fusion", "named_documents", "term_weights"}
+    always = {"rrf_u", "fusion", "named_documents", "term_weights", "hubs"}
     return always | {"weight"} if view.settings.search.fusion == "weighted" else always
 
 
@@ -100,6 +101,10 @@ def verify(view: View) -> None:
         from engine.lexical.weighting import read_weights
 
         read_weights(view.project.folder_of(artifact))
+    if artifact.info.get("hubs", {}).get("hub_queries"):
+        from engine.ranking.hubness import read_bank
+
+        read_bank(view.project.folder_of(artifact))
     if artifact.info["served"].get("adapter") not in (None, adapter):
         raise DamagedError("The adapter was trained anew.", "", "Run 'engine evaluate'.")
 
@@ -118,6 +123,8 @@ def run(context: StageContext) -> dict[str, Any]:
         work.alias("served", selection.served)
     if context.settings.evaluation.cl_baseline:
         work.rank_baseline()
+    if context.settings.search.hubs:
+        work.take_off_hubs(selection)
     fusion = work.fuse()
     if context.settings.search.term_weights:
         work.weigh_terms(selection, fusion)
@@ -147,6 +154,7 @@ class Evaluation:
         self._threshold: dict[str, Any] = {}
         self._terms = TermWeights()
         self._weighed: TermTrial | None = None
+        self._hubs = Hubs()
         self._general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
 
@@ -268,6 +276,14 @@ class Evaluation:
     def _document_of(self, ids: Rankings) -> Rankings:
         return self._owners[np.searchsorted(self._ids, ids)]
 
+    def take_off_hubs(self, selection: Selection) -> None:
+        """Rank by the served encoder with less of what makes hubs near to every query, where that is shown to be better."""
+        from engine.evaluation.hubs import HubTrial
+
+        trial = HubTrial(self._context, self._rankers, selection.strength, self._measure)
+        self._hubs = trial.take(self.sets, self._among)
+        self._context.choose("hubs", str(self._hubs.bank is not None).lower(), self._hubs.reason)
+
     def fuse(self) -> FusionChoice:
         """BM25 joined with base, with the adapted encoder, and with what is served: by RRF, and by a weighted sum."""
         joining = Joining(self._context.settings, self._measure, self._rankers.lexical.scores_many)
@@ -307,6 +323,8 @@ class Evaluation:
             encoder = self._rankers.encoder(strength)
             asked = encoder.encode_queries(one.texts)
             vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
+            if name == "served":
+                asked, vectors = self._rankers.compared(asked, vectors)
             self._rank(one, name, asked, vectors, among)
             context.check_stop()
         index = self._weighed.index if self._weighed else self._rankers.lexical
@@ -335,12 +353,15 @@ class Evaluation:
         """Write the report, make it current, and sum it up."""
         from engine.evaluation.report import write_report
         from engine.lexical.weighting import write_weights
+        from engine.ranking.hubness import write_bank
 
         context = self._context
         comparisons = [(one, self._compare(one)) for one in self.sets if any(j.usable for j in one.judgments)]
         with context.project.building("reports", context.fingerprint) as building:
             write_report(building.folder, self._report(selection, fusion, comparisons))
             write_weights(building.folder, self._terms.weights)
+            if self._hubs.bank is not None:
+                write_bank(building.folder, self._hubs.bank)
         adapter = self._artifact.info.get("adapter")
         served = {
             "name": selection.served,
@@ -355,6 +376,7 @@ class Evaluation:
             "model": model_fingerprint(context),
             "reason": selection.reason,
             "fusion": {**fusion.as_dict(), **self._terms.as_dict()},
+            "hubs": {**self._hubs.as_dict(), "key": self._hubs.key},
             "language": self._rankers.lexical.language,
             "tables": tables,
             "threshold": {**self._threshold, "encoder": self._served_encoder(selection)},
@@ -375,8 +397,13 @@ class Evaluation:
         return compare(
             {name: one.rankings[name] for name in order}, one.judgments, self._document_of,
             samples=settings.evaluation.bootstrap_samples, seed=settings.training.seed,
-            pairs=[pair for pair in PAIRS if set(pair) <= set(order)],
+            pairs=[pair for pair in (*PAIRS, *self._hub_pair) if set(pair) <= set(order)],
         )  # fmt: skip
+
+    @property
+    def _hub_pair(self) -> tuple[tuple[str, str], ...]:
+        """What taking off hubs gains, where it is done with the adapted encoder: against base it is told anyway."""
+        return (("served", "adapted"),) if self._hubs.bank is not None else ()
 
     def _told_baseline(self) -> dict[str, Any] | None:
         told = ("reason", "steps", "best_step", "ended", "seconds")
@@ -405,7 +432,7 @@ class Evaluation:
         context = self._context
         return ReportData(
             project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-            selection=selection, fusion={**fusion.as_dict(), **self._terms.as_dict()}, query_sets=sets,
+            selection=selection, fusion={**fusion.as_dict(), **self._terms.as_dict(), **self._hubs.as_dict()}, query_sets=sets,
             training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
             settings=context.settings.model_dump(),
             choices=choices_made(log), warnings=warnings_told(log),

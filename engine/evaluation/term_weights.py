@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.evaluation.fusion import LEAST_QUERIES as LEAST_HELD_OUT
 from engine.evaluation.fusion import FusionChoice
-from engine.evaluation.joining import Joining, Measure, Rankings
+from engine.evaluation.gaps import Gap, gap_between, judged_and_held_out, told, why_not
+from engine.evaluation.joining import Joining, Measure
 from engine.evaluation.query_sets import QuerySet, is_built
 from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
-from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
 from engine.lexical.weighting import Example, learn_weights
-from engine.metrics import Difference, paired_difference
 from engine.records import Query
 from engine.settings import Settings
 from engine.stage import StageContext
 
 if TYPE_CHECKING:
-    from engine.evaluation.rankers import Among, Rankers
+    from engine.evaluation.rankers import Among, Floats, Rankers
     from engine.lexical import LexicalIndex
 
 LEARNT = "bm25_learnt"
@@ -39,10 +37,6 @@ SHOWN = 0.99
 SET_BY_HAND = "Every word of a query counts as BM25 has it, because project.toml says so (search.term_weights)."
 
 Texts = Sequence[str]
-
-
-Gap = tuple[Difference, int]
-"""A difference in percent, and the number of its queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +58,15 @@ def not_weighed(why: str) -> TermWeights:
 
 def decided(learnt: Mapping[str, float], held_out: Gap | None, judged: Gap | None) -> TermWeights:
     """The weights, where hybrid search with them is shown to be better on held-out queries, and not worse on judged ones."""
-    if held_out is None or held_out[1] < LEAST_HELD_OUT:
-        return not_weighed(f"there are fewer than {LEAST_HELD_OUT} held-out queries to try learnt weights on")
     if not learnt:
         return not_weighed("the training queries teach nothing else")
-    if judged is not None and judged[1] >= LEAST_JUDGED and judged[0].verdict == "worse":
-        return not_weighed(f"learnt weights are worse on {_told(judged, 'judged')}")
-    if held_out[0].verdict != "better":
-        return not_weighed(f"learnt weights are not shown to be better on {_told(held_out, 'held-out')}")
+    why = why_not("learnt weights", held_out, judged, shown=True)
+    if why or held_out is None:
+        return not_weighed(why)
     return TermWeights(
         learnt,
         f"Hybrid search counts {len(learnt):,} words of queries less than BM25 does, as the training queries taught: better on "
-        f"{_told(held_out, 'held-out')}.",
-    )
-
-
-def _told(gap: Gap, kind: str) -> str:
-    by, queries = gap
-    return (
-        f"{queries} {kind} queries, {by.value:+.1f} points of nDCG@10 (95 % interval {by.low:+.1f} to {by.high:+.1f})"
+        f"{told(held_out, 'held-out')}.",
     )
 
 
@@ -93,6 +77,10 @@ class TermWeighting:
         self._context, self._rankers, self.plain = context, rankers, rankers.lexical
         self._encoder = rankers.encoder(strength)
         self._vectors = rankers.vectors(self._encoder, strength, rankers.chunks, "served")
+
+    def _pair(self, texts: Texts) -> tuple[Floats, Floats]:
+        """The texts' and all chunks' vectors, as search compares them."""
+        return self._rankers.compared(self._encoder.encode_queries(texts), self._vectors)
 
     def learn(self) -> Mapping[str, float] | None:
         """Word → weight, of the words that count less than in BM25; None where there are too few queries."""
@@ -117,8 +105,8 @@ class TermWeighting:
     def _examples(self, queries: Sequence[Query], numbers: dict[str, int]) -> list[Example]:
         """Each query with the first chunks of both rankers and its own; `numbers` gets the words."""
         keys, index, texts = self._rankers.ids, self._rankers.lexical, [query.text for query in queries]
-        asked = self._encoder.encode_queries(texts)
-        near, _ = rank_by_cosine(asked, self._vectors, keys, CANDIDATES)
+        asked, vectors = self._pair(texts)
+        near, _ = rank_by_cosine(asked, vectors, keys, CANDIDATES)
         found, _ = padded(list(index.search_many(texts, CANDIDATES)), CANDIDATES)
         examples = []
         for row, query in enumerate(queries):
@@ -128,7 +116,7 @@ class TermWeighting:
             ids = np.unique([*near[row], *found[row][found[row] >= 0], query.chunk_id])
             words, parts, scores = index.parts(query.text, ids)
             terms = np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
-            cosines = cosines_of(asked[row : row + 1], self._vectors, keys, ids[None])[0]
+            cosines = cosines_of(asked[row : row + 1], vectors, keys, ids[None])[0]
             examples.append(Example(terms, parts, scores - parts.sum(axis=0), cosines, ids == query.chunk_id))
         return examples
 
@@ -138,8 +126,7 @@ class TermWeighting:
             one, rankings={"served": one.rankings["served"]}, scores={"served": one.scores["served"]}, beside={}
         )
         twin.rankings["bm25"], twin.scores["bm25"] = self._rankers.bm25(texts, among, index)
-        asked = self._encoder.encode_queries(one.texts)
-        twin.beside["served"] = cosines_of(asked, self._vectors, self._rankers.ids, twin.rankings["bm25"])
+        twin.beside["served"] = cosines_of(*self._pair(one.texts), self._rankers.ids, twin.rankings["bm25"])
         return twin
 
 
@@ -180,20 +167,12 @@ class TermTrial:
     def _decided(
         self, learnt: Mapping[str, float], sets: Sequence[QuerySet], twins: Mapping[str, QuerySet], joining: Joining
     ) -> TermWeights:
-        gaps = {one.kind: self._gap(one, joining.joined(twins[one.kind], "served", self._fusion.share)) for one in sets}
-        judged = gaps.get("judged") if self._settings.evaluation.veto else None
-        return decided(learnt, gaps.get("synthetic"), judged)
-
-    def _gap(self, one: QuerySet, ranking: Rankings) -> Gap | None:
-        """What `ranking` gains over the served hybrid in nDCG@10, in percent, and on how many queries; None on none."""
-        built = one.built or [False] * len(one.judgments)
-        usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable and not built[row]]
-        if not usable:
-            return None
-        judgments = [one.judgments[row] for row in usable]
-        before = one.rankings["rrf_served" if self._fusion.share is None else "weighted_served"]
-        gap = paired_difference(
-            self._measure(ranking[usable], judgments), self._measure(before[usable], judgments),
-            self._settings.evaluation.bootstrap_samples, self._settings.training.seed,
-        )  # fmt: skip
-        return gap.percent(), len(usable)
+        before = "rrf_served" if self._fusion.share is None else "weighted_served"
+        gaps = {
+            one.kind: gap_between(
+                one, joining.joined(twins[one.kind], "served", self._fusion.share), one.rankings[before],
+                self._measure, self._settings,
+            )
+            for one in sets
+        }  # fmt: skip
+        return decided(learnt, *judged_and_held_out(gaps, self._settings))

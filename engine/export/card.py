@@ -72,7 +72,7 @@ def _encoder(source: Source) -> dict[str, Any] | None:
         "side": served.side,
         "max_tokens": effective_max_tokens(served.model, served.max_tokens),
         "prompts": {name: text for name, text in asdict(read_prompts(served.model)).items() if text},
-        "dimension": source.index.manifest["dimension"],
+        "dimension": source.index.width,
         "query_encoder": served.encoder,
         "chunk_encoder": served.chunk_encoder,
         "vectors_stored_as": source.index.manifest["dtype"],

@@ -23,7 +23,7 @@ def write_vectors(source: Source, folder: Path) -> None:
     target = _folder(folder)
     keys, _ = source.index.stored()
     known = set(source.store.chunks_by_id(keys.tolist()))
-    shape = (sum(key in known for key in keys.tolist()), source.index.manifest["dimension"])
+    shape = (sum(key in known for key in keys.tolist()), source.index.width)
     with (target / "vectors.npy").open("wb") as rows, (target / "ids.jsonl").open("w", encoding="utf-8") as lines:
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(rows, header)
@@ -38,7 +38,7 @@ def write_parquet(source: Source, folder: Path) -> None:
     from pyarrow import parquet
 
     types = {"chunk_id": "int64", "path": "string", "start": "int64", "end": "int64", "content_hash": "string"}
-    width = source.index.manifest["dimension"]
+    width = source.index.width
     fields = [pyarrow.field(name, getattr(pyarrow, kind)()) for name, kind in types.items()]
     schema = pyarrow.schema([*fields, pyarrow.field("vector", pyarrow.list_(pyarrow.float32(), width))])
     with parquet.ParquetWriter(str(_folder(folder) / "vectors.parquet"), schema) as file:
@@ -56,8 +56,6 @@ def _folder(folder: Path) -> Path:
 
 def _blocks(source: Source) -> Iterator[tuple[list[dict[str, Any]], NDArray[np.float32]]]:
     """Labels and unit vectors (m, d) of the chunks in the index whose documents are still there, in order of id."""
-    import numpy as np
-
     keys, stored = source.index.stored()
     paths = {document.id: document.path for document in source.store.documents()}
     for first in range(0, len(keys), _BLOCK):
@@ -69,5 +67,4 @@ def _blocks(source: Source) -> Iterator[tuple[list[dict[str, Any]], NDArray[np.f
              "content_hash": chunk.content_hash}
             for chunk in found
         ]  # fmt: skip
-        vectors = stored[places].astype(np.float32)
-        yield labels, vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        yield labels, source.index.own(stored[places])

@@ -70,17 +70,20 @@ class Explainer:
 
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
         """See `Searcher.explain`."""
+        import numpy as np
+
         from engine.vectors.exact import cosines
 
         artifact, index, vector = self._loaded.query_vector(query)
         keys, vectors = self._vectors(artifact, index)
         population = self._chunks(artifact, keys)
-        served = _placed(population.ids, cosines([vectors], vector)[population.rows], chunk_ids)
+        similarities = cosines([vectors], index.asked(vector)) * np.float32(index.scale)
+        served = _placed(population.ids, similarities[population.rows], chunk_ids)
         name = served_name(artifact.info)
-        if name == "base":
+        if name == "base" and not index.lifted:
             base, note = served, ""
         else:
-            shelf = self._base_shelf(artifact, vectors.shape[1])
+            shelf = self._base_shelf(artifact, index.width)
             base, note = self._by_base(query, artifact, shelf, population, chunk_ids)
         nowhere = (None, None)
         chunks = {row: Standing(*base.get(row, nowhere), *served.get(row, nowhere)) for row in chunk_ids}

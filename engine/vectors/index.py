@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from engine.errors import DamagedError, EngineError, ResourceError
 from engine.project import write_text
+from engine.ranking.hubness import ADDED, SCALE, lifted, lifted_query, lowered, unit_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +24,10 @@ DTYPES = {"f16": "f16", "f32": "f32", "i8": "i8"}
 
 
 class VectorIndex:
-    """Cosine index over chunk vectors. Made by `build` or `update`, read by `open`."""
+    """Cosine index over chunk vectors. Made by `build` or `update`, read by `open`.
+
+    With offsets of hubs its vectors are lifted (engine/ranking/hubness.py), and what it calls similarities are cosines less them.
+    """
 
     def __init__(self, index: Any, manifest: dict[str, Any]) -> None:
         self._index, self.manifest = index, manifest
@@ -35,21 +39,30 @@ class VectorIndex:
         ids: NDArray[np.int64],
         vectors: NDArray[np.float32],
         *,
+        offsets: NDArray[np.float32] | None = None,
         dtype: str = "f16",
         expansion: int = 128,
     ) -> VectorIndex:
         """Write an index of `vectors` (float32, (n, d), unit norm) under keys `ids` (n,) into `folder`.
 
+        `offsets` (n,): what is taken from each one's cosines; an index with offsets can be updated with offsets only.
         Raises EngineError for vectors that are not finite: usearch would return them as hits. ValueError for ids that
         are not unique or do not fit the vectors.
         """
-        index = _empty(vectors.shape[1], dtype, expansion)
-        _add(index, ids, vectors)
-        return cls._write(folder, index, dtype, expansion, removed=0)
+        rows = _rows(vectors, offsets)
+        index = _empty(rows.shape[1], dtype, expansion)
+        _add(index, ids, rows)
+        return cls._write(folder, index, dtype, expansion, removed=0, lifted=offsets is not None)
 
     @classmethod
     def update(
-        cls, former: Path, folder: Path, add: NDArray[np.int64], vectors: NDArray[np.float32], remove: Iterable[int]
+        cls,
+        former: Path,
+        folder: Path,
+        add: NDArray[np.int64],
+        vectors: NDArray[np.float32],
+        remove: Iterable[int],
+        offsets: NDArray[np.float32] | None = None,
     ) -> VectorIndex | None:
         """Write a copy of the index in `former`, with keys removed and added, into `folder`; `former` is not changed.
 
@@ -66,11 +79,15 @@ class VectorIndex:
             return None
         if len(gone):
             old._index.remove(gone.astype(np.uint64))
-        _add(old._index, add, vectors)
-        return cls._write(folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed)
+        _add(old._index, add, _rows(vectors, offsets))
+        return cls._write(
+            folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed, offsets is not None
+        )
 
     @classmethod
-    def _write(cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int) -> VectorIndex:
+    def _write(
+        cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int, lifted: bool = False
+    ) -> VectorIndex:
         path = folder / "index.usearch"
         try:
             index.save(str(path))
@@ -86,6 +103,7 @@ class VectorIndex:
             "dtype": dtype,
             "expansion": expansion,
             "removed": removed,
+            **({"lifted": True} if lifted else {}),
             "sha256": _sha256(path),
         }
         write_text(folder / "manifest.json", json.dumps(manifest))
@@ -109,6 +127,37 @@ class VectorIndex:
         """Number of vectors."""
         return int(self.manifest["count"])
 
+    @property
+    def lifted(self) -> bool:
+        """Whether similarities are cosines less the offsets of hubs."""
+        return bool(self.manifest.get("lifted", False))
+
+    @property
+    def width(self) -> int:
+        """Numbers of the encoder's vectors, d; those that are stored have two more where the index is lifted."""
+        return int(self.manifest["dimension"]) - (ADDED if self.lifted else 0)
+
+    @property
+    def scale(self) -> float:
+        """What the cosine of a stored vector and `asked` is multiplied by to give the similarity."""
+        return SCALE if self.lifted else 1.0
+
+    def asked(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A query's vector (d,) as it is compared with stored ones. Raises EngineError for one that is not finite, or of another
+        width than the index."""
+        if vector.shape != (self.width,):
+            raise EngineError(
+                f"A query vector of {vector.shape[-1]} numbers does not fit the index of {self.width}.",
+                "The model was changed since the documents were embedded.",
+                "Run 'engine run' to embed them again.",
+            )
+        _refuse_not_finite(vector)
+        return lifted_query(vector) if self.lifted else vector
+
+    def own(self, stored: NDArray[Any]) -> NDArray[np.float32]:
+        """The encoder's unit vectors (n, d) of rows as `stored` gives them."""
+        return lowered(stored) if self.lifted else unit_rows(stored)
+
     def keys(self) -> NDArray[np.int64]:
         """All chunk ids in the index, (n,)."""
         import numpy as np
@@ -116,7 +165,7 @@ class VectorIndex:
         return np.asarray(self._index.keys, dtype=np.int64)
 
     def stored(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """All chunk ids, ascending (n,), and their vectors as they are stored (n, d): float32, or float16 for less."""
+        """All chunk ids, ascending (n,), and their vectors as they are stored, a row each: float32, or float16 for less."""
         import numpy as np
 
         dtype = np.float32 if self.manifest["dtype"] == "f32" else np.float16
@@ -128,14 +177,14 @@ class VectorIndex:
         return keys, vectors
 
     def search(self, vector: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Ids and cosines (both (min(k, n),)) of the chunks nearest to one query vector (d,), best first, ties by id."""
+        """Ids and similarities (both (min(k, n),)) of the chunks nearest to one query vector (d,), best first, ties by id."""
         import numpy as np
 
-        self._check_query(vector)
+        asked = self.asked(vector)
         if self.count == 0 or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        matches = self._index.search(vector.astype(np.float32), min(k, self.count), exact=self.count <= EXACT_UP_TO)
-        return _ordered(matches.keys.astype(np.int64), 1.0 - matches.distances.astype(np.float32))
+        matches = self._index.search(asked.astype(np.float32), min(k, self.count), exact=self.count <= EXACT_UP_TO)
+        return _ordered(matches.keys.astype(np.int64), (1.0 - matches.distances.astype(np.float32)) * self.scale)
 
     def search_among(
         self, vector: NDArray[np.float32], allowed: NDArray[np.int64], k: int
@@ -143,25 +192,19 @@ class VectorIndex:
         """`search`, restricted to the keys in `allowed`: exact, whatever the size of the index."""
         import numpy as np
 
-        self._check_query(vector)
+        asked = self.asked(vector)
         allowed = np.unique(allowed[allowed >= 0]) if len(allowed) else allowed
         keys = allowed[self._index.contains(allowed.astype(np.uint64))] if len(allowed) else allowed
         if len(keys) == 0 or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         rows = np.asarray(self._index.get(keys.astype(np.uint64), dtype=np.float32))
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
-        scores = np.divide(rows @ vector, lengths, out=np.zeros(len(keys), np.float32), where=lengths > 0)
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(asked) / self.scale
+        scores = np.divide(rows @ asked, lengths, out=np.zeros(len(keys), np.float32), where=lengths > 0)
         return tuple(part[:k] for part in _ordered(keys, scores))  # type: ignore[return-value]
 
-    def _check_query(self, vector: NDArray[np.float32]) -> None:
-        """Raises EngineError for a vector that is not finite, or of another width than the index."""
-        if vector.shape != (self.manifest["dimension"],):
-            raise EngineError(
-                f"A query vector of {vector.shape[-1]} numbers does not fit the index of {self.manifest['dimension']}.",
-                "The model was changed since the documents were embedded.",
-                "Run 'engine run' to embed them again.",
-            )
-        _refuse_not_finite(vector)
+
+def _rows(vectors: NDArray[np.float32], offsets: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    return vectors if offsets is None else lifted(vectors, offsets)
 
 
 def _empty(dimension: int, dtype: str, expansion: int) -> Any:
@@ -220,7 +263,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if (
         not known
         or not all(type(number) is int and 0 <= number < 2**31 for number in numbers)
-        or manifest["dimension"] < 1
+        or manifest["dimension"] < (ADDED + 1 if manifest.get("lifted") else 1)
     ):
         raise _damaged(folder, "its manifest holds impossible values")
     return cast(dict[str, Any], manifest)

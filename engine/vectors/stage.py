@@ -36,6 +36,7 @@ def inputs(view: View) -> dict[str, Any]:
         "chunks": view.store.corpus_fingerprint(),
         "encoder": served_fingerprint(view, adapter, scale),
         **_chunk_side(view, adapter, scale, side),
+        **({"hubs": key} if (key := _hubs(view)) else {}),
         "vectors": view.settings.vectors.model_dump(),
     }
 
@@ -45,6 +46,22 @@ def _chunk_side(view: View, adapter: Path | None, scale: float, side: str) -> di
     if side == "both-then-query":
         return {"side": side, "chunk_encoder": served_fingerprint(view, chunk_adapter(adapter, side), scale)}
     return {"side": side} if side != "both" else {}
+
+
+def _hubs(view: View) -> str:
+    """What names the queries that show hubs, which evaluation chose to take off; empty where it did not."""
+    evaluation = view.store.artifact("evaluation")
+    hubs: dict[str, Any] = evaluation.info.get("hubs", {}) if evaluation else {}
+    return str(hubs["key"]) if hubs.get("hub_queries") else ""
+
+
+def _offsets(view: View, vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    """What is taken from the cosines of chunks with unit vectors (n, d); None where hubs are left as they are."""
+    from engine.ranking.hubness import hub_offsets, read_bank
+
+    if not _hubs(view):
+        return None
+    return hub_offsets(vectors, read_bank(view.project.folder_of(view.need("evaluation", "evaluate"))))
 
 
 def _served(view: View) -> tuple[Path | None, float, str]:
@@ -93,13 +110,13 @@ def run(context: StageContext) -> dict[str, Any]:
     vectors = chunk_vectors(context, encoder, chunks)
     ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
     with context.project.building("vectors", context.fingerprint) as building:
-        added = _write(context, building.folder, ids, vectors, encoder.fingerprint)
+        added = _write(context, building.folder, ids, vectors, _offsets(context, vectors), encoder.fingerprint)
     settings = context.settings.encoder
     info = {
         "model": settings.model, "max_tokens": settings.max_tokens,
         "adapter": _named(context, adapter), "chunk_adapter": _named(context, of_chunks), "scale": scale,
         "encoder": served_fingerprint(context, adapter, scale), "chunk_encoder": encoder.fingerprint,
-        "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks),
+        "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks), "hubs": _hubs(context),
     }  # fmt: skip
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     _tidy(context, encoder.fingerprint)
@@ -113,7 +130,12 @@ def run(context: StageContext) -> dict[str, Any]:
 
 
 def _write(
-    context: StageContext, folder: Path, ids: NDArray[np.int64], vectors: NDArray[np.float32], encoder: str
+    context: StageContext,
+    folder: Path,
+    ids: NDArray[np.int64],
+    vectors: NDArray[np.float32],
+    offsets: NDArray[np.float32] | None,
+    encoder: str,
 ) -> int:
     """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
     import numpy as np
@@ -126,7 +148,8 @@ def _write(
         former is not None and former.fingerprint == context.fingerprint
     )  # asked for, or damaged: not to be built upon
     made_by = former.info.get("chunk_encoder", former.info["encoder"]) if former else ""
-    if former and not forced and (made_by, former.info.get("version")) == (encoder, VERSION):
+    made = (made_by, former.info.get("version"), former.info.get("hubs", "")) if former else ()
+    if former and not forced and made == (encoder, VERSION, _hubs(context)):
         try:
             source = context.project.folder_of(former)
             old = VectorIndex.open(source)
@@ -134,11 +157,12 @@ def _write(
                 known = old.keys()
                 fresh = ~np.isin(ids, known)
                 gone = np.setdiff1d(known, ids).tolist()
-                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone):
+                of_fresh = None if offsets is None else offsets[fresh]
+                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone, of_fresh):
                     return int(fresh.sum())
         except DamagedError as error:
             context.warn(f"{error.what} It is built anew.")
-    VectorIndex.build(folder, ids, vectors, dtype=settings.dtype, expansion=settings.expansion_search)
+    VectorIndex.build(folder, ids, vectors, offsets=offsets, dtype=settings.dtype, expansion=settings.expansion_search)
     return len(ids)
 
 

@@ -39,7 +39,7 @@ def test_better_on_held_out_queries_is_taken(judged: Gap | None) -> None:
     [
         (None, None, "fewer than 50 held-out queries"),
         (gap(0.0), None, "not shown to be better on 100 held-out queries"),
-        (gap(-4.0), gap(4.0), "not shown to be better on 100 held-out queries, -4.0 points"),
+        (gap(-4.0), gap(4.0), "learnt weights are worse on 100 held-out queries, -4.0 points"),
         (gap(4.0, queries=49), None, "fewer than 50 held-out queries"),
         (gap(4.0), gap(-4.0), "worse on 100 judged queries, -4.0 points"),
     ],

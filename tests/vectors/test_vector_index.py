@@ -342,3 +342,46 @@ def test_a_full_disk_is_told(small_disk: Path, disk_filler: Callable[..., None])
     disk_filler(small_disk, leave=8192)
     with pytest.raises(ResourceError, match="could not be written"):
         VectorIndex.build(small_disk / "index", np.arange(3000), unit(3000))
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-5), ("f16", 3e-3)])
+def test_offsets_of_hubs_are_taken_from_cosines(tmp_path: Path, dtype: str, error: float) -> None:
+    ids, vectors = ids_of(300), unit(300)
+    offsets = np.random.default_rng(2).uniform(-0.2, 0.5, 300).astype(np.float32)
+    (tmp_path / "index").mkdir()
+    VectorIndex.build(tmp_path / "index", ids, vectors, offsets=offsets, dtype=dtype)
+    index = VectorIndex.open(tmp_path / "index")
+    assert (index.width, index.manifest["dimension"], index.lifted, index.scale) == (WIDTH, WIDTH + 2, True, 2.0)
+    for query in unit(20, seed=1):
+        order = np.lexsort((ids, offsets - vectors @ query))
+        found, scores = index.search(query, 300)
+        assert dict(zip(found.tolist(), scores.tolist(), strict=True)) == pytest.approx(
+            dict(zip(ids.tolist(), (vectors @ query - offsets).tolist(), strict=True)), abs=error
+        )
+        among, inside = index.search_among(query, ids[:50], 5)
+        assert set(among) <= set(ids[:50].tolist())
+        assert inside == pytest.approx(np.sort((vectors @ query - offsets)[:50])[::-1][:5], abs=error)
+        if dtype == "f32":
+            assert found.tolist() == ids[order].tolist()
+    _, stored = index.stored()
+    assert index.own(stored) == pytest.approx(vectors[np.argsort(ids)], abs=error)
+    with pytest.raises(EngineError, match=f"does not fit the index of {WIDTH}"):
+        index.search(unit(1, width=WIDTH + 2)[0], 3)
+
+
+def test_an_index_with_offsets_is_updated_with_offsets(tmp_path: Path) -> None:
+    ids, vectors, offsets = ids_of(40), unit(40), np.linspace(0, 0.4, 40, dtype=np.float32)
+    for name in ("former", "new", "whole", "plain"):
+        (tmp_path / name).mkdir()
+    VectorIndex.build(tmp_path / "former", ids[:36], vectors[:36], offsets=offsets[:36], dtype="f32")
+    new = VectorIndex.update(
+        tmp_path / "former", tmp_path / "new", ids[36:], vectors[36:], ids[:3].tolist(), offsets[36:]
+    )
+    whole = VectorIndex.build(tmp_path / "whole", ids[3:], vectors[3:], offsets=offsets[3:], dtype="f32")
+    assert new is not None
+    assert VectorIndex.open(tmp_path / "new").lifted
+    for query in unit(5, seed=1):
+        for one, other in zip(new.search(query, 37), whole.search(query, 37), strict=True):
+            assert one == pytest.approx(other, abs=1e-6)
+    with pytest.raises(ValueError, match="do not fit"):
+        VectorIndex.update(tmp_path / "former", tmp_path / "plain", ids[36:], vectors[36:], [])

@@ -1,0 +1,61 @@
+"""What a change of search gains on a set of queries, to decide whether it is taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.evaluation.fusion import LEAST_QUERIES as LEAST_HELD_OUT
+from engine.evaluation.joining import Measure, Rankings
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
+from engine.metrics import Difference, paired_difference
+from engine.settings import Settings
+
+Gap = tuple[Difference, int]
+"""A difference in nDCG@10, in percent, and the number of its queries."""
+
+
+def gap_between(one: QuerySet, ranking: Rankings, before: Rankings, measure: Measure, settings: Settings) -> Gap | None:
+    """What `ranking` gains over `before` in nDCG@10, both (q, depth); None where no query can be measured.
+
+    Queries that were built from sentences of their chunks do not count: what they show does not hold for questions.
+    """
+    built = one.built or [False] * len(one.judgments)
+    usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable and not built[row]]
+    if not usable:
+        return None
+    judgments = [one.judgments[row] for row in usable]
+    gap = paired_difference(
+        measure(ranking[usable], judgments), measure(before[usable], judgments),
+        settings.evaluation.bootstrap_samples, settings.training.seed,
+    )  # fmt: skip
+    return gap.percent(), len(usable)
+
+
+def why_not(what: str, held_out: Gap | None, judged: Gap | None, *, shown: bool) -> str:
+    """Why a change is not taken over; empty where it is not worse on judged queries, nor on held-out ones.
+
+    `what`: its name, a plural, as the sentence has it. `shown`: whether it must be shown to be better on held-out queries.
+    """
+    if held_out is None or held_out[1] < LEAST_HELD_OUT:
+        return f"there are fewer than {LEAST_HELD_OUT} held-out queries to try {what} on"
+    if judged is not None and judged[1] >= LEAST_JUDGED and judged[0].verdict == "worse":
+        return f"{what} are worse on {told(judged, 'judged')}"
+    if held_out[0].verdict == "worse":
+        return f"{what} are worse on {told(held_out, 'held-out')}"
+    if shown and held_out[0].verdict != "better":
+        return f"{what} are not shown to be better on {told(held_out, 'held-out')}"
+    return ""
+
+
+def told(gap: Gap, kind: str) -> str:
+    """As a sentence has it: the number of queries, the difference, its interval."""
+    by, queries = gap
+    return (
+        f"{queries} {kind} queries, {by.value:+.1f} points of nDCG@10 (95 % interval {by.low:+.1f} to {by.high:+.1f})"
+    )
+
+
+def judged_and_held_out(gaps: dict[str, Gap | None], settings: Settings) -> Sequence[Gap | None]:
+    """The gaps on held-out and on judged queries, by kind of the sets; the latter only where they may veto."""
+    return gaps.get("synthetic"), gaps.get("judged") if settings.evaluation.veto else None

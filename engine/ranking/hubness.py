@@ -1,0 +1,97 @@
+"""Hubs are chunks that are near to whatever is asked, and so stand in rankings that they have nothing to do with.
+
+Cross-domain similarity local scaling (Conneau et al. 2018, section 2.3) takes from a cosine the mean cosine of the chunk to
+its `NEIGHBOURS` nearest queries: CSLS(q, c) = 2·cos(q, c) − r(q) − r(c). r(q) is the same for all chunks, so halving leaves
+
+    similarity(q, c) = cos(q, c) − r(c)/2,
+
+which needs one number of each chunk and no more time in a search. The queries are the training queries.
+
+An index of cosines serves it when vectors are lifted by two numbers: a chunk [c, −o, √(1 − o²)]/√2 and a query [q, 1, 0]/√2 are of
+unit length, and twice their inner product is q·c − o (compare Bachrach et al. 2014).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import DamagedError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NEIGHBOURS = 10
+LEAST_QUERIES = 200
+"""With fewer training queries their neighbourhoods say little."""
+MOST_QUERIES = 6000
+ADDED = 2
+SCALE = 2.0
+FILE = "hub_queries.npy"
+_BLOCK = 1024
+
+
+def hub_offsets(vectors: NDArray[np.float32], bank: NDArray[np.float32]) -> NDArray[np.float32]:
+    """r(c)/2 (n,) of chunks with unit vectors `vectors` (n, d), by the unit vectors `bank` (m, d) of queries, m ≥ 1."""
+    import numpy as np
+
+    nearest = min(NEIGHBOURS, len(bank))
+    offsets = np.empty(len(vectors), np.float32)
+    for start in range(0, len(vectors), _BLOCK):
+        cosines = vectors[start : start + _BLOCK] @ bank.T
+        offsets[start : start + _BLOCK] = np.partition(cosines, -nearest, axis=1)[:, -nearest:].mean(axis=1) / 2
+    return np.asarray(np.clip(offsets, -1.0, 1.0), np.float32)
+
+
+def lifted(vectors: NDArray[np.float32], offsets: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Unit vectors (n, d + 2) of chunks with unit vectors (n, d) and `offsets` (n,) in [−1, 1]."""
+    import numpy as np
+
+    rest = np.sqrt(np.maximum(0.0, 1.0 - offsets**2))
+    return np.asarray(np.column_stack([vectors, -offsets, rest]) / np.sqrt(2.0), np.float32)
+
+
+def lifted_query(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Unit vectors (…, d + 2) of queries with unit vectors (…, d): `SCALE` times their product with a chunk's is the similarity."""
+    import numpy as np
+
+    added = np.broadcast_to(np.array([1.0, 0.0], np.float32), (*vectors.shape[:-1], ADDED))
+    return np.asarray(np.concatenate([vectors, added], axis=-1) / np.sqrt(2.0), np.float32)
+
+
+def lowered(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """The unit vectors (n, d) that `lifted` made (n, d + 2) of, up to rounding."""
+
+    return unit_rows(vectors[:, :-ADDED])
+
+
+def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:
+    """Rows (n, d) at unit length, float32; a row of zeros stays one."""
+    import numpy as np
+
+    whole = rows.astype(np.float32)
+    return np.asarray(whole / np.maximum(np.linalg.norm(whole, axis=1, keepdims=True), np.finfo(np.float32).tiny))
+
+
+def write_bank(folder: Path, bank: NDArray[np.float32]) -> None:
+    """Keep the queries' vectors (m, d), in half precision, in `folder`."""
+    import numpy as np
+
+    np.save(folder / FILE, bank.astype(np.float16), allow_pickle=False)
+    (folder / FILE).chmod(0o600)
+
+
+def read_bank(folder: Path) -> NDArray[np.float32]:
+    """What `write_bank` kept. Raises DamagedError where it cannot be read."""
+    import numpy as np
+
+    try:
+        bank = np.load(folder / FILE, allow_pickle=False).astype(np.float32)
+        if bank.ndim != 2 or not len(bank) or not np.isfinite(bank).all():
+            raise ValueError(f"vectors of shape {bank.shape} cannot be used")
+    except (OSError, ValueError, EOFError) as error:
+        raise DamagedError(
+            f"{folder / FILE} cannot be read.", f"{error}.", "Run 'engine evaluate --force' to make it again."
+        ) from error
+    return np.asarray(bank, np.float32)

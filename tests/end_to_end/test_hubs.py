@@ -1,0 +1,97 @@
+"""What evaluation chose to take off hubs is in the index that search serves, and stays there when documents change."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fixtures.pipeline import engine_here
+
+from engine.project import ProjectFolder
+from engine.ranking.hubness import FILE, hub_offsets, unit_rows, write_bank
+from engine.vectors import VectorIndex
+
+
+def index_of(path: Path) -> VectorIndex:
+    with closing(ProjectFolder(path).store()) as store:
+        artifact = store.artifact("vectors")
+        assert artifact is not None
+        return VectorIndex.open(path / artifact.folder)
+
+
+def hits(path: Path, mode: str = "semantic") -> dict[int, float]:
+    found = json.loads(
+        engine_here("search", str(path), "leave of absence", "--mode", mode, "--json", "--top", "50").stdout
+    )
+    return {hit["chunk_ids"][0]: hit["rankers"]["semantic"]["score"] for hit in found["hits"]}
+
+
+def embedded(path: Path) -> dict[str, Any]:
+    told = engine_here("embed", str(path), "--json").stdout.splitlines()
+    done = [json.loads(line) for line in told if json.loads(line)["event"] == "stage_finished"]
+    return dict(done[-1]["summary"]) if done else {}
+
+
+@pytest.fixture
+def corrected(project: Path) -> Path:
+    """The finished project, embedded anew after an evaluation has chosen to take off hubs."""
+    width = index_of(project).width
+    bank = unit_rows(np.random.default_rng(0).normal(size=(300, width)))
+    with closing(ProjectFolder(project).store()) as store:
+        artifact = store.artifact("evaluation")
+        assert artifact is not None
+        write_bank(project / artifact.folder, bank)
+        store.put_artifact(replace(artifact, info={**artifact.info, "hubs": {"hub_queries": 300, "key": "some"}}))
+    assert embedded(project)["added"] > 0
+    return project
+
+
+def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, corrected: Path) -> None:
+    index = index_of(corrected)
+    assert index.lifted
+    keys, stored = index.stored()
+    own = index.own(stored)
+    with closing(ProjectFolder(corrected).store()) as store:
+        artifact = store.artifact("evaluation")
+    assert artifact is not None
+    bank = np.load(corrected / artifact.folder / FILE).astype(np.float32)
+    offsets = dict(zip(keys.tolist(), hub_offsets(own, bank).tolist(), strict=True))
+    assert np.ptp(list(offsets.values())) > 0.01
+    taken = -stored[:, -2].astype(np.float32) * np.sqrt(2)
+    assert taken == pytest.approx(list(offsets.values()), abs=2e-3)
+    found = hits(corrected)
+    assert len(found) > 5
+    explained = json.loads(
+        engine_here("search", str(corrected), "leave of absence", "--mode", "semantic", "--json", "--top", "3").stdout
+    )
+    assert [hit["chunk_ids"][0] for hit in explained["hits"]] == sorted(found, key=lambda one: -found[one])[:3]
+    (corrected / "documents" / "added.md").write_text(
+        "# Added\n\nA chunk that has come since, about leave of absence.\n"
+    )
+    engine_here("ingest", str(corrected))
+    assert embedded(corrected)["added"] == 1
+    grown = index_of(corrected)
+    after, rows = grown.stored()
+    assert (grown.lifted, len(after)) == (True, len(keys) + 1)
+    new = ~np.isin(after, keys)
+    assert -rows[new, -2].astype(np.float32) * np.sqrt(2) == pytest.approx(
+        hub_offsets(grown.own(rows[new]), bank), abs=2e-3
+    )
+    assert set(hits(corrected, "hybrid")) & set(after[new].tolist())
+
+
+def test_without_the_bank_evaluation_is_done_again(corrected: Path) -> None:
+    with closing(ProjectFolder(corrected).store()) as store:
+        artifact = store.artifact("evaluation")
+    assert artifact is not None
+    (corrected / artifact.folder / FILE).write_bytes(b"damaged")
+    told = [json.loads(line) for line in engine_here("run", str(corrected), "--json").stdout.splitlines()]
+    done = {event["stage"]: event for event in told if event["event"] == "stage_finished"}
+    assert {"evaluate", "embed"} <= set(done)
+    assert not index_of(corrected).lifted  # this small project has too few queries to tell hubs
+    assert hits(corrected)

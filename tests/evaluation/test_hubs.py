@@ -1,0 +1,145 @@
+"""Hubs are taken off where queries that are worded as questions show that it helps, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.evaluation.hubs import HubTrial, decided
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import Rankers
+from engine.evaluation.rankings import rank_by_cosine
+from engine.lexical.named import Meant
+from engine.ranking.hubness import unit_rows
+from engine.records import Chunk, Query
+from engine.settings import QuerySettings, Settings
+
+CHUNKS, WIDTH, QUERIES = 40, 16, 260
+HUB = 0
+
+
+def places() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Chunks, and a query for each of many, that lies nearer to chunk `HUB` than to its own."""
+    random = np.random.default_rng(0)
+    chunks = unit_rows(random.normal(size=(CHUNKS, WIDTH)))
+    own = 1 + np.arange(QUERIES) % (CHUNKS - 1)
+    return chunks, unit_rows(chunks[own] * 0.8 + chunks[HUB] + random.normal(size=(QUERIES, WIDTH)) * 0.05)
+
+
+class Encoder:
+    fingerprint = "encoder"
+
+    def __init__(self, asked: NDArray[np.float32]) -> None:
+        self._asked = asked
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._asked[[int(text) for text in texts]]
+
+
+class Ranked(Rankers):
+    """Ranks by vectors that are given, without a project."""
+
+    def __init__(self) -> None:
+        self._places, asked = places()
+        self._encoder, self.offsets = Encoder(asked), None
+        self.ids = np.arange(CHUNKS, dtype=np.int64)
+        self.chunks = [chunk(row) for row in range(CHUNKS)]
+
+    def encoder(self, strength: float) -> Any:
+        return self._encoder
+
+    def vectors(self, *_: object) -> Any:
+        return self._places
+
+    def cosine(self, asked: Any, vectors: Any, among: object) -> Any:
+        return rank_by_cosine(asked, vectors, self.ids, 10)
+
+
+def chunk(row: int) -> Chunk:
+    return SimpleNamespace(id=row)  # type: ignore[return-value]
+
+
+def query(row: int, kind: str = "imported") -> Query:
+    return Query(str(row), kind, 1 + row % (CHUNKS - 1), 0, "", "train")
+
+
+def context(queries: list[Query], backend: str = "imported") -> Any:
+    settings = Settings(queries=QuerySettings(backend=backend))  # type: ignore[arg-type]
+    return SimpleNamespace(settings=settings, store=SimpleNamespace(queries=lambda: queries), check_stop=lambda: None)
+
+
+def held_out(ranked: Ranked, built: bool = False) -> QuerySet:
+    rows = range(200, 260)
+    judgments = [Judgment(f"q{row}", str(row), "chunk", {1 + row % (CHUNKS - 1): 1}) for row in rows]
+    one = QuerySet("held-out", "synthetic", judgments, [Meant(judgment.text) for judgment in judgments], [built] * 60)
+    asked = ranked.encoder(1.0).encode_queries(one.texts)
+    one.rankings["served"], one.scores["served"] = ranked.cosine(asked, ranked.vectors(), None)
+    one.rankings["bm25"] = np.tile(np.arange(5), (60, 1))
+    return one
+
+
+def first_right(ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> NDArray[np.float64]:
+    return np.array([float(row[0] in one.grades) for row, one in zip(ranking, judgments, strict=True)])
+
+
+def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
+    ranked = Ranked()
+    one = held_out(ranked)
+    assert (one.rankings["served"][:, 0] == HUB).mean() > 0.9
+    trial = HubTrial(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
+    hubs = trial.take([one], {"synthetic": [None] * 60})
+    assert hubs.bank is not None
+    assert hubs.bank.shape == (200, WIDTH)
+    assert hubs.as_dict() == {"hub_queries": 200, "hubs_reason": hubs.reason}
+    assert "better by it on 60 held-out queries" in hubs.reason
+    assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
+    assert ranked.offsets is not None
+    assert ranked.offsets.argmax() == HUB
+    asked = ranked.encoder(1.0).encode_queries(one.texts)
+    similarities = asked @ ranked.vectors().T - ranked.offsets
+    assert one.scores["served"] == pytest.approx(np.sort(similarities, axis=1)[:, ::-1][:, :10], abs=1e-6)
+    assert one.beside["served"] == pytest.approx(similarities[:, :5], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("trained", "backend", "built", "why"),
+    [
+        (199, "imported", False, "it takes 200 training queries or more"),
+        (200, "extractive", False, "it takes 200 training queries or more"),  # all of kind "question": built
+        (200, "imported", True, "fewer than 50 held-out queries"),
+    ],
+)
+def test_else_similarities_are_cosines(trained: int, backend: str, built: bool, why: str) -> None:
+    ranked = Ranked()
+    one = held_out(ranked, built)
+    before = one.rankings["served"]
+    kind = "question" if backend == "extractive" else "imported"
+    rows = [query(row, kind) for row in range(trained)]
+    hubs = HubTrial(context(rows, backend), ranked, 1.0, first_right).take([one], {"synthetic": [None] * 60})
+    assert hubs.bank is None
+    assert why in hubs.reason
+    assert one.rankings["served"] is before
+    assert ranked.offsets is None
+
+
+def test_worse_on_judged_queries_is_not_taken() -> None:
+    from engine.metrics import paired_difference
+
+    values = 0.5 + 0.05 * np.where(np.arange(100) % 2, 1.0, -1.0)
+    better, worse = ((paired_difference(values + by, np.full(100, 0.5), 200).percent(), 100) for by in (0.04, -0.04))
+    bank = np.eye(3, dtype=np.float32)
+    assert decided(bank, "key", better, None).bank is bank
+    unclear = paired_difference(values, np.full(100, 0.5), 200).percent(), 100
+    taken = decided(bank, "key", unclear, None)
+    assert taken.bank is bank
+    assert "not shown to be worse by it on 100 held-out queries, +0.0 points" in taken.reason
+    assert "are worse on 100 held-out queries, -4.0 points" in decided(bank, "key", worse, None).reason
+    refused = decided(bank, "key", better, worse)
+    assert refused.bank is None
+    assert "worse on 100 judged queries, -4.0 points" in refused.reason
