@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.lexical.named import DocumentNames, Meant
 from engine.queries.heldout import cap_queries
+from engine.queries.opening import backend_of
 from engine.queries.tokens import fold
 from engine.records import Chunk, JudgedQuery, Query
 from engine.stage import StageContext
@@ -57,7 +58,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         meant = [names.meant_by(judgment.text) for judgment in judgments]
         sets.append(QuerySet("judged queries", "judged", judgments, meant))
     if kept := _heldout(context, chunks):
-        built = context.settings.queries.backend in ("extractive", "both")
+        built = backend_of(context.settings) in ("extractive", "both")
         sets.append(
             QuerySet(
                 "held-out queries", "synthetic", from_queries(kept), [names.meant_by(q.text) for q in kept],

@@ -18,8 +18,8 @@ from typing import Any
 
 from engine.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
 from engine.queries.address import CONNECT_SECONDS, Address
+from engine.queries.chat_model import Reply, UnansweredError
 from engine.queries.chat_template import neutral
-from engine.queries.prompted import Reply, UnansweredError
 from engine.queries.prompts import Message
 from engine.queries.shapes import Shape
 

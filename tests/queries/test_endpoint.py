@@ -11,9 +11,9 @@ from fixtures.fake_endpoint import FakeEndpoint, Raw, completion, serving
 from engine.errors import CancelledError, ModelError, SettingsError, StageError
 from engine.queries import endpoint as endpoint_module
 from engine.queries.address import Address, is_private
+from engine.queries.chat_model import Reply, UnansweredError
 from engine.queries.chat_template import neutral
 from engine.queries.endpoint import Endpoint
-from engine.queries.prompted import Reply, UnansweredError
 from engine.queries.prompts import Message
 from engine.queries.shapes import PAIRS
 

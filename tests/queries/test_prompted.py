@@ -9,7 +9,9 @@ from fixtures.fake_endpoint import good, passage, step
 
 from engine.errors import EngineError, SettingsError
 from engine.queries.backend import Answer, Item
-from engine.queries.prompted import NOT_FOUND, UNUSABLE, Prompted, Reply, UnansweredError
+from engine.queries.chat_model import Reply, UnansweredError
+from engine.queries.conversation import NOT_FOUND, UNUSABLE
+from engine.queries.prompted import Prompted
 from engine.queries.prompts import Message, load_prompt, place_of
 from engine.queries.shapes import Shape
 from engine.records import Chunk
@@ -80,7 +82,7 @@ def test_a_fact_whose_words_do_not_stand_in_the_chunk_is_dropped_before_a_questi
     def script(request: dict[str, object], number: int) -> str:
         if step(request) == "events":
             return as_json(events=[event("The pump stands in hall 5."), event(PARTS[1])])
-        assert passage(request) == f"1. [facts; general] A fact.\n   Words: {PARTS[1]}"
+        assert passage(request) == f"1. [facts; general] A fact.\n   Words: {PARTS[1]}\n   Write: a question"
         return as_json(questions=[{"event": 1, "question": "When was it bought?"}])
 
     answer = ask(Scripted(script))
