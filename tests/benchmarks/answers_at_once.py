@@ -13,17 +13,21 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import argparse
 import ctypes
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-from fixtures.tiny_gguf import HUNDRED_MILLION, build_tiny_gguf
+REPOSITORY = Path(__file__).parents[2]
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests")]
 
-from engine.queries.chat_model import Reply, Request
-from engine.queries.gguf import GgufModel
-from engine.queries.opening import Nobody
-from engine.queries.prompts import Message
-from engine.queries.shapes import Shape
+from fixtures.tiny_gguf import HUNDRED_MILLION, build_tiny_gguf  # noqa: E402
+
+from engine.queries.chat_model import Reply, Request  # noqa: E402
+from engine.queries.gguf import GgufModel  # noqa: E402
+from engine.queries.opening import Nobody  # noqa: E402
+from engine.queries.prompts import Message  # noqa: E402
+from engine.queries.shapes import Shape  # noqa: E402
 
 FORMS = {"F32": 0, "F16": 1, "Q8_0": 7, "Q4_0": 2}
 SYSTEM = (
@@ -75,7 +79,7 @@ def main() -> None:
     parser.add_argument("--forms", default="F32,F16,Q8_0,Q4_0")
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tokens", type=int, default=32, help="of an answer")
+    parser.add_argument("--tokens", type=int, default=64, help="of an answer")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source = build_tiny_gguf(Path(folder) / "F32.gguf", size=HUNDRED_MILLION)

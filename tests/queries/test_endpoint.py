@@ -59,8 +59,24 @@ def test_a_server_that_knows_no_schemas_is_asked_without_from_then_on():
         model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
         for _ in range(2):
             assert model.complete(Message("s", "u"), PAIRS, 2, 100, 5).text == GOOD
-    assert ["response_format" in request for request in server.requests] == [True, False, False]
+    assert ["response_format" in request for request in server.requests] == [True, True, False, False]
     assert "model" not in server.requests[0]
+
+
+def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on():
+    def script(request: dict[str, object], number: int) -> Raw | str:
+        wanted = request["response_format"]
+        assert isinstance(wanted, dict)
+        error = b'{"error": {"message": "body.response_format.type: Input should be text or json_object"}}'
+        return GOOD if wanted == {"type": "json_object", "schema": PAIRS.schema(2)} else Raw(500, error)
+
+    with serving(script) as server:
+        model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
+        for _ in range(2):
+            assert model.complete(Message("s", "u"), PAIRS, 2, 100, 5).text == GOOD
+    assert [request["response_format"]["type"] for request in server.requests] == [
+        "json_schema", "json_object", "json_object",
+    ]  # fmt: skip
 
 
 def test_an_answer_ended_by_its_limit_is_told():
