@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from fixtures.fake_endpoint import serving
 from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
 from fixtures.pipeline import environment
 from fixtures.tiny_gguf import build_tiny_gguf
@@ -155,18 +156,18 @@ def test_a_chunk_is_asked_about_at_a_llama_cpp_server(server: str):
     assert answer.tokens > 0 or answer.problem
 
 
-def test_a_bad_line_to_the_server_is_told_and_the_next_message_goes_through(
-    server: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+def through_a_bad_line(url: str) -> None:
+    """What each fault is told as, and that the message after it goes through."""
     wanted = [
         (DROP, "broke off"), (ERROR, "HTTP 500: no model"), (DELAY, ""), (CUT, "broke off"), (HALF_OPEN, "no answer within"),
         ("pass", ""),
     ]  # fmt: skip
     faults = ["pass", "pass", *(fault for fault, _ in wanted)]
-    with spoiling(server, faults) as proxy:
-        model = endpoint(proxy.url, seconds=10)
-        assert model.complete(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, 0).text, "two forms are tried"
+    with spoiling(url, faults) as proxy:
+        model = endpoint(proxy.url, seconds=5)
+        for seed in range(2):
+            if len(proxy.met) < 2:  # a server that knows one form of the schema only is asked twice at first
+                assert model.complete(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed).text
         desk = OneAtATime(model, time.monotonic)
         for seed, (fault, why) in enumerate(wanted):
             desk.submit(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed))
@@ -174,6 +175,21 @@ def test_a_bad_line_to_the_server_is_told_and_the_next_message_goes_through(
             if why:
                 assert isinstance(outcome, UnansweredError), fault
                 assert why in str(outcome)
+                assert not outcome.lasting, "it is worth asking again in another run"
             else:
                 assert isinstance(outcome, Reply), f"{fault}: {outcome}"
         assert proxy.met == faults
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+
+
+def test_a_bad_line_is_told_and_the_next_message_goes_through(no_pauses: None):
+    with serving(lambda *_: '{"questions": []}') as served:
+        through_a_bad_line(served.url)
+
+
+def test_a_bad_line_to_a_llama_cpp_server_is_told_and_the_next_message_goes_through(no_pauses: None, server: str):
+    through_a_bad_line(server)
