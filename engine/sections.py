@@ -92,15 +92,18 @@ class EncoderSettings(Section):
 class QuerySettings(Section):
     """Training queries."""
 
-    backend: Literal["extractive", "gguf", "endpoint", "imported", "both"] = Field(
+    backend: Literal["extractive", "gguf", "endpoint", "imported", "both", "auto"] = Field(
         default="extractive",
         description=(
             "where training queries come from: built from the documents (extractive), written by a language model in a "
-            "file (gguf) or on a server (endpoint), imported, or extractive and imported (both)"
+            "file (gguf) or on a server (endpoint), imported, or extractive and imported (both); auto: the server or the "
+            "file that is named here, else a model that 'engine models add' has added, else extractive"
         ),
     )
     kinds: list[Literal["question", "keyword", "title", "claim"]] = Field(
-        default=["question", "keyword", "title", "claim"], min_length=1, description="kinds of extractive queries"
+        default=["question", "keyword", "title", "claim"],
+        min_length=1,
+        description="kinds of queries, unless they are imported",
     )
     per_chunk: int = Field(default=3, ge=1, le=20, description="queries per chunk, at most")
     model: str = Field(
@@ -131,6 +134,12 @@ class QuerySettings(Section):
         default=4096, ge=512, le=131_072, description="tokens that a language model reads and writes at once"
     )
     answer_tokens: int = Field(default=768, ge=64, le=8192, description="longest answer of a language model, in tokens")
+    at_once: int = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="answers that a GGUF model writes at once; 0: as many as are faster than one and fit in memory",
+    )
     max_queries: int = Field(default=8000, ge=1, le=1_000_000, description="training queries in all, at most")
     max_hours: float = Field(
         default=0.0,

@@ -24,7 +24,7 @@ from bmembed_tui.widgets.safe import SafeLabel, SafeStatic
 from engine.errors import EngineError
 
 Ask = Callable[..., Awaitable[Any]]
-ALL = "all"
+ALL, LEFT_OUT = "all", "left out"
 STALE_NOW = "Ranking and training are stale now: the next run does them again."
 QUIET_SECONDS = 0.15  # of quiet typing before the table is filtered
 WIDE = 84  # columns from which the filters say how many there are of each
@@ -82,9 +82,15 @@ class QueryList(Vertical):
 
     @property
     def chosen(self) -> list[int]:
-        """The ids of the marked queries; of the one at the cursor where none is marked."""
+        """The ids of the marked queries; of the one at the cursor where none is marked. Those left out are none."""
+        if self._shows_rejected:
+            return []
         current = self.table.current
         return sorted(self.table.marked) or ([current["id"]] if current else [])
+
+    @property
+    def _shows_rejected(self) -> bool:
+        return self.query_one("#list-split", ChoiceRow).value == LEFT_OUT
 
     def find(self) -> None:
         """To the field that filters by words."""
@@ -95,7 +101,7 @@ class QueryList(Vertical):
     def edit(self, row: Mapping[str, Any] | None = None) -> None:
         """Word a query anew: the one at the cursor where none is given."""
         chosen = row or self.table.current
-        if chosen is not None:
+        if chosen is not None and not self._shows_rejected:
             self.app.push_screen(EditQueryDialog(self._ask, chosen), self._edited)
 
     @on(QueryTable.Opened)
@@ -146,10 +152,11 @@ class QueryList(Vertical):
         self.table.restart()
         self._fetch(0)
 
-    def _filters(self) -> dict[str, str | None]:
+    def _filters(self) -> dict[str, str | bool | None]:
         kind, split = (self.query_one(f"#list-{name}", ChoiceRow).value for name in ("kind", "split"))
         text = self.query_one("#list-find", Input).value.strip()
-        return {"text": text or None, "kind": None if kind == ALL else kind, "split": None if split == ALL else split}
+        named = {"text": text or None, "kind": None if kind == ALL else kind}
+        return {**named, "rejected": True} if split == LEFT_OUT else {**named, "split": None if split == ALL else split}
 
     @work(exclusive=True, group="pages")
     async def _fetch(self, wait: float) -> None:
@@ -162,7 +169,9 @@ class QueryList(Vertical):
                 answer = await self._ask("queries", offset=page * PAGE, limit=PAGE, **self._filters())
                 if not self.is_attached:
                     return
-                self.table.fill(page, answer["total"], answer["queries"])
+                self.table.fill(
+                    page, answer["total"], [shown(row, page * PAGE + n) for n, row in enumerate(answer["queries"])]
+                )
                 self._tell(answer)
                 page = self.table.missing_page()
         except EngineError as error:
@@ -174,14 +183,18 @@ class QueryList(Vertical):
     def _tell(self, answer: Mapping[str, Any]) -> None:
         self._answer = answer
         self.query_one("#list-told", SafeStatic).update(counts(answer))
-        self.query_one("#list-found", SafeLabel).update(f"{answer['total']:,} of {answer['kept']:,}")
+        every = sum(answer["rejected"].values()) if self._shows_rejected else answer["kept"]
+        self.query_one("#list-found", SafeLabel).update(f"{answer['total']:,} of {max(every, answer['total']):,}")
         self._show_filters()
         self._show_detail()
 
     def _show_filters(self) -> None:
         numbered = self.size.width >= WIDE
         for name in ("kind", "split"):
-            row, found = self.query_one(f"#list-{name}", ChoiceRow), self._answer.get(f"{name}s", {})
+            row, found = self.query_one(f"#list-{name}", ChoiceRow), dict(self._answer.get(f"{name}s", {}))
+            lost = sum(self._answer.get("rejected", {}).values())
+            if name == "split" and (lost or row.value == LEFT_OUT):
+                found[LEFT_OUT] = lost
             names = [(key, f"{key} {number:,}" if numbered else key) for key, number in found.items()]
             row.show(row.value, [(ALL, ALL), *names])
 
@@ -208,7 +221,8 @@ class QueryList(Vertical):
         if row is not None:
             where = f"\n{row['path']}" + (f": {row['evidence']}" if row["evidence"] else "")
             count = plain(f"{marked:,} marked · ", "bold") if marked else Content("")
-            detail.update(Content.assemble(count, plain(row["text"]), "\n", plain(where[1:], "$text-muted")))
+            why = plain(f"\nLeft out: {row['reason']}", "bold") if row.get("reason") else Content("")
+            detail.update(Content.assemble(count, plain(row["text"]), why, "\n", plain(where[1:], "$text-muted")))
 
     @on(Input.Changed, "#list-find")
     def _typed(self, event: Input.Changed) -> None:
@@ -231,6 +245,11 @@ class QueryList(Vertical):
         self.table.restart()
         self.table.action_to(0)
         self._fetch(wait)
+
+
+def shown(row: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    """A query as the table takes it: one that was left out has no id of its own, and no split."""
+    return row if "id" in row else {**row, "id": -1 - number, "split": LEFT_OUT}
 
 
 def counts(answer: Mapping[str, Any]) -> Content:

@@ -22,6 +22,7 @@ from engine.errors import EngineError
 Ask = Callable[..., Awaitable[Any]]
 SAMPLE_WHERE = ("new", "stale", "made")  # where the documents have been read and no run goes on
 IMPORTED = "✓ The file's queries were imported. The sample shows which passages they were joined to."
+IMPORT_STALE = " The queries there are, and what was made of them, are stale now: the next run makes them again."
 
 
 class QueryMaking(Vertical):
@@ -161,7 +162,8 @@ class QueryMaking(Vertical):
             return
         if not self.is_attached:
             return
-        source.tell(IMPORTED)
+        stale = self._where in ("made", "stale") and self._backend in ("imported", "both")
+        source.tell(IMPORTED + IMPORT_STALE if stale else IMPORTED)
         self.query_one(QuerySample).forget()
         if backend != self._backend:
             self.query_one(ChangeLine).propose({"queries.backend": backend})

@@ -20,7 +20,7 @@ from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
 
 BACKENDS = (
     ("extractive", "built-in"), ("gguf", "GGUF file"), ("endpoint", "server"), ("imported", "imported"),
-    ("both", "built-in and imported"),
+    ("both", "built-in and imported"), ("auto", "automatic"),
 )  # fmt: skip
 MEANINGS = {
     "extractive": "From the documents' own sentences, in seconds to minutes. Works offline, needs nothing.",
@@ -31,6 +31,8 @@ MEANINGS = {
     "imported": "Your own questions, such as a search log's: JSON lines with query and evidence, the passage that answers "
     "it. Works offline.",
     "both": "The built-in queries and your own ones together. Works offline.",
+    "auto": "The server or the GGUF file that is named; else a model that 'engine models add' has added; else the documents' "
+    "own sentences. The run tells which, and why.",
 }
 NEEDS = {
     "gguf": "Type the path of a GGUF file, then Enter.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.lexical.named import DocumentNames, Meant
 from engine.queries.heldout import cap_queries
+from engine.queries.opening import backend_of
 from engine.queries.tokens import fold
 from engine.records import Chunk, JudgedQuery, Query
 from engine.settings import Settings
@@ -69,7 +70,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
 
 def is_built(query: Query, settings: Settings) -> bool:
     """Whether the query is made of a sentence of its chunk, rather than worded as a question would be."""
-    return settings.queries.backend in ("extractive", "both") and query.kind != "imported"
+    return backend_of(settings) in ("extractive", "both") and query.kind != "imported"
 
 
 def _names(context: StageContext) -> DocumentNames:

@@ -29,7 +29,7 @@ class Answer:
     """What a backend made of one chunk. `problem` says why nothing came of it; empty when all went well.
 
     `lasting` tells whether asking again would meet the same problem: a bad answer is one, a time limit is none.
-    `tokens` is what a language model has written for it.
+    `tokens` is what a language model has written for it, `seconds` its share of the time that this took.
     """
 
     items: Sequence[Item] = ()
@@ -37,6 +37,15 @@ class Answer:
     problem: str = ""
     lasting: bool = True
     tokens: int = 0
+    seconds: float = 0.0
+
+
+class Passage(NamedTuple):
+    """A chunk to be asked about, the title of its document, and the caller's number for it."""
+
+    number: int
+    chunk: Chunk
+    title: str
 
 
 class QueryBackend(Protocol):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from engine.queries.prompts import Message
 
-_CONTROL = re.compile(r"<(?=[|/a-zA-Z_｜])|(?<=[|｜])>|\[(?=/?[A-Z_]{3,}\])")
+_CONTROL = re.compile(r"<(?=[|/a-zA-Z_｜])|(?<=[|｜])>|\[(?=/?g?[A-Z_]{3,}\])")
 
 
 def neutral(text: str) -> str:

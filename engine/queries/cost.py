@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
+from engine.errors import CancelledError
+
 MEASURED = 3  # chunks after which a run tells what all of them will take
 HOUR = 3600.0
 
@@ -73,3 +75,12 @@ class Patience:
             return self._should_stop()
         finally:
             self.waited += monotonic() - before
+
+    def clock(self) -> float:
+        """Seconds on a clock that stands still while a run is paused."""
+        return monotonic() - self.waited
+
+    def check(self) -> None:
+        """Raises CancelledError when it is time to stop."""
+        if self():
+            raise CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")

@@ -18,8 +18,8 @@ from typing import Any
 
 from engine.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
 from engine.queries.address import CONNECT_SECONDS, Address
+from engine.queries.chat_model import Reply, UnansweredError
 from engine.queries.chat_template import neutral
-from engine.queries.prompted import Reply, UnansweredError
 from engine.queries.prompts import Message
 from engine.queries.shapes import Shape
 
@@ -30,6 +30,19 @@ TEMPERATURE = 0.3
 REPEATED = 24  # characters of a message that a server's error must not repeat
 FAILURES = 5  # messages in a row without an answer, after which the server is given up
 KEY = "BMEMBED_ENDPOINT_KEY"
+
+
+def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """As OpenAI has it, and vLLM, Ollama and llama.cpp's own server."""
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
+
+
+def _bare(_name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """As llama-cpp-python's server has it, which answers the other form with an error of its own."""
+    return {"type": "json_object", "schema": schema}
+
+
+FORMS = (_named, _bare, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,7 @@ class Endpoint:
     ) -> None:
         self.model, self.context = model, context
         self._address, self._seconds, self._should_stop = address, seconds, should_stop
-        self._schema, self._failures, self._key = True, 0, _key()
+        self._form, self._failures, self._key = 0, 0, _key()
 
     def count(self, text: str) -> int:
         """An estimate, rather too high: the server's tokenizer is not known here."""
@@ -60,14 +73,10 @@ class Endpoint:
     def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
         """As `ChatModel.complete`. Raises ModelError where the server refuses the model or the key, StageError after several
         messages in a row without an answer."""
-        request = self._request(message, shape, most, limit, seed)
+        request = self._request(message, limit, seed)
         self._pause()
         try:
-            response = self._ask(request)
-            if self._schema and response.status in (400, 422):  # a server that knows no schemas
-                request.pop("response_format", None)
-                response = self._ask(request)
-                self._schema = response.status != 200
+            response = self._answered(request, shape.schema(most), shape.name)
             reply = _reply(self._accepted(response, message))
         except UnansweredError as error:
             self._failures += 1
@@ -80,6 +89,17 @@ class Endpoint:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _answered(self, request: dict[str, Any], schema: dict[str, Any], name: str) -> Response:
+        """Servers differ in how they are told of a schema, if they know any; what one takes is kept to."""
+        for form in FORMS[self._form :]:
+            asked = request if form is None else {**request, "response_format": form(name, schema)}
+            response = self._ask(asked)
+            if response.status == 200:
+                self._form = FORMS.index(form)
+            if form is None or not _dislikes_form(response):
+                break
+        return response
+
     def _pause(self) -> None:
         """After a failure, give the server a moment; more after each."""
         until = time.monotonic() + (PAUSE_SECONDS * 2**self._failures if self._failures else 0.0)
@@ -91,7 +111,7 @@ class Endpoint:
         if self._should_stop():
             raise CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
 
-    def _request(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> dict[str, Any]:
+    def _request(self, message: Message, limit: int, seed: int) -> dict[str, Any]:
         request: dict[str, Any] = {
             "messages": [
                 {"role": "system", "content": message.system},
@@ -101,9 +121,6 @@ class Endpoint:
         }  # fmt: skip
         if self.model:
             request["model"] = self.model
-        if self._schema:
-            schema = {"name": shape.name, "schema": shape.schema(most)}
-            request["response_format"] = {"type": "json_schema", "json_schema": schema}
         return request
 
     def _ask(self, request: dict[str, Any]) -> Response:
@@ -191,7 +208,14 @@ class _Exchange(threading.Thread):
         body = answer.read(LARGEST + 1)
         if len(body) > LARGEST:
             raise UnansweredError(f"the answer is larger than {LARGEST // 1_000_000} MB", lasting=True)
+        if answer.length:  # bytes that were announced and did not come
+            raise UnansweredError("the connection broke off")
         return Response(answer.status, body, answer.getheader("Location") or "")
+
+
+def _dislikes_form(response: Response) -> bool:
+    """Whether a server may answer when it is told otherwise, or not at all, what its answer is to look like."""
+    return response.status in (400, 422) or (response.status == 500 and b"response_format" in response.body)
 
 
 def _reply(body: bytes) -> Reply:

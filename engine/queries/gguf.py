@@ -1,26 +1,38 @@
-"""A language model in a GGUF file, run by llama.cpp in this process. One thread: llama.cpp crashes when two use a model."""
+"""A language model in a GGUF file, run by llama.cpp in this process. One thread: llama.cpp crashes when two use a model.
+
+How it writes several answers at once is in `gguf_decoding.py`, where it runs in `gguf_hardware.py`.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.errors import CancelledError, ModelError
+from engine.errors import ModelError
+from engine.queries.chat_model import Reply, Request, UnansweredError
 from engine.queries.chat_template import Piece, neutral, rendered
+from engine.queries.cost import Patience
+from engine.queries.gguf_decoding import BATCH, Decoder
 from engine.queries.gguf_file import check_gguf, unusable
-from engine.queries.gguf_hardware import choose_layers, free_threads
+from engine.queries.gguf_hardware import (
+    ALL_LAYERS,
+    at_once_by_memory,
+    at_once_by_pace,
+    choose_layers,
+    free_gpu_memory,
+    free_threads,
+    weighed,
+)
+from engine.queries.gguf_sampling import Sampler
 from engine.queries.opening import Teller
-from engine.queries.prompted import Reply, UnansweredError
 from engine.queries.prompts import Message
 from engine.queries.shapes import Shape
 
-BATCH = 256  # tokens of one computation: a stop is heard between its parts, each well under a second
-TEMPERATURE, TOP_K, TOP_P = 0.3, 40, 0.95
+PACE_STEPS, PACE_SECONDS = 8, 0.3  # spent on finding out how many answers at once are fastest
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
 _log: deque[str] = deque(maxlen=40)
 _kept: list[Any] = []  # C calls these as long as the process lives
@@ -62,11 +74,18 @@ class GgufModel:
 
     name = "gguf"
 
-    def __init__(self, path: Path, context: int, teller: Teller, should_stop: Callable[[], bool]) -> None:
-        """Raises ModelError with the true reason where the file cannot be loaded, CancelledError."""
+    def __init__(
+        self, path: Path, context: int, teller: Teller, should_stop: Callable[[], bool], at_once: int = 0
+    ) -> None:
+        """`at_once`: how many answers to write at once; 0: as many as are faster and fit in memory.
+
+        Raises ModelError with the true reason where the file cannot be loaded, CancelledError.
+        """
         check_gguf(path)
-        self.model, self._path, self._should_stop = path.name, path, should_stop
+        self.model, self._path, self._patience = path.name, path, Patience(should_stop)
         self._lib = _library()
+        self._decoder: Any = None
+        self._wished = context
         self._added = int(self._lib.LLAMA_TOKEN_ATTR_USER_DEFINED)
         self._model: Any = None
         self._context: Any = None
@@ -75,18 +94,20 @@ class GgufModel:
             self._vocabulary = self._lib.llama_model_get_vocab(self._model)
             self._refuse_other_kinds()
             self.context = self._fitting(context, teller)
-            self._open(teller)
+            self._open(teller, at_once)
         except BaseException:
             self.close()
             raise
         self._template, self._bos, self._eos = self._chat_template()
-        self._past: list[int] = []
+
+    @property
+    def at_once(self) -> int:
+        """See `SeveralAtOnce`."""
+        return int(self._decoder.at_once)
 
     def close(self) -> None:
         """Free the model."""
-        if self._context is not None:
-            self._lib.llama_free(self._context)
-            self._context = None
+        self._close_context()
         if self._model is not None:
             self._lib.llama_model_free(self._model)
             self._model = None
@@ -96,54 +117,125 @@ class GgufModel:
         return len(self._tokens(Piece(text, False)))
 
     def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
-        """See `ChatModel`. The grammar leaves the model no other form than `shape`."""
-        prompt = self._prompt(message)
-        if len(prompt) + limit > self.context:
+        """See `ChatModel`. The grammar leaves the model no other form than `shape`. Only while no other answer is written."""
+        ticket = self.submit(Request(message, shape, most, limit, seed))
+        while True:
+            for ended, reply in self.step():
+                if ended == ticket and isinstance(reply, Reply):
+                    return reply
+                if isinstance(reply, UnansweredError):
+                    raise reply
+
+    def submit(self, request: Request) -> int:
+        """See `SeveralAtOnce`."""
+        prompt, shared = self._prompt(request.message)
+        if len(prompt) + request.limit > self.context:
             reason = f"the prompt has {len(prompt)} tokens, which with the answer is more than {self.context}"
             raise UnansweredError(reason, lasting=True)
-        self._read(prompt)
-        with self._samplers(shape.grammar(most), seed) as (free, bound, grammar):
-            return self._write(limit, free, bound, grammar)
+        sampler = Sampler(self._lib, self._vocabulary, request.shape.grammar(request.most), request.seed)
+        return int(self._decoder.submit(prompt, shared, request.limit, sampler))
+
+    def step(self) -> list[tuple[int, Reply | UnansweredError]]:
+        """See `SeveralAtOnce`."""
+        self._patience.check()
+        return list(self._decoder.step())
+
+    def drop(self) -> None:
+        """See `SeveralAtOnce`."""
+        self._decoder.drop()
 
     def _load(self, teller: Teller) -> None:
-        layers, reason = choose_layers(bool(self._lib.llama_supports_gpu_offload()))
+        gpus = free_gpu_memory() if self._lib.llama_supports_gpu_offload() else ()
+        self._weight = weighed(self._path, self._wished)
+        layers, reason = choose_layers(gpus, self._weight)
         self._model = self._loaded(layers)
         if self._model is None and layers:
             layers, reason = 0, f"the model could not be loaded on the GPU: {_told(self._path)}"
             self._model = self._loaded(0)
         if self._model is None:
-            self._check_stop()
+            self._patience.check()
             raise ModelError(
                 f"The language model {self._path} cannot be loaded.",
                 _told(self._path),
                 "Set queries.model to another GGUF file, or get this one again: a download may have broken off.",
             )
-        teller.choose("gpu layers", "all" if layers else "none", reason)
+        self._on_gpu = layers != 0
+        shown = {ALL_LAYERS: "all", 0: "none"}.get(layers, str(layers))
+        teller.choose("gpu layers", shown, reason)
 
     def _loaded(self, layers: int) -> Any:
         _log.clear()
         params = self._lib.llama_model_default_params()
         params.n_gpu_layers = layers
         params.use_extra_bufts = False  # with them, quantised models crash on CPUs with AMX
-        params.progress_callback = self._lib.llama_progress_callback(lambda _share, _data: not self._should_stop())
+        params.progress_callback = self._lib.llama_progress_callback(lambda _share, _data: not self._patience())
         return self._lib.llama_model_load_from_file(os.fsencode(self._path), params)
 
-    def _open(self, teller: Teller) -> None:
+    def _open(self, teller: Teller, wished: int) -> None:
         threads, reason = free_threads()
         teller.choose("threads", threads, reason)
-        params = self._lib.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = self.context, BATCH, BATCH
-        params.n_threads = params.n_threads_batch = threads
-        self._abort = self._lib.ggml_abort_callback(lambda _data: self._should_stop())
-        params.abort_callback = self._abort
-        _log.clear()
-        self._context = self._lib.llama_init_from_model(self._model, params)
-        if self._context is None:
+        most, reason = (wished, "queries.at_once is set") if wished else self._room()
+        while (decoder := self._opened(threads, most)) is None and most > 1:
+            most, reason = most // 2, "there is no memory for more"
+        if decoder is None:
             raise ModelError(
                 f"The language model {self._path} cannot be started with a context of {self.context} tokens.",
                 _told(self._path),
                 "Lower queries.context_tokens, or choose a smaller model.",
             )
+        self._decoder = decoder
+        if not wished and most > 1:
+            best, reason = at_once_by_pace(self._pace, most)
+            if best < most:
+                self._close_context()
+                self._decoder = self._opened(threads, best)
+        teller.choose("answers at once", self._decoder.at_once, reason)
+
+    def _room(self) -> tuple[int, str]:
+        """How many sequences of the whole context fit beside what is loaded already."""
+        import psutil
+
+        free = sum(free for _, free in free_gpu_memory()) if self._on_gpu else psutil.virtual_memory().available
+        return at_once_by_memory(free, self._weight, self.context)
+
+    def _pace(self, count: int) -> float:
+        pace = float(self._decoder.pace(count, PACE_STEPS, PACE_SECONDS))
+        self._patience.check()
+        return pace
+
+    def _opened(self, threads: int, at_once: int) -> Decoder | None:
+        """A decoder with a context of its own; None where llama.cpp makes none, as where memory is short."""
+        lib = self._lib
+        params = lib.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch = self.context * at_once, BATCH, BATCH
+        params.n_seq_max, params.kv_unified = at_once, False
+        params.n_threads = params.n_threads_batch = threads
+        self._abort = lib.ggml_abort_callback(lambda _data: self._patience())
+        params.abort_callback = self._abort
+        _log.clear()
+        self._context = lib.llama_init_from_model(self._model, params)
+        if self._context is None:
+            return None
+        return Decoder(
+            lib, self._context, at_once, self._patience, ends=self._ends, piece=self._bytes,
+            complaint=lambda: _told(self._path),
+        )  # fmt: skip
+
+    def _close_context(self) -> None:
+        if self._decoder is not None:
+            self._decoder.close()
+            self._decoder = None
+        if self._context is not None:
+            self._lib.llama_free(self._context)
+            self._context = None
+
+    def _ends(self, token: int) -> bool:
+        return bool(self._lib.llama_vocab_is_eog(self._vocabulary, token))
+
+    def _bytes(self, token: int) -> bytes:
+        buffer = ctypes.create_string_buffer(512)
+        length = self._lib.llama_token_to_piece(self._vocabulary, token, buffer, len(buffer), 0, False)
+        return buffer.raw[: max(0, length)]
 
     def _refuse_other_kinds(self) -> None:
         """Embedding models and the like load too, but cannot write."""
@@ -178,13 +270,17 @@ class GgufModel:
             ends.append((shown or b"").decode("utf-8", "replace"))
         return (text.decode("utf-8", "replace") if text else None), ends[0], ends[1]
 
-    def _prompt(self, message: Message) -> list[int]:
+    def _prompt(self, message: Message) -> tuple[list[int], int]:
+        """The prompt's tokens, and how many at their beginning are those of every message with this `system`."""
         pieces = rendered(self._template, message, self._bos, self._eos)
-        tokens = [token for piece in pieces for token in self._tokens(piece)]
+        parts = [self._tokens(piece) for piece in pieces]
+        tokens = [token for part in parts for token in part]
+        shared = sum(len(part) for part in parts[:2]) if len(parts) > 2 else 0
         bos = self._lib.llama_vocab_bos(self._vocabulary)
         if self._lib.llama_vocab_get_add_bos(self._vocabulary) and tokens[:1] != [bos]:
             tokens.insert(0, bos)
-        return tokens
+            shared += bool(shared)
+        return tokens, shared
 
     def _tokens(self, piece: Piece) -> list[int]:
         """Without `control`, what looks like a control token is read as the characters that it is written with.
@@ -200,85 +296,11 @@ class GgufModel:
 
     def _tokenised(self, text: str, control: bool) -> list[int]:
         data = text.encode("utf-8", "replace")
-        room = len(data) + 8
-        buffer = (self._lib.llama_token * room)()
-        found = self._lib.llama_tokenize(self._vocabulary, data, len(data), buffer, room, False, control)
-        return list(buffer[: max(0, found)])
-
-    def _read(self, prompt: Sequence[int]) -> None:
-        """Compute the prompt, as far as it differs from what was computed last."""
-        same = 0
-        while same < min(len(prompt) - 1, len(self._past)) and prompt[same] == self._past[same]:
-            same += 1
-        memory = self._lib.llama_get_memory(self._context)
-        if not self._lib.llama_memory_seq_rm(memory, 0, same, -1):
-            self._lib.llama_memory_clear(memory, True)
-            same = 0
-        self._past = list(prompt[:same])
-        for start in range(same, len(prompt), BATCH):
-            self._compute(prompt[start : start + BATCH])
-
-    def _compute(self, tokens: Sequence[int]) -> None:
-        self._check_stop()
-        batch = (self._lib.llama_token * len(tokens))(*tokens)
-        code = self._lib.llama_decode(self._context, self._lib.llama_batch_get_one(batch, len(tokens)))
-        if code != 0:
-            self._past = []
-            self._lib.llama_memory_clear(self._lib.llama_get_memory(self._context), True)
-            self._check_stop()
-            raise UnansweredError(f"llama.cpp could not compute the answer (code {code}): {_told(self._path)}")
-        self._past += tokens
-
-    def _write(self, limit: int, free: Any, bound: Any, grammar: Any) -> Reply:
-        text = b""
-        for _ in range(limit):
-            token = self._next(free, bound, grammar)
-            if self._lib.llama_vocab_is_eog(self._vocabulary, token):
-                return Reply(text.decode("utf-8", "replace"))
-            buffer = ctypes.create_string_buffer(512)
-            length = self._lib.llama_token_to_piece(self._vocabulary, token, buffer, len(buffer), 0, False)
-            text += buffer.raw[: max(0, length)]
-            self._compute([token])
-        return Reply(text.decode("utf-8", "replace"), cut=True)
-
-    def _next(self, free: Any, bound: Any, grammar: Any) -> int:
-        """The model's choice where the grammar allows it, else its best choice among what the grammar allows.
-
-        Asking the grammar about one token is thousands of times cheaper than about the whole vocabulary.
-        """
-        lib = self._lib
-        token = int(lib.llama_sampler_sample(free, self._context, -1))
-        one = (lib.llama_token_data * 1)(lib.llama_token_data(token, 1.0, 0.0))
-        array = lib.llama_token_data_array(one, 1, -1, False)
-        lib.llama_sampler_apply(grammar, ctypes.byref(array))
-        if one[0].logit > -1e30:
-            lib.llama_sampler_accept(grammar, token)
-            return token
-        return int(lib.llama_sampler_sample(bound, self._context, -1))
-
-    @contextmanager
-    def _samplers(self, text: str, seed: int) -> Iterator[tuple[Any, Any, Any]]:
-        """(chain without the grammar, chain that begins with it, the grammar itself)."""
-        lib = self._lib
-        grammar = lib.llama_sampler_init_grammar(self._vocabulary, text.encode(), b"root")
-        if not grammar:
-            raise UnansweredError("llama.cpp does not take the grammar", lasting=True)
-        free, bound = (lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params()) for _ in range(2))
-        lib.llama_sampler_chain_add(bound, grammar)
-        for chain in (free, bound):
-            lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_top_k(TOP_K))
-            lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_top_p(TOP_P, 1))
-            lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_temp(TEMPERATURE))
-            lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_dist(seed))
-        try:
-            yield free, bound, grammar
-        finally:
-            lib.llama_sampler_free(free)
-            lib.llama_sampler_free(bound)  # and with it the grammar
-
-    def _check_stop(self) -> None:
-        if self._should_stop():
-            raise CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
+        found = -(len(data) + 8)
+        while found < 0:  # it is the room that is needed: a space may be three tokens
+            buffer = (self._lib.llama_token * -found)()
+            found = self._lib.llama_tokenize(self._vocabulary, data, len(data), buffer, -found, False, control)
+        return list(buffer[:found])
 
 
 def _told(path: Path) -> str:

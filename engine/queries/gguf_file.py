@@ -19,6 +19,11 @@ def gguf_file(view: View) -> Path:
     Raises SettingsError where none is named, ModelError where it cannot be one.
     """
     named = view.settings.queries.model
+    if not named and view.settings.queries.backend == "auto":
+        from engine.queries.gguf_places import own_models
+
+        if own := own_models():
+            return own[0]
     if not named:
         raise SettingsError(
             "The backend gguf needs a language model.",

@@ -56,6 +56,7 @@ class Header:
     chat_template: bool
     writes: bool
     cache_bytes: int
+    layers: int = 0
 
 
 def read_header(path: Path) -> Header:
@@ -201,6 +202,7 @@ def _header(facts: dict[str, Any], held: Counter[str], parameters: int) -> Heade
         chat_template=bool(facts.get("tokenizer.chat_template")),
         writes=bool(kind) and not pooled and one_way and kind not in _ONE_WAY_OUT,
         cache_bytes=cache,
+        layers=number("block_count"),
     )
 
 

@@ -38,6 +38,19 @@ def own_folder() -> Path:
     return user_data_path("bmembed", appauthor=False) / "models"
 
 
+def own_models() -> list[Path]:
+    """Files in our own folder by name, each as far as its header goes a language model."""
+    from engine.errors import ModelError
+    from engine.queries.gguf_header import read_header
+
+    found = []
+    for one in sorted(_own(own_folder()), key=lambda one: one.path.name):
+        with suppress(ModelError):
+            if read_header(one.path).writes:
+                found.append(one.path)
+    return found
+
+
 def find_models() -> list[Found]:
     """Model files in the usual places, each once. Folders that cannot be read are passed over."""
     home = Path.home()

@@ -63,7 +63,7 @@ class Ledger:
         entry = self._entries.get(key)
         return entry if entry is not None and entry.settled else None
 
-    def add(self, key: str, answer: Answer, seconds: float = 0.0) -> Entry:
+    def add(self, key: str, answer: Answer) -> Entry:
         """Write an answer to the disk; returns it as it will be read back."""
         dropped: dict[str, int] = {}
         for lost in answer.dropped:
@@ -74,7 +74,7 @@ class Ledger:
             answer.problem,
             answer.lasting,
             tuple(answer.dropped),
-            round(seconds, 3),
+            round(answer.seconds, 3),
             answer.tokens,
         )
         data = {

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.corpus.imports import imported_queries
 from engine.errors import CancelledError, SettingsError
 from engine.queries.backend import Fixed, Item, QueryBackend, Several
+from engine.queries.cost import Patience
 from engine.records import Chunk
 from engine.stage import View
 
 if TYPE_CHECKING:
     from engine.queries.address import Address
-    from engine.queries.prompted import ChatModel
+    from engine.queries.chat_model import ChatModel
+    from engine.queries.prompted import Prompted
+    from engine.settings import Settings
 
 MODELS = ("gguf", "endpoint")  # backends that ask a language model
+AUTO = "auto"
 
 
 class Teller(Protocol):
@@ -41,7 +45,7 @@ class Nobody:
 
 def open_backend(view: View, chunks: Sequence[Chunk], teller: Teller, should_stop: Callable[[], bool]) -> QueryBackend:
     """The project's backend. Raises SettingsError or ModelError where what it needs is not there, CancelledError."""
-    name = view.settings.queries.backend
+    name = backend_of(view.settings)
     if name in MODELS:
         return open_model(view, teller, should_stop)
     backends: list[QueryBackend] = []
@@ -50,6 +54,30 @@ def open_backend(view: View, chunks: Sequence[Chunk], teller: Teller, should_sto
     if name in ("imported", "both"):
         backends.append(_imported(view, chunks))
     return backends[0] if len(backends) == 1 else Several(backends)
+
+
+def backend_of(settings: Settings) -> str:
+    """The backend that makes the queries; `auto` is never one."""
+    return chosen_backend(settings)[0]
+
+
+def chosen_backend(settings: Settings) -> tuple[str, str]:
+    """(backend, why). `auto` takes what is named in project.toml, a server first; then a model that was added to our own
+    folder; and where there is none, the built-in generator. It starts nothing and asks nobody."""
+    queries = settings.queries
+    if queries.backend != AUTO:
+        return queries.backend, "it is set in project.toml"
+    if queries.endpoint:
+        return "endpoint", "queries.endpoint names a server"
+    if queries.model:
+        return "gguf", "queries.model names a language model"
+    from engine.queries.gguf_places import find_models, own_models
+
+    if own := own_models():
+        return "gguf", f"{own[0].name} was added with 'engine models add'"
+    others = len(find_models())
+    found = f"; {others} GGUF files lie elsewhere: 'engine models' lists them" if others else ""
+    return "extractive", f"no server and no language model is named, and none was added with 'engine models add'{found}"
 
 
 def corpus_language(view: View) -> str:
@@ -88,14 +116,18 @@ def _imported(view: View, chunks: Sequence[Chunk]) -> QueryBackend:
     return Fixed(by_chunk)
 
 
-def open_model(view: View, teller: Teller, should_stop: Callable[[], bool]) -> QueryBackend:
+def open_model(view: View, teller: Teller, should_stop: Callable[[], bool]) -> Prompted:
     """The language model behind `gguf` or `endpoint`. Raises as `open_backend`."""
     from engine.queries.prompted import Prompted
 
-    settings = view.settings.queries
-    model = _gguf(view, teller, should_stop) if settings.backend == "gguf" else _endpoint(view, should_stop)
+    settings, patience = view.settings.queries, Patience(should_stop)
+    gguf = backend_of(view.settings) == "gguf"
+    model = _gguf(view, teller, patience) if gguf else _endpoint(view, patience)
     try:
-        return Prompted(model, settings.prompt, settings.per_chunk, settings.answer_tokens, view.settings.training.seed)
+        return Prompted(
+            model, settings.prompt, settings.per_chunk, settings.answer_tokens, view.settings.training.seed,
+            kinds=settings.kinds, clock=patience.clock,
+        )  # fmt: skip
     except BaseException:
         model.close()
         raise
@@ -106,12 +138,12 @@ def writer_recipe(view: View) -> dict[str, Any]:
 
     Raises SettingsError or ModelError where the model that is named is not there.
     """
-    from engine.queries.prompted import VERSION
+    from engine.queries.conversation import VERSION
     from engine.queries.prompts import load_prompt
 
     settings = view.settings.queries
     names = ("events", "questions") if settings.prompt == "two-step" else ("one-step",)
-    if settings.backend == "gguf":
+    if backend_of(view.settings) == "gguf":
         from engine.queries.gguf_file import content_identity, gguf_file
 
         model = ["gguf", content_identity(gguf_file(view))]
@@ -119,29 +151,31 @@ def writer_recipe(view: View) -> dict[str, Any]:
         model = ["endpoint", _address(view).url, settings.endpoint_model]
     return {
         "model": model, "prompts": [load_prompt(name).version for name in names], "version": VERSION,
-        "per_chunk": settings.per_chunk, "context_tokens": settings.context_tokens,
+        "per_chunk": settings.per_chunk, "kinds": settings.kinds, "context_tokens": settings.context_tokens,
         "answer_tokens": settings.answer_tokens, "seed": view.settings.training.seed,
     }  # fmt: skip
 
 
 def query_recipe(view: View) -> dict[str, Any]:
     """The part of project.toml's [queries] that decides which queries are made, for the chosen backend."""
-    settings = view.settings.queries
-    if settings.backend in MODELS:
+    settings, backend = view.settings.queries, backend_of(view.settings)
+    if backend in MODELS:
         from engine.queries.coverage import VERSION as ORDER
         from engine.queries.quality import VERSION
 
-        shared = settings.model_dump(include={"backend", "max_queries", "max_hours", "consistency_top"})
+        shared = settings.model_dump(include={"max_queries", "max_hours", "consistency_top"})
         filters = VERSION if settings.quality_filters else 0
-        return {**shared, "order": ORDER, "filters": filters, "writer": writer_recipe(view)}
-    return settings.model_dump(include={"backend", "kinds", "per_chunk", "max_queries", "consistency_top"})
+        return {"backend": backend, **shared, "order": ORDER, "filters": filters, "writer": writer_recipe(view)}
+    shared = settings.model_dump(include={"kinds", "per_chunk", "max_queries", "consistency_top"})
+    return {"backend": backend, **shared}
 
 
 def _gguf(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
     from engine.queries.gguf import GgufModel
     from engine.queries.gguf_file import gguf_file
 
-    return GgufModel(gguf_file(view), view.settings.queries.context_tokens, teller, should_stop)
+    settings = view.settings.queries
+    return GgufModel(gguf_file(view), settings.context_tokens, teller, should_stop, settings.at_once)
 
 
 def _endpoint(view: View, should_stop: Callable[[], bool]) -> ChatModel:

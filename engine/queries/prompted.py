@@ -1,83 +1,51 @@
-"""Questions by a language model: asked first for facts with their evidence and then for questions, or for both at once.
-
-Wherever the model runs, its answers are read strictly, asked for once more when they cannot be used, and an item is only
-kept when its evidence stands verbatim in the chunk.
-"""
+"""A language model as a backend: chunks asked about one after the other, or as many at once as the model can answer."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from engine.errors import SettingsError
-from engine.queries.backend import Answer, Dropped, Item
-from engine.queries.evidence import usable, verbatim
-from engine.queries.prompts import Message, load_prompt, place_of
-from engine.queries.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Shape
-from engine.queries.windows import windows
-from engine.records import Chunk
+from engine.queries.backend import Answer, Passage
+from engine.queries.chat_model import ChatModel, OneAtATime, Outcome, Request, SeveralAtOnce, UnansweredError
+from engine.queries.conversation import WANTED, Asker
+from engine.queries.prompts import load_prompt, place_of
+from engine.records import Chunk, QueryKind
 
-VERSION = 1  # raised when the same answers would give other items
-TRIES = 2
 LEAST_ROOM = 64  # tokens for a passage, below which asking is pointless
-NOT_FOUND, UNUSABLE = "evidence not in the chunk", "not a usable question"
-Entry = dict[str, Any]
-_FENCE = re.compile("={4,}")  # the prompts' own lines around a passage
+LISTED = 64  # tokens that the list of facts takes beside their words
+KINDS: tuple[QueryKind, ...] = ("question",)
+Talk = Generator[Request, Outcome, Answer]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A model's text; `cut` when it was ended by its limit."""
+@dataclass
+class _Open:
+    """A chunk that is being asked about, and the outcome that its conversation has not heard yet."""
 
-    text: str
-    cut: bool = False
-
-
-class UnansweredError(Exception):
-    """No answer to this message; its text says why. `lasting` as in `Answer`."""
-
-    def __init__(self, reason: str, lasting: bool = False) -> None:
-        super().__init__(reason)
-        self.lasting = lasting
-
-
-class ChatModel(Protocol):
-    """A language model in a file or on a server."""
-
-    @property
-    def name(self) -> str:
-        """gguf or endpoint."""
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-
-    @property
-    def context(self) -> int:
-        """Tokens that it reads and writes at once."""
-
-    def count(self, text: str) -> int:
-        """Tokens of a text, at most a few too many."""
-
-    def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
-        """Answer in `shape` with at most `most` entries and `limit` tokens. Raises UnansweredError, CancelledError, and
-        another EngineError where no message at all could be answered."""
-
-    def close(self) -> None:
-        """Let go of it."""
+    number: int
+    talk: Talk
 
 
 class Prompted:
-    """The backends `gguf` and `endpoint`: a model, asked in one or two steps."""
+    """The backends `gguf` and `endpoint`: a model, asked in one or two steps. `clock`: seconds, pauses left out."""
 
-    def __init__(self, model: ChatModel, prompt: str, per_chunk: int, answer_tokens: int, seed: int = 0) -> None:
-        self._chat, self._two, self._most = model, prompt == "two-step", per_chunk
-        self._limit, self._seed = answer_tokens, seed
-        self._room = self._space()
-        self._tokens = 0
+    def __init__(
+        self,
+        model: ChatModel,
+        prompt: str,
+        per_chunk: int,
+        answer_tokens: int,
+        seed: int = 0,
+        *,
+        kinds: Sequence[QueryKind] = KINDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._chat = model
+        self._desk: SeveralAtOnce = model if isinstance(model, SeveralAtOnce) else OneAtATime(model, clock)
+        two = prompt == "two-step"
+        room = _space(model, ("events", "questions") if two else ("one-step",), per_chunk, answer_tokens)
+        self._asker = Asker(two, kinds, per_chunk, answer_tokens, room, seed, model.count)
 
     @property
     def name(self) -> str:
@@ -94,106 +62,55 @@ class Prompted:
         self._chat.close()
 
     def ask(self, chunk: Chunk, title: str) -> Answer:
-        """At most `per_chunk` questions; a chunk longer than the context is asked piece by piece."""
-        pieces = windows(chunk.text, self._room, self._chat.count)
-        share = -(-self._most // max(1, len(pieces)))
-        items: list[Item] = []
-        dropped: list[Dropped] = []
-        problems: list[UnansweredError] = []
-        self._tokens = 0
-        for piece in pieces:
-            if len(items) >= self._most:
-                break
+        """The queries of one chunk."""
+        return next(iter(self.answers([Passage(0, chunk, title)])))[1]
+
+    def answers(self, asked: Iterable[Passage]) -> Iterator[tuple[int, Answer]]:
+        """The queries of each, by number, as they come: not in order. A further one is taken from `asked` whenever the model
+        has room. Raises as `ChatModel.complete`."""
+        waiting = iter(asked)
+        open_ones: dict[int, _Open] = {}
+        try:
+            while True:
+                while len(open_ones) < self._desk.at_once and (passage := next(waiting, None)) is not None:
+                    one = _Open(passage.number, self._asker.talk(passage.chunk, passage.title))
+                    yield from self._hear(one, None, open_ones)
+                if not open_ones:
+                    return
+                for ticket, outcome in self._desk.step():
+                    yield from self._hear(open_ones.pop(ticket), outcome, open_ones)
+        finally:
+            self._desk.drop()
+
+    def _hear(self, one: _Open, outcome: Outcome | None, open_ones: dict[int, _Open]) -> Iterator[tuple[int, Answer]]:
+        """Tell a conversation what came of its request, and take its next one; its answer where there is none."""
+        while True:
             try:
-                found, lost = self._piece(chunk, piece, title, min(share, self._most - len(items)))
-            except UnansweredError as error:
-                problems.append(error)
-                continue
-            items, dropped = items + found, dropped + lost
-        problem = str(problems[0]) if problems and not items else ""
-        return Answer(items, dropped, problem, all(error.lasting for error in problems), self._tokens)
-
-    def _piece(self, chunk: Chunk, piece: str, title: str, most: int) -> tuple[list[Item], list[Dropped]]:
-        values = {**place_of(title, chunk.headings), "passage": _FENCE.sub(_spaced, piece)}
-        seed = _seed(self._seed, chunk.content_hash)
-        if not self._two:
-            pairs = self._entries("one-step", PAIRS, values, most, seed)
-            return _sorted_out(chunk, [(entry["question"], entry["evidence"]) for entry in pairs])
-        events = self._entries("events", EVENTS, values, most, seed)
-        good = [event for event in events if verbatim(event["context"], chunk.text)]
-        lost = [
-            Dropped(Item(" ".join(event["event"].split()), event["context"]), NOT_FOUND)
-            for event in events
-            if event not in good
-        ]
-        if not good:
-            return [], lost
-        values["events"] = "\n".join(_listed(good))
-        questions = self._entries("questions", QUESTIONS, values, len(good), seed)
-        asked = {entry["event"]: entry["question"] for entry in reversed(questions) if entry["event"] <= len(good)}
-        found, rejected = _sorted_out(chunk, [(asked[n], good[n - 1]["context"]) for n in sorted(asked) if n > 0])
-        return found, lost + rejected
-
-    def _entries(self, prompt: str, shape: Shape, values: dict[str, Any], most: int, seed: int) -> list[Entry]:
-        """The entries of an answer. A bad one is asked for once more, a cut one with fewer entries."""
-        reason, lasting = "", True
-        for attempt in range(TRIES):
-            message = load_prompt(prompt).filled({**values, "count": most})
+                request = next(one.talk) if outcome is None else one.talk.send(outcome)
+            except StopIteration as ended:
+                yield one.number, ended.value
+                return
             try:
-                reply = self._chat.complete(message, shape, most, self._limit, seed + attempt)
-                self._tokens += self._chat.count(reply.text)
-                if not reply.cut:
-                    return shape.read(reply.text)[:most]
-                reason, lasting = f"the answer was longer than {self._limit} tokens (queries.answer_tokens)", True
-                most = max(1, most // 2)
-            except BadAnswerError as error:
-                reason, lasting = str(error), True
+                open_ones[self._desk.submit(request)] = one
             except UnansweredError as error:
-                reason, lasting = str(error), error.lasting
-        raise UnansweredError(reason, lasting)
-
-    def _space(self) -> int:
-        """Tokens for the passage, beside the prompt and the answer. Raises SettingsError where there are too few."""
-        empty = {**place_of("x" * 200, ("x" * 300,)), "passage": "", "events": "", "count": self._most}
-        names = ("events", "questions") if self._two else ("one-step",)
-        lengths = []
-        for name in names:
-            message = load_prompt(name).filled(empty)
-            lengths.append(self._chat.count(message.system) + self._chat.count(message.user) + 64)
-        if self._two and self._chat.context - lengths[1] - 2 * self._limit < 0:
-            raise _too_small(self._chat.context, lengths[1] + 2 * self._limit)
-        if (room := self._chat.context - lengths[0] - self._limit) < LEAST_ROOM:
-            raise _too_small(self._chat.context, lengths[0] + self._limit + LEAST_ROOM)
-        return room
+                outcome = error
+            else:
+                return
 
 
-def _spaced(found: re.Match[str]) -> str:
-    return " ".join(found[0])
-
-
-def _listed(events: list[Entry]) -> Iterator[str]:
-    for number, event in enumerate(events, 1):
-        topic, fact = (" ".join(event[field].split()) for field in ("topic", "event"))
-        yield f"{number}. [{topic}; {event['type']}] {fact}\n   Words: {' '.join(event['context'].split())}"
-
-
-def _sorted_out(chunk: Chunk, pairs: list[tuple[str, str]]) -> tuple[list[Item], list[Dropped]]:
-    items, dropped = [], []
-    for question, evidence in pairs:
-        words = verbatim(evidence, chunk.text)
-        text = usable(question, evidence)
-        if words is None:
-            dropped.append(Dropped(Item(" ".join(question.split()), evidence), NOT_FOUND))
-        elif text is None:
-            dropped.append(Dropped(Item(" ".join(question.split()), words), UNUSABLE))
-        else:
-            items.append(Item(text, words))
-    return items, dropped
-
-
-def _seed(seed: int, content_hash: str) -> int:
-    digest = hashlib.blake2b(f"{seed}:{content_hash}".encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "big") >> 1
+def _space(model: ChatModel, prompts: Sequence[str], most: int, limit: int) -> int:
+    """Tokens for the passage, beside the prompt and the answer. Raises SettingsError where there are too few."""
+    wanted = max(WANTED.values(), key=len)
+    empty = {**place_of("x" * 200, ("x" * 300,)), "passage": "", "events": "", "count": most, "wanted": wanted}
+    lengths = []
+    for name in prompts:
+        message = load_prompt(name).filled(empty)
+        lengths.append(model.count(message.system) + model.count(message.user) + LISTED)
+    if len(prompts) > 1 and model.context < (needed := lengths[1] + 2 * limit + most * model.count(wanted)):
+        raise _too_small(model.context, needed)
+    if (room := model.context - lengths[0] - limit) < LEAST_ROOM:
+        raise _too_small(model.context, lengths[0] + limit + LEAST_ROOM)
+    return room
 
 
 def _too_small(context: int, wanted: int) -> SettingsError:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import CancelledError
 from engine.project import ProjectFolder
-from engine.queries.backend import Answer, Fixed, first_of
+from engine.queries.backend import Answer, Fixed, Passage, first_of
 from engine.queries.cost import HOUR, Budget, Pace
 from engine.queries.extractive import rounds
-from engine.queries.opening import MODELS, Nobody, Teller, corpus_language, open_backend
+from engine.queries.opening import MODELS, Nobody, Teller, backend_of, corpus_language, open_backend
+from engine.queries.prompted import Prompted
 from engine.records import Chunk, Query
 from engine.stage import View
 
@@ -65,13 +66,13 @@ class _Sampler:
 
     def result(self) -> dict[str, Any]:
         try:
-            asked = [self._ask(self._chunks[position]) for position in self._positions()]
+            asked = self._asked([self._chunks[position] for position in self._positions()])
         finally:
             self._backend.close()
         rows = self._judged(asked)
         shown = [query for row in rows for query in row["queries"]]
         return {
-            "backend": self._view.settings.queries.backend,
+            "backend": backend_of(self._view.settings),
             "model": self._backend.model,
             "items": rows,
             "kept_share": round(sum(query["kept"] for query in shown) / len(shown), 4) if shown else 0.0,
@@ -85,6 +86,16 @@ class _Sampler:
             there = self._backend.queries
             order = (position for position in order if self._chunks[position].id in there)
         return first_of(iter(order), self._count)
+
+    def _asked(self, chunks: Sequence[Chunk]) -> list[Asked]:
+        """As a run asks them: several at once where the model can."""
+        if not isinstance(self._backend, Prompted):
+            return [self._ask(chunk) for chunk in chunks]
+        passages = [
+            Passage(number, chunk, self._documents[chunk.document_id].title) for number, chunk in enumerate(chunks)
+        ]
+        answers = dict(self._backend.answers(passages))
+        return [Asked(chunk, answers[number], answers[number].seconds) for number, chunk in enumerate(chunks)]
 
     def _ask(self, chunk: Chunk) -> Asked:
         if self._should_stop():
@@ -124,7 +135,7 @@ class _Sampler:
             basis = "imported queries are there already"
             return {"chunks": chunks, "seconds": 0.0, "basis": basis, "checked": checked}
         settings = self._view.settings.queries
-        hours = settings.max_hours if settings.backend in MODELS else 0.0
+        hours = settings.max_hours if backend_of(self._view.settings) in MODELS else 0.0
         pace = Pace(
             len(asked), sum(one.seconds for one in asked), sum(len(one.answer.items) for one in asked),
             sum(one.answer.tokens for one in asked),
@@ -163,8 +174,7 @@ def _index(view: View) -> LexicalIndex | None:
 def _poor(
     view: View, queries: Sequence[Query], chunks: Sequence[Chunk], index: LexicalIndex | None
 ) -> Sequence[Rejected]:
-    settings = view.settings.queries
-    if settings.backend not in MODELS or not settings.quality_filters:
+    if not view.settings.queries.quality_filters or backend_of(view.settings) not in MODELS:
         return ()
     from engine.queries.quality import checks, sifted, sources
 

@@ -14,7 +14,7 @@ from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.queries.consistency import Filtered, Rejected, by_reason, consistency_filter
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.heldout import assign_split, cap_queries
-from engine.queries.opening import MODELS, query_recipe
+from engine.queries.opening import AUTO, MODELS, backend_of, chosen_backend, query_recipe
 from engine.queries.tokens import fold
 from engine.queries.writing import forget_gone, written
 from engine.records import Chunk, Document, Query, Split
@@ -93,7 +93,7 @@ def run(context: StageContext) -> dict[str, Any]:
     forget_gone(context)
     heldout = sum(query.split == "heldout" for query in queries)
     if not queries:
-        asked = context.settings.queries.backend in MODELS
+        asked = backend_of(context.settings) in MODELS
         why = "'engine sample' shows what the model answers" if asked else "the documents hold too little text"
         context.warn(f"No training query could be made: {why}.")
     return {
@@ -119,15 +119,17 @@ class Candidates:
 
 
 def _candidates(context: StageContext, chunks: Sequence[Chunk]) -> Candidates:
-    settings = context.settings.queries
+    backend, why = chosen_backend(context.settings)
+    if context.settings.queries.backend == AUTO:
+        context.choose("queries", backend, why)
     queries: list[Query] = []
     made, counts, lost = 0, Counter[str](), list[Rejected]()
-    if settings.backend in ("imported", "both"):
+    if backend in ("imported", "both"):
         queries, lost = _imported(context, chunks)
-    if settings.backend in ("extractive", "both"):
+    if backend in ("extractive", "both"):
         queries += _extractive(context, chunks)
         context.progress(len(chunks), len(chunks), "chunks")
-    if settings.backend in MODELS:
+    if backend in MODELS:
         titles = {document.id: document.title for document in context.store.documents()}
         found = written(context, chunks, titles)
         queries, made, counts, lost = found.queries, found.made, found.rejected, found.lost
@@ -196,8 +198,8 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
 
 
 def _sifted(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
-    settings = context.settings.queries
-    if settings.backend not in MODELS or not settings.quality_filters or not candidates:
+    wanted = context.settings.queries.quality_filters and backend_of(context.settings) in MODELS
+    if not wanted or not candidates:
         return Filtered(candidates, [])
     from engine.lexical import LexicalIndex
     from engine.queries.quality import checks, sifted, sources

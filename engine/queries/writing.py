@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from engine.queries.backend import Item, QueryBackend
+from engine.queries.backend import Item, Passage
 from engine.queries.consistency import Rejected
-from engine.queries.cost import HOUR, MEASURED, Budget, Pace, Patience, told_duration
+from engine.queries.cost import HOUR, MEASURED, Budget, Pace, told_duration
 from engine.queries.coverage import base_vectors, covering_order, distinct, word_vectors
 from engine.queries.extractive import rounds
 from engine.queries.ledger import Entry, Ledger, answer_files, forget_others, passage_key
 from engine.queries.opening import corpus_language, open_model, writer_recipe
 from engine.records import Chunk, Query
 from engine.stage import StageContext, View, fingerprint
+
+if TYPE_CHECKING:
+    from engine.queries.prompted import Prompted
 
 TOLD_SECONDS = 0.5
 NO_ANSWER = "the language model gave no usable answer for the chunk"
@@ -77,24 +81,23 @@ class _Walk:
     seconds: float = 0.0
     tokens: int = 0
     _problems: set[str] = field(default_factory=set)
-    _backend: QueryBackend | None = None
+    _backend: Prompted | None = None
     _told_at: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._patience = Patience(self.context.should_stop)
 
     def go(self) -> Written:
         settings = self.context.settings.queries
         budget = Budget(settings.max_queries, settings.max_hours * HOUR)
         order = self._order(budget)
+        entries = self._entries(order)
         try:
-            for position in order:
+            for position, entry in entries:
+                self.context.check_stop()
+                self._take(position, entry)
+                self._tell(len(order), budget)
                 if budget.spent(len(self.found), self.seconds):
                     break
-                self.context.check_stop()
-                self._take(position, self._entry(self.chunks[position]))
-                self._tell(len(order), budget)
         finally:
+            entries.close()
             if self._backend is not None:
                 self._backend.close()
         self.context.progress(self.done, self.done, "chunks")
@@ -120,22 +123,47 @@ class _Walk:
         self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
         return order
 
-    def _entry(self, chunk: Chunk) -> Entry:
-        title = self.titles.get(chunk.document_id, "")
-        key = passage_key(chunk, title)
-        entry = self.ledger.get(key)
-        if entry is None:  # the model is loaded when there is something to ask
-            if self._backend is None:
-                self._backend = open_model(self.context, self.context, self._patience)
-                self.context.choose(
-                    "backend", self._backend.name, f"queries are written by {self._backend.model or 'the endpoint'}"
-                )
-            started = time.monotonic() - self._patience.waited
-            answer = self._backend.ask(chunk, title)
-            entry = self.ledger.add(key, answer, time.monotonic() - self._patience.waited - started)
+    def _entries(self, order: Sequence[int]) -> Generator[tuple[int, Entry]]:
+        """The entry of each position, in order. Answers that come before their turn are on the disk and wait for it, so that
+        a budget reaches the same chunks however many are asked at once."""
+        early: dict[int, Entry] = {}
+        answers: Generator[tuple[int, Entry]] | None = None
+        try:
+            for position in order:
+                entry = early.pop(position, None) or self.ledger.get(self._key(position))
+                if entry is None and answers is None:  # the model is loaded when there is something to ask
+                    answers = self._answers(order)
+                while entry is None and answers is not None:
+                    place, found = next(answers)
+                    if place == position:
+                        entry = found
+                    else:
+                        early[place] = found
+                if entry is not None:
+                    yield position, entry
+        finally:
+            if answers is not None:
+                answers.close()
+
+    def _answers(self, order: Sequence[int]) -> Generator[tuple[int, Entry]]:
+        """Ask about what the ledger does not hold, and put it there, as the answers come."""
+        self._backend = open_model(self.context, self.context, self.context.should_stop)
+        self.context.choose(
+            "backend", self._backend.name, f"queries are written by {self._backend.model or 'the endpoint'}"
+        )
+        open_ones = (position for position in order if self.ledger.get(self._key(position)) is None)
+        passages = (Passage(position, self.chunks[position], self._title(position)) for position in open_ones)
+        for position, answer in self._backend.answers(passages):
+            entry = self.ledger.add(self._key(position), answer)
             if entry.problem:
                 self._tell_problem(entry.problem)
-        return entry
+            yield position, entry
+
+    def _title(self, position: int) -> str:
+        return self.titles.get(self.chunks[position].document_id, "")
+
+    def _key(self, position: int) -> str:
+        return passage_key(self.chunks[position], self._title(position))
 
     def _take(self, position: int, entry: Entry) -> None:
         chunk = self.chunks[position]

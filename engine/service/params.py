@@ -33,6 +33,13 @@ def number(name: str, value: Any, least: int) -> int:
     return value
 
 
+def flag(name: str, value: Any) -> bool:
+    """A truth value."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be true or false")
+    return value
+
+
 def row(name: str, value: Any) -> int:
     """The id of something in the project's database."""
     return number(name, value, 1)

@@ -18,28 +18,46 @@ Task = Callable[[], dict[str, Any]]
 
 
 def queries(
-    project: ProjectFolder, offset: Any = 0, limit: Any = PAGE, text: Any = None, split: Any = None, kind: Any = None
+    project: ProjectFolder,
+    offset: Any = 0,
+    limit: Any = PAGE,
+    text: Any = None,
+    split: Any = None,
+    kind: Any = None,
+    rejected: Any = False,
 ) -> Task:
-    """A page of the queries that hold `text`, are of a split and of a kind; and counts over all queries."""
+    """A page of the queries that hold `text`, are of a split and of a kind; and counts over all queries. `rejected`: of
+    those that were left out, each with its reason."""
+    left_out = params.flag("rejected", rejected)
     first, count = params.number("offset", offset, 0), min(params.number("limit", limit, 1), LONGEST_PAGE)
     part, side, sort = (
         params.maybe_text(name, value) for name, value in (("text", text), ("split", split), ("kind", kind))
     )
-    return lambda: _queries(project, first, count, part, side, sort)
+    return lambda: _queries(project, first, count, part, side, sort, left_out)
 
 
 def _queries(
-    project: ProjectFolder, offset: int, limit: int, text: str | None, split: str | None, kind: str | None
+    project: ProjectFolder,
+    offset: int,
+    limit: int,
+    text: str | None,
+    split: str | None,
+    kind: str | None,
+    rejected: bool,
 ) -> dict[str, Any]:
     from engine.queries.tokens import fold
 
     wanted = fold(text or "")
     matches = (lambda candidate: wanted in fold(candidate)) if wanted else None
     with closing(project.store()) as store:
-        total, page = store.query_page(offset, limit, matches=matches, kind=kind, split=split)
+        if rejected:
+            total, lost = store.rejected_page(offset, limit, matches=matches, kind=kind)
+            shown = _left_out(store, lost)
+        else:
+            total, page = store.query_page(offset, limit, matches=matches, kind=kind, split=split)
+            shown = _shown(store, page)
         kinds, splits = store.query_counts()
         artifact = store.artifact("queries")
-        shown = _shown(store, page)
     info = artifact.info if artifact else {}
     return {
         "total": total, "queries": shown, "made": info.get("made", 0), "kept": sum(splits.values()),
@@ -56,17 +74,23 @@ def _shown(store: Store, page: Sequence[Query]) -> list[dict[str, Any]]:
 def listed(store: Store, rejected: bool = False) -> list[dict[str, Any]]:
     """All training queries, or those that were left out: text, kind, evidence, path and title of their document; and
     split, or reason. What was imported and belongs to no document has an empty path."""
-    rows = store.rejected_queries() if rejected else [(query, "") for query in store.queries()]
+    if rejected:
+        return _left_out(store, store.rejected_queries())
+    queries = store.queries()
+    cards = {document_id: _card(store, document_id) for document_id in {query.document_id for query in queries}}
+    return [{**_words(query), **cards[query.document_id], "split": query.split} for query in queries]
+
+
+def _left_out(store: Store, rows: Sequence[tuple[Query, str]]) -> list[dict[str, Any]]:
+    """What was imported and belongs to no document has an empty path."""
     cards = {0: {"path": "", "title": ""}}
     for document_id in {query.document_id for query, _ in rows} - {0}:
         cards[document_id] = _card(store, document_id)
-    return [
-        {
-            "text": query.text, "kind": query.kind, "evidence": query.evidence, **cards[query.document_id],
-            **({"reason": reason} if rejected else {"split": query.split}),
-        }
-        for query, reason in rows
-    ]  # fmt: skip
+    return [{**_words(query), **cards[query.document_id], "reason": reason} for query, reason in rows]
+
+
+def _words(query: Query) -> dict[str, Any]:
+    return {"text": query.text, "kind": query.kind, "evidence": query.evidence}
 
 
 def _card(store: Store, document_id: int) -> dict[str, str]:

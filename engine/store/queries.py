@@ -80,6 +80,19 @@ class QueryTables(ArtifactTables):
         kinds = self._rows("SELECT kind, count(*) FROM queries GROUP BY kind ORDER BY kind")
         return dict(kinds), dict(self._rows("SELECT split, count(*) FROM queries GROUP BY split ORDER BY split"))
 
+    def rejected_page(
+        self, offset: int, limit: int, *, matches: Callable[[str], bool] | None = None, kind: str | None = None
+    ) -> tuple[int, list[tuple[Query, str]]]:
+        """As `query_page`, of those that were left out, each with the reason."""
+        self._db.create_function("matches", 1, matches or (lambda _text: True))
+        where = "(? IS NULL OR kind = ?)" + (" AND matches(text)" if matches else "")
+        total = int(self._rows(f"SELECT count(*) FROM rejected_queries WHERE {where}", (kind, kind))[0][0])
+        sql = (
+            "SELECT text, kind, chunk_id, document_id, evidence, reason FROM rejected_queries "
+            f"WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
+        )
+        return total, [(Query(*row[:5]), str(row[5])) for row in self._rows(sql, (kind, kind, limit, offset))]
+
     def rewrite_queries(self, texts: Mapping[int, str | None]) -> int:
         """Within a transaction: query id → new text, or None to delete it. Returns how many there were."""
         with guarded(self.path):

@@ -13,6 +13,7 @@ from engine.embedding import CHUNKS, served_fingerprint
 from engine.encoders import resolve_model
 from engine.errors import DamagedError, ModelError, NotBuiltError
 from engine.queries.heldout import cap_queries
+from engine.queries.opening import backend_of
 from engine.records import Chunk, Query
 from engine.settings import Settings
 from engine.stage import StageContext, View
@@ -111,7 +112,7 @@ def _side(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], s
         return {}, "the recipe trains queries and chunks"
     if config.method != "FT" or config.refresh_every:
         return {}, "pre-training and mined negatives need chunks that are trained, too"
-    if settings.queries.backend not in ("extractive", "both"):
+    if backend_of(settings) not in ("extractive", "both"):
         why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are told from all chunks"
         return {"side": "both-then-query"}, why
     return {"side": "query", **shared}, "built queries repeat their chunk's words and would harm the chunks' vectors"

@@ -218,6 +218,48 @@ def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -
     drive(story, finished_project)
 
 
+def test_queries_that_were_left_out_are_listed_with_their_reasons(finished_project: Path) -> None:
+    queries = stored(finished_project)
+    lost = [(replace(queries[n], text=f"lost query [/{n}]"), f"duplicate: the same as {n}") for n in range(3)]
+    with closing(ProjectFolder.open(finished_project).store()) as store:
+        artifact = store.artifact("queries")
+        assert artifact is not None
+        artifact = replace(artifact, info={**artifact.info, "rejected": {"duplicate": 3}})
+        store.replace_queries(queries, artifact, lost)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        await choose(pilot, "list-split", "left out")
+        await until(pilot, lambda: table.total == 3, "those left out")
+        await until_text(pilot, "Left out: duplicate: the same as 0")
+        assert "lost query [/0]" in shown(pilot)
+        assert "3 of 3" in shown(pilot)
+        table.focus()
+        await pilot.press("down", "space", "d", "enter")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, ProjectScreen), "they can be neither deleted nor edited"
+        await choose(pilot, "list-split", "all")
+        await until(pilot, lambda: table.total == len(queries), "the queries")
+
+    drive(story, finished_project)
+    assert len(stored(finished_project)) == len(queries)
+
+
+def test_importing_says_what_becomes_stale(finished_project: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps({"query": "Where is it?", "evidence": stored(finished_project)[0].evidence}) + "\n")
+    ProjectFolder.open(finished_project).change_settings({"queries.backend": "both"})
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await queries_step(pilot)
+        await choose(pilot, "queries-view", "source")
+        await until(pilot, lambda: pilot.app.screen.query_one("#source-import").display, "the field")
+        await typed(pilot, "source-import", str(file))
+        await until_text(pilot, "are stale now")
+
+    drive(story, finished_project)
+
+
 def test_the_filters_say_how_many_there_are_where_there_is_room(finished_project: Path) -> None:
     def numbered(pilot: Pilot[Any]) -> bool:
         return re.search(r"○ train \d", screen_text(pilot.app)) is not None  # type: ignore[arg-type]

@@ -11,9 +11,9 @@ from fixtures.fake_endpoint import FakeEndpoint, Raw, completion, serving
 from engine.errors import CancelledError, ModelError, SettingsError, StageError
 from engine.queries import endpoint as endpoint_module
 from engine.queries.address import Address, is_private
+from engine.queries.chat_model import Reply, UnansweredError
 from engine.queries.chat_template import neutral
 from engine.queries.endpoint import Endpoint
-from engine.queries.prompted import Reply, UnansweredError
 from engine.queries.prompts import Message
 from engine.queries.shapes import PAIRS
 
@@ -59,8 +59,24 @@ def test_a_server_that_knows_no_schemas_is_asked_without_from_then_on():
         model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
         for _ in range(2):
             assert model.complete(Message("s", "u"), PAIRS, 2, 100, 5).text == GOOD
-    assert ["response_format" in request for request in server.requests] == [True, False, False]
+    assert ["response_format" in request for request in server.requests] == [True, True, False, False]
     assert "model" not in server.requests[0]
+
+
+def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on():
+    def script(request: dict[str, object], number: int) -> Raw | str:
+        wanted = request["response_format"]
+        assert isinstance(wanted, dict)
+        error = b'{"error": {"message": "body.response_format.type: Input should be text or json_object"}}'
+        return GOOD if wanted == {"type": "json_object", "schema": PAIRS.schema(2)} else Raw(500, error)
+
+    with serving(script) as server:
+        model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
+        for _ in range(2):
+            assert model.complete(Message("s", "u"), PAIRS, 2, 100, 5).text == GOOD
+    assert [request["response_format"]["type"] for request in server.requests] == [
+        "json_schema", "json_object", "json_object",
+    ]  # fmt: skip
 
 
 def test_an_answer_ended_by_its_limit_is_told():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -9,10 +10,12 @@ from fixtures.fake_endpoint import good, passage, step
 
 from engine.errors import EngineError, SettingsError
 from engine.queries.backend import Answer, Item
-from engine.queries.prompted import NOT_FOUND, UNUSABLE, Prompted, Reply, UnansweredError
+from engine.queries.chat_model import Reply, UnansweredError
+from engine.queries.conversation import NOT_FOUND, UNUSABLE, WANTED
+from engine.queries.prompted import Prompted
 from engine.queries.prompts import Message, load_prompt, place_of
 from engine.queries.shapes import Shape
-from engine.records import Chunk
+from engine.records import Chunk, QueryKind
 
 TEXT = "The pump stands in hall 4. It was bought in 1998. Its oil is changed every May."
 PARTS = ["The pump stands in hall 4.", "It was bought in 1998.", "Its oil is changed every May."]
@@ -80,7 +83,7 @@ def test_a_fact_whose_words_do_not_stand_in_the_chunk_is_dropped_before_a_questi
     def script(request: dict[str, object], number: int) -> str:
         if step(request) == "events":
             return as_json(events=[event("The pump stands in hall 5."), event(PARTS[1])])
-        assert passage(request) == f"1. [facts; general] A fact.\n   Words: {PARTS[1]}"
+        assert passage(request) == f"1. [facts; general] A fact.\n   Words: {PARTS[1]}\n   Write: a question"
         return as_json(questions=[{"event": 1, "question": "When was it bought?"}])
 
     answer = ask(Scripted(script))
@@ -215,3 +218,22 @@ def test_titles_and_headings_stay_on_one_line_and_short():
     assert len(shown["title"]) == 200
     assert shown["section"] == "One > Two =========="
     assert place_of("", ()) == {"title": "(without a title)", "section": "(none)"}
+
+
+def test_queries_of_several_kinds_are_asked_for_and_named_so():
+    model = Scripted(good)
+    kinds: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
+    answer = Prompted(model, "two-step", 3, 256, kinds=kinds).ask(chunk(TEXT), "Handbook")
+    shown = model.asked[1][0].user
+    assert [WANTED[item.kind] for item in answer.items] == re.findall(r"(?m)^   Write: (.*)$", shown)
+    assert len({item.kind for item in answer.items}) == 3
+    one = Scripted(good)
+    asked = Prompted(one, "one-step", 3, 256, kinds=kinds)
+    found = [asked.ask(chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)]
+    assert {item.kind for answer in found for item in answer.items} == set(kinds)
+    assert all(len({item.kind for item in answer.items}) == 1 for answer in found), (
+        "a small model gets one kind at a time"
+    )
+    assert all(
+        WANTED[answer.items[0].kind] in message.user for answer, (message, *_) in zip(found, one.asked, strict=True)
+    )

@@ -23,7 +23,9 @@ from engine.errors import CancelledError, ModelError, SettingsError, StageError
 from engine.events import Choice, Event, Progress, StageFinished, Warned
 from engine.project import ProjectFolder
 from engine.queries import endpoint
+from engine.queries.gguf_places import own_folder
 from engine.queries.ledger import answer_files
+from engine.queries.opening import backend_of, chosen_backend
 from engine.records import Query
 from engine.stage import View
 
@@ -69,7 +71,7 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
         assert [step(request) for request in server.requests] == ["events", "questions"] * 6
         queries = queries_of(project)
         assert len(queries) == 18
-        assert {query.kind for query in queries} == {"question"}
+        assert {query.kind for query in queries} == {"question", "keyword", "title", "claim"}
         store = project.store()
         texts = {chunk.id: chunk.text for chunk in store.chunks()}
         store.close()
@@ -280,3 +282,31 @@ def test_imported_queries_are_announced_as_unused_with_a_model(asked_project: Ma
     queries.write_text(json.dumps({"query": "Where is the pump?", "evidence": ["stands in hall 0"]}) + "\n")
     done = engine("import-queries", str(project.path), str(queries))
     assert "'imported' or 'both'" in done.stderr
+
+
+def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generator(
+    asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    project = asked_project(backend="auto")
+    assert [chosen_backend(project.settings())[0], backend_of(project.settings())] == ["extractive"] * 2
+    told = {event.setting: (event.value, event.reason) for event in generate_here(project) if isinstance(event, Choice)}
+    assert told["queries"][0] == "extractive"
+    assert "no server and no language model is named" in told["queries"][1]
+    assert queries_of(project)
+    folder = own_folder()
+    folder.mkdir(parents=True)
+    (folder / "broken.gguf").write_bytes(b"GGUF")
+    assert backend_of(project.settings()) == "extractive"
+    build_tiny_gguf(folder / "ours.gguf")
+    assert chosen_backend(project.settings()) == ("gguf", "ours.gguf was added with 'engine models add'")
+    assert next(status.state for status in view_status(project) if status.stage == "generate") == "stale"
+    project.change_settings({"queries.answer_tokens": 64, "queries.prompt": "one-step"})
+    told = {event.setting: (event.value, event.reason) for event in generate_here(project) if isinstance(event, Choice)}
+    assert told["backend"] == ("gguf", "queries are written by ours.gguf")
+    project.change_settings({"queries.model": "other.gguf"})
+    assert chosen_backend(project.settings())[1] == "queries.model names a language model"
+    project.change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})
+    assert chosen_backend(project.settings()) == ("endpoint", "queries.endpoint names a server")

@@ -1,0 +1,171 @@
+"""What a language model is asked about one chunk, message by message, and what its answers are worth.
+
+A chunk is shown with its title and headings. The model writes JSON of a given shape, which is read strictly: nothing is
+guessed or repaired. It is asked once more when an answer cannot be used, and an item is only kept when its evidence stands
+verbatim in the chunk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.queries.backend import Answer, Dropped, Item
+from engine.queries.chat_model import Outcome, Reply, Request, UnansweredError
+from engine.queries.evidence import usable, verbatim
+from engine.queries.prompts import load_prompt, place_of
+from engine.queries.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Shape
+from engine.queries.windows import windows
+from engine.records import Chunk, QueryKind
+
+VERSION = 2  # raised when the same answers would give other items
+TRIES = 2
+NOT_FOUND, UNUSABLE = "evidence not in the chunk", "not a usable question"
+Entry = dict[str, Any]
+_FENCE = re.compile("={4,}")  # the prompts' own lines around a passage
+WANTED: dict[QueryKind, str] = {
+    "question": "a question",
+    "keyword": "two to five keywords, as one types them into a search box",
+    "title": "the title of a text about it",
+    "claim": "a short statement of it in other words",
+}
+
+
+@dataclass(frozen=True)
+class Asker:
+    """How chunks are asked about: in two steps or one, for which kinds of queries, at most `per_chunk` of each, with `limit`
+    tokens an answer and `room` tokens a passage."""
+
+    two_steps: bool
+    kinds: Sequence[QueryKind]
+    per_chunk: int
+    limit: int
+    room: int
+    seed: int
+    count: Callable[[str], int]
+
+    def talk(self, chunk: Chunk, title: str) -> Generator[Request, Outcome, Answer]:
+        """Yields requests, is sent what came of each, returns what was made of the chunk.
+
+        A chunk longer than the room is asked about piece by piece.
+        """
+        pieces = windows(chunk.text, self.room, self.count)
+        share = -(-self.per_chunk // max(1, len(pieces)))
+        talk = _Talk(self, chunk, title)
+        for number, piece in enumerate(pieces):
+            if (most := min(share, self.per_chunk - len(talk.items))) > 0:
+                yield from talk.about(piece, number, most)
+        return talk.answer()
+
+
+class _Talk:
+    def __init__(self, asker: Asker, chunk: Chunk, title: str) -> None:
+        self._asker, self._chunk, self._title = asker, chunk, title
+        self._seed = _seed(asker.seed, chunk.content_hash)
+        self.items: list[Item] = []
+        self._dropped: list[Dropped] = []
+        self._problems: list[UnansweredError] = []
+        self._tokens, self._seconds = 0, 0.0
+
+    def answer(self) -> Answer:
+        problem = str(self._problems[0]) if self._problems and not self.items else ""
+        lasting = all(error.lasting for error in self._problems)
+        return Answer(self.items, self._dropped, problem, lasting, self._tokens, self._seconds)
+
+    def about(self, piece: str, number: int, most: int) -> Generator[Request, Outcome]:
+        values = {**place_of(self._title, self._chunk.headings), "passage": _FENCE.sub(_spaced, piece)}
+        kinds = _kinds(self._asker.kinds, most, self._seed + number)
+        try:
+            if self._asker.two_steps:
+                yield from self._in_two_steps(values, kinds)
+            else:
+                yield from self._at_once(values, kinds)
+        except UnansweredError as error:
+            self._problems.append(error)
+
+    def _at_once(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
+        """A small model is asked for one kind at a time."""
+        kind = kinds[0]
+        pairs = yield from self._entries("one-step", PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds))
+        self._take([(entry["question"], entry["evidence"], kind) for entry in pairs])
+
+    def _in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
+        events = yield from self._entries("events", EVENTS, values, len(kinds))
+        good = [event for event in events if verbatim(event["context"], self._chunk.text)]
+        self._dropped += [
+            Dropped(Item(" ".join(event["event"].split()), event["context"]), NOT_FOUND)
+            for event in events
+            if event not in good
+        ]
+        if not good:
+            return
+        values["events"] = "\n".join(_listed(good, kinds))
+        questions = yield from self._entries("questions", QUESTIONS, values, len(good))
+        asked = {entry["event"]: entry["question"] for entry in reversed(questions) if entry["event"] <= len(good)}
+        self._take([(asked[n], good[n - 1]["context"], kinds[n - 1]) for n in sorted(asked) if n > 0])
+
+    def _entries(
+        self, prompt: str, shape: Shape, values: dict[str, Any], most: int
+    ) -> Generator[Request, Outcome, list[Entry]]:
+        """The entries of an answer. A bad one is asked for once more, a cut one with fewer entries."""
+        reason, lasting, limit = "", True, self._asker.limit
+        for attempt in range(TRIES):
+            message = load_prompt(prompt).filled({**values, "count": most})
+            try:
+                reply = self._heard((yield Request(message, shape, most, limit, self._seed + attempt)))
+                if not reply.cut:
+                    return shape.read(reply.text)[:most]
+                reason, lasting = f"the answer was longer than {limit} tokens (queries.answer_tokens)", True
+                most = max(1, most // 2)
+            except BadAnswerError as error:
+                reason, lasting = str(error), True
+            except UnansweredError as error:
+                reason, lasting = str(error), error.lasting
+        raise UnansweredError(reason, lasting)
+
+    def _heard(self, outcome: Outcome) -> Reply:
+        if isinstance(outcome, UnansweredError):
+            raise outcome
+        self._tokens += self._asker.count(outcome.text)
+        self._seconds += outcome.seconds
+        return outcome
+
+    def _take(self, made: Sequence[tuple[str, str, QueryKind]]) -> None:
+        for question, evidence, kind in made:
+            words = verbatim(evidence, self._chunk.text)
+            text = usable(question, evidence)
+            if words is None:
+                self._dropped.append(Dropped(Item(" ".join(question.split()), evidence, kind), NOT_FOUND))
+            elif text is None:
+                self._dropped.append(Dropped(Item(" ".join(question.split()), words, kind), UNUSABLE))
+            else:
+                self.items.append(Item(text, words, kind))
+
+
+def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
+    """Kinds of `count` queries: those that are wanted in turn, in a seeded order; questions are twice as likely first."""
+    chance = random.Random(seed)
+    found: list[QueryKind] = []
+    while len(found) < count:
+        found += sorted(wanted, key=lambda kind: chance.random() ** (2.0 if kind == "question" else 1.0))
+    return found[:count]
+
+
+def _spaced(found: re.Match[str]) -> str:
+    return " ".join(found[0])
+
+
+def _listed(events: list[Entry], kinds: Sequence[QueryKind]) -> Iterator[str]:
+    for number, (event, kind) in enumerate(zip(events, kinds, strict=False), 1):
+        topic, fact = (" ".join(event[field].split()) for field in ("topic", "event"))
+        yield f"{number}. [{topic}; {event['type']}] {fact}\n   Words: {' '.join(event['context'].split())}"
+        yield f"   Write: {WANTED[kind]}"
+
+
+def _seed(seed: int, content_hash: str) -> int:
+    digest = hashlib.blake2b(f"{seed}:{content_hash}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1

@@ -1,0 +1,195 @@
+"""Real llama.cpp at length: hundreds of answers, a crash of its process, and a server of it behind a bad line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from fixtures.fake_endpoint import serving
+from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
+from fixtures.pipeline import environment
+from fixtures.tiny_gguf import build_tiny_gguf
+
+from engine.project import ProjectFolder
+from engine.queries import endpoint as endpoint_module
+from engine.queries.address import Address
+from engine.queries.backend import Passage
+from engine.queries.chat_model import OneAtATime, Reply, Request, UnansweredError
+from engine.queries.endpoint import Endpoint
+from engine.queries.gguf import GgufModel
+from engine.queries.ledger import answer_files
+from engine.queries.opening import Nobody
+from engine.queries.prompted import Prompted
+from engine.queries.prompts import Message
+from engine.queries.shapes import EVENTS, PAIRS, QUESTIONS, Shape
+from engine.records import Chunk
+
+Make = Callable[..., ProjectFolder]
+SEGFAULT = Path(__file__).parents[1] / "fixtures" / "segfault"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
+@pytest.mark.slow
+def test_five_hundred_answers_of_llama_cpp_are_all_of_the_shape_asked_for(tiny: Path):
+    """An answer may be ended by its limit, which is told (`cut`); every other one is read strictly."""
+    model = GgufModel(tiny, 2048, Nobody(), lambda: False, 8)
+    shapes: list[Shape] = [EVENTS, QUESTIONS, PAIRS]
+    waiting = [
+        Request(Message("Answer with JSON.", f"Passage {n}: the pump {n} stands in hall {n}."), shapes[n % 3], 3, 700, n)
+        for n in range(500)
+    ]  # fmt: skip
+    open_ones: dict[int, Request] = {}
+    whole = cut = entries = 0
+    while waiting or open_ones:
+        while waiting and len(open_ones) < model.at_once:
+            request = waiting.pop()
+            open_ones[model.submit(request)] = request
+        for ticket, reply in model.step():
+            request = open_ones.pop(ticket)
+            assert isinstance(reply, Reply)
+            if reply.cut:
+                cut += 1
+                continue
+            whole += 1
+            entries += len(request.shape.read(reply.text))
+    model.close()
+    print(f"{whole} whole answers with {entries} entries, {cut} ended by their limit")
+    assert whole + cut == 500
+    assert whole >= 250
+    assert entries > 0
+
+
+@pytest.mark.slow
+def test_five_hundred_chunks_go_through_the_backend(tiny: Path):
+    backend = Prompted(GgufModel(tiny, 4096, Nobody(), lambda: False, 8), "one-step", 2, 96)
+
+    def passages() -> Iterator[Passage]:
+        for number in range(500):
+            text = f"The pump {number} stands in hall {number}. It was bought in the year {1500 + number}."
+            yield Passage(number, Chunk(1, number, 0, len(text), text, (), 9, text, f"{number:064x}", number), "Pumps")
+
+    answers = dict(backend.answers(passages()))
+    backend.close()
+    assert sorted(answers) == list(range(500))
+    problems = {answer.problem for answer in answers.values()} - {""}
+    assert problems <= {"the answer was longer than 96 tokens (queries.answer_tokens)"}
+
+
+def test_a_segfault_of_the_child_loses_no_finished_item(asked_project: Make, tiny: Path):
+    project = asked_project(backend="gguf", model=str(tiny), answer_tokens=512, prompt="one-step", at_once=1)
+    command = [sys.executable, "-m", "engine", "generate", str(project.path)]
+    crashing = {
+        **environment(), "PYTHONPATH": f"{SEGFAULT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "SEGFAULT_AFTER": "2", "SEGFAULT_PROJECT": str(project.path),
+    }  # fmt: skip
+    done = subprocess.run(command, env=crashing, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 5
+    assert "SIGSEGV" in done.stderr or "crashed" in done.stderr
+    (ledger,) = answer_files(project)
+    finished = ledger.read_text().splitlines()
+    assert 2 <= len(finished) < 6
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = ledger.read_text().splitlines()
+    assert lines[: len(finished)] == finished
+    assert len({json.loads(line)["key"] for line in lines}) == len(lines) == 6, "nothing is asked twice"
+
+
+@pytest.fixture(scope="module")
+def server(tiny: Path) -> Iterator[str]:
+    """The address of llama_cpp.server with the tiny model, started for real."""
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("fastapi")
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    command = [
+        sys.executable, "-m", "llama_cpp.server", "--model", str(tiny), "--host", "127.0.0.1", "--port", str(port),
+        "--n_ctx", "2048", "--n_threads", "1", "--chat_format", "chatml",
+    ]  # fmt: skip
+    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/v1"
+    try:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and started.poll() is None:
+            with suppress(OSError):
+                urllib.request.urlopen(f"{url}/models", timeout=5).close()
+                break
+            time.sleep(0.1)
+        assert started.poll() is None, "the server ended"
+        yield url
+    finally:
+        started.kill()
+        started.wait()
+
+
+def endpoint(url: str, seconds: float = 30) -> Endpoint:
+    return Endpoint(Address.parse(url), "", 2048, seconds, lambda: False)
+
+
+@pytest.mark.parametrize("shape", [EVENTS, QUESTIONS, PAIRS])
+def test_a_llama_cpp_server_is_asked(server: str, shape: Shape):
+    """Its own grammar lets raw control characters into strings, so that not every answer of random weights is JSON."""
+    model = endpoint(server)
+    replies = [model.complete(Message("Be brief.", "What is in it?"), shape, 1, 200, seed) for seed in range(3)]
+    assert all(reply.text.lstrip().startswith("{") for reply in replies)
+
+
+def test_a_chunk_is_asked_about_at_a_llama_cpp_server(server: str):
+    text = "The pump stands in hall 4. It was bought in 1998."
+    answer = Prompted(endpoint(server), "one-step", 1, 64).ask(
+        Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps"
+    )
+    assert answer.tokens > 0 or answer.problem
+
+
+def through_a_bad_line(url: str) -> None:
+    """What each fault is told as, and that the message after it goes through."""
+    wanted = [
+        (DROP, "broke off"), (ERROR, "HTTP 500: no model"), (DELAY, ""), (CUT, "broke off"), (HALF_OPEN, "no answer within"),
+        ("pass", ""),
+    ]  # fmt: skip
+    faults = ["pass", "pass", *(fault for fault, _ in wanted)]
+    with spoiling(url, faults) as proxy:
+        model = endpoint(proxy.url, seconds=5)
+        for seed in range(2):
+            if len(proxy.met) < 2:  # a server that knows one form of the schema only is asked twice at first
+                assert model.complete(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed).text
+        desk = OneAtATime(model, time.monotonic)
+        for seed, (fault, why) in enumerate(wanted):
+            desk.submit(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed))
+            ((_, outcome),) = desk.step()
+            if why:
+                assert isinstance(outcome, UnansweredError), fault
+                assert why in str(outcome)
+                assert not outcome.lasting, "it is worth asking again in another run"
+            else:
+                assert isinstance(outcome, Reply), f"{fault}: {outcome}"
+        assert proxy.met == faults
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+
+
+def test_a_bad_line_is_told_and_the_next_message_goes_through(no_pauses: None):
+    with serving(lambda *_: '{"questions": []}') as served:
+        through_a_bad_line(served.url)
+
+
+def test_a_bad_line_to_a_llama_cpp_server_is_told_and_the_next_message_goes_through(no_pauses: None, server: str):
+    through_a_bad_line(server)
