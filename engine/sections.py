@@ -30,8 +30,8 @@ class CorpusSettings(Section):
     passwords_file: str = Field(
         default="",
         description=(
-            "text file with a password a line, tried on PDF files and ZIP archives that are locked; it is read anew at every "
-            "run, and nothing of it is kept in the project"
+            "text file with a password a line, tried on PDF, Word, Excel and PowerPoint files and ZIP archives that are locked; "
+            "it is read anew at every run, and nothing of it is kept in the project"
         ),
     )
     reading_processes: int = Field(

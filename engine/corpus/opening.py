@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from engine.corpus.compound import MAGIC
 from engine.corpus.formats import FORMATS, IMAGES, MOST_UNPACKED, STREAMED, ending_of, is_mail, true_format
 from engine.corpus.readers import (
     OFFICE,
@@ -18,6 +19,7 @@ from engine.corpus.readers import (
     read_bytes,
     reader_for,
 )
+from engine.corpus.unlocking import unlocked
 
 MOST_MEMBERS = 100_000
 DEEPEST = 6
@@ -52,7 +54,7 @@ class _Opening:
     ) -> Iterator[ReadDocument | LeftOut]:
         if data is None and format in OFFICE:
             data = read_bytes(path)  # once, for what it is and for what is in it
-        found_format = true_format(path, format, data)
+        found_format, data = _unlocked_format(path, format, data)
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
             data, inner = read_bytes(path, data), path.with_name(_named(path.stem, found_format))
@@ -110,6 +112,17 @@ class _Opening:
             candidate = f"{name} ({number})"
         self.names.add(candidate)
         return candidate
+
+
+def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
+    """`true_format`, and the content; of a locked office file that a known password opens, those of what is inside."""
+    try:
+        return true_format(path, format, data), data
+    except UnreadableFileError as error:
+        if error.kind != "encrypted" or data is None or not data.startswith(MAGIC):
+            raise
+        content = unlocked(path, data)
+        return true_format(path, format, content), content
 
 
 def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:

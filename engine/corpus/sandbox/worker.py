@@ -39,7 +39,7 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
         _send(answers, {"told": "begin", "member": member})
 
     allow_seconds(seconds)
-    use(asked["passwords"])
+    use(asked["passwords"], seconds / 2)
     path = Path(asked["path"])
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
