@@ -34,6 +34,16 @@ class CorpusSettings(Section):
             "it is read anew at every run, and nothing of it is kept in the project"
         ),
     )
+    ocr: bool = Field(
+        default=False,
+        description=(
+            "whether scanned PDF pages and pictures are read by the program tesseract, where it is installed: about a second a page"
+        ),
+    )
+    ocr_languages: str = Field(
+        default="",
+        description="languages for OCR as tesseract names them, such as deu+eng; empty takes those installed where they are few",
+    )
     reading_processes: int = Field(
         default=0,
         ge=0,

@@ -29,14 +29,14 @@ class Value(NamedTuple):
 
     facet: str
     value: str
-    count: int | None
+    number: int | None
     chosen: bool
 
     @property
     def label(self) -> str:
         """`✓ md 12`."""
         name = fitted(visible(self.value), LONGEST_NAME)
-        counted = "" if self.count is None else f" {self.count:,}"
+        counted = "" if self.number is None else f" {self.number:,}"
         return f"{'✓ ' if self.chosen else ''}{name}{counted}"
 
 

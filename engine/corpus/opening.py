@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from engine.corpus.compound import MAGIC
-from engine.corpus.formats import FORMATS, IMAGES, MOST_UNPACKED, STREAMED, ending_of, is_mail, true_format
+from engine.corpus.formats import FORMATS, IMAGES, MOST_UNPACKED, PICTURES, STREAMED, ending_of, is_mail, true_format
+from engine.corpus.ocr import on
 from engine.corpus.readers import (
     OFFICE,
     Found,
@@ -145,7 +146,7 @@ def member_format(name: str, data: bytes) -> str:
     if ending in FORMATS:
         return FORMATS[ending]
     if ending in IMAGES:
-        return ""
+        return PICTURES.get(ending, "") if on() else ""
     if data.startswith(b"%PDF-"):
         return "pdf"
     return "eml" if not ending and is_mail(data[:4096]) else ""
@@ -154,7 +155,8 @@ def member_format(name: str, data: bytes) -> str:
 def _unsupported(name: str) -> LeftOut:
     ending = ending_of(name)
     if ending in IMAGES:
-        return LeftOut(name, "skipped", "needs OCR", "a picture: without OCR it holds no text")
+        why = "a picture of a kind that OCR does not read" if on() else "a picture: without OCR it holds no text"
+        return LeftOut(name, "skipped", "needs OCR", why)
     return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
 
 
