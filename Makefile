@@ -9,8 +9,9 @@ export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 demo: $(VENV)/.installed
 	$(BIN)/engine demo
 
+# Modules are compiled once, not at each of the hundreds of starts of a process, whatever the shell has set.
 test: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow --timeout 3600

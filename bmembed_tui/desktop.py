@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import os
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from engine.errors import EngineError
 
 if TYPE_CHECKING:
     from bmembed_tui.window.bridge import Bridge
+    from bmembed_tui.window.page import Page
 
 SIZE = (1120, 720)
 SMALLEST = (480, 320)
@@ -52,24 +54,25 @@ def open_window(project: str | None) -> int:
     from bmembed_tui.window.page import page
 
     _prepare_web_view()
-    text = page()
     bridge = Bridge(project)  # the app starts while the window's libraries are loaded
     try:
-        _show(bridge, text)
+        _show(bridge, page())
     finally:
         code = bridge._close()
     return code
 
 
-def _show(bridge: Bridge, text: str) -> None:
+def _show(bridge: Bridge, page: Page) -> None:
     import webview
 
+    from bmembed_tui.window.bridge import NOTHING, offered
     from bmembed_tui.window.clipboard import copier
 
+    webview.settings["OPEN_EXTERNAL_LINKS_IN_BROWSER"] = False
     window = webview.create_window(
         "bmembed",
-        html=text,
-        js_api=bridge,
+        html=page.html,
+        js_api=NOTHING,
         width=SIZE[0],
         height=SIZE[1],
         min_size=SMALLEST,
@@ -96,8 +99,13 @@ def _show(bridge: Bridge, text: str) -> None:
         with suppress(Exception):  # a window that is closed at once
             window.dom.document.events.drop += dropped
 
+    def fill() -> None:  # from another thread: the one of the windows would wait for itself
+        threading.Thread(target=window.run_js, args=[page.script], daemon=True, name="window-page").start()
+
+    window.expose(*offered(bridge))
     bridge._choose = choose
     bridge._on_end = window.destroy
+    window.events.before_load += fill
     window.events.loaded += begin
     webview.start(gui="qt" if sys.platform.startswith("linux") else None, http_server=False, private_mode=True)
 

@@ -16,10 +16,12 @@ SYSTEMS = {
     "rrf_base": "hybrid, base",
     "rrf_cl": "hybrid, contrastive",
     "rrf_adapted": "hybrid, adapted",
+    "rrf_unweighed": "hybrid, unweighed",
     "rrf_served": "hybrid, served",
     "weighted_base": "hybrid, base",
     "weighted_cl": "hybrid, contrastive",
     "weighted_adapted": "hybrid, adapted",
+    "weighted_unweighed": "hybrid, unweighed",
     "weighted_served": "hybrid, served",
 }
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")

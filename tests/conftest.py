@@ -7,12 +7,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fixtures.once import made_once
+from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine
+from fixtures.tiny_model import build_tiny_model
 
 from engine.project import ProjectFolder
 from engine.store import Store
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+LONG = (  # files that take longest, in the order in which they begin: at the end no worker is left alone with one
+    "end_to_end/test_kill.py", "training/test_training_run.py", "app/test_search.py", "app/test_train.py",
+    "app/test_following.py", "end_to_end/test_cli.py", "app/test_queries.py", "app/test_app.py",
+    "app/test_settings_screen.py", "end_to_end/test_detached.py", "end_to_end/test_bad_input.py", "app/test_home.py",
+    "end_to_end/test_export.py", "app/test_model.py", "app/test_hostile_text.py", "end_to_end/test_library.py",
+    "end_to_end/test_offline.py", "end_to_end/test_terminal.py", "app/test_snapshots.py", "app/test_leaving.py",
+    "end_to_end/test_adaptation_rules.py", "training/test_refresh.py", "training/test_distributed.py",
+    "end_to_end/test_report_page.py",
+)  # fmt: skip
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files of `LONG` first; everything else stays in its order."""
+    turns = {Path(__file__).parent / name: turn for turn, name in enumerate(LONG)}
+    items.sort(key=lambda item: turns.get(item.path, len(LONG)))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,6 +56,36 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"the data sets are not here: {SHARED_DATA} is missing")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder that tests must not change."""
+    return made_once(tmp_path_factory, "tiny", build_tiny_model)
+
+
+@pytest.fixture(scope="session")
+def new_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
+    """A small real project: a few of the sample's documents and its judged questions. Nothing was run yet."""
+
+    def make(path: Path) -> None:
+        encoder = {"model": str(tiny_model), "device": "cpu", "dtype": "float32"}
+        ProjectFolder.create(path, {**SETTINGS, "encoder": encoder})
+        copy_documents(path / "documents", ("incidents", "policies"), 12)
+        engine("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
+
+    return made_once(tmp_path_factory, "new", make)
+
+
+@pytest.fixture(scope="session")
+def finished_built(tmp_path_factory: pytest.TempPathFactory, new_built: Path) -> Path:
+    """The same after one whole run of the real engine."""
+
+    def make(path: Path) -> None:
+        shutil.copytree(new_built, path)
+        engine("run", str(path))
+
+    return made_once(tmp_path_factory, "finished", make)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""All that the page can call. pywebview offers the page every name of this object that has no leading underscore."""
+"""All that the page can call."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SMALLEST, _LARGEST = 2, 1000
 
 Starter = Callable[[str | None, tuple[int, int], Callable[[str], None], Callable[[dict[str, Any]], None]], AppProcess]
+
+
+class Nothing:
+    """Has no attribute at all. pywebview looks up in its object whatever name the page says, with underscores and dots, as far
+    as the classes that start programs; so it gets this one, and the functions that are `offered` by themselves."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+    def __dir__(self) -> list[str]:
+        return []
+
+
+NOTHING = Nothing()
 
 
 class Bridge:
@@ -85,3 +99,8 @@ class Bridge:
             self._waiting.notify_all()
         if message.get("type") == "ended" and message["code"] == 0:
             self._on_end()
+
+
+def offered(bridge: Bridge) -> list[Callable[..., Any]]:
+    """The functions of the page, each by its own name."""
+    return [bridge.read, bridge.type, bridge.resize, bridge.focus, bridge.copy, bridge.pick_folder]

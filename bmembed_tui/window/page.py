@@ -1,10 +1,15 @@
-"""The page of a window, one text: the terminal of the installed textual-serve, its font, and our script."""
+"""The page of a window: a small text, and the script that puts the terminal of the installed textual-serve and its font into it.
+
+A web view is handed a page as an address, with every letter of it escaped, several times over: with the terminal in it that
+took as long as all the rest of its start.
+"""
 
 from __future__ import annotations
 
 import base64
 import importlib.util
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import EngineError
@@ -16,39 +21,48 @@ _WEBGL = "this.terminal.loadAddon(this.webglAddon),"
 _LINKS = "this.terminal.loadAddon(this.weblinksAddon),"
 # pywebview itself makes functions from texts to call the page, hence 'unsafe-eval'; nothing can be loaded or sent.
 POLICY = (
-    "default-src 'none'; script-src 'nonce-{nonce}' 'unsafe-eval'; style-src 'unsafe-inline'; font-src data:; "
-    "img-src data:; connect-src 'none'; form-action 'none'; base-uri 'none'; frame-src 'none'; object-src 'none'"
+    "default-src 'none'; script-src 'nonce-{nonce}' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:; connect-src 'none'; "
+    "form-action 'none'; base-uri 'none'; frame-src 'none'; object-src 'none'"
 )
 
 
-def page() -> str:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`html`: what the window shows first. `script`: to be run in it then; it begins the terminal."""
+
+    html: str
+    script: str
+
+
+def page() -> Page:
     """The whole page. Raises EngineError where the terminal's code is missing or of another make."""
     static = _static()
-    nonce = secrets.token_urlsafe(18)
-    terminal = (static / "js" / "textual.js").read_text(encoding="utf-8")
-    if any(terminal.count(part) != 1 for part in (_OWN_SOCKET, _HANDLE, _WEBGL, _LINKS)):
+    parts = {
+        "policy": POLICY.format(nonce=(nonce := secrets.token_urlsafe(18))),
+        "nonce": nonce,
+        "style": (static / "css" / "xterm.css").read_text(encoding="utf-8"),
+        "bridge": (_HERE / "bridge.js").read_text(encoding="utf-8"),
+    }
+    html = (_HERE / "index.html").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        html = html.replace(f"@{name}@", part)
+    font = base64.b64encode((static / "fonts" / "RobotoMono-VariableFont_wght.ttf").read_bytes()).decode("ascii")
+    terminal = _terminal((static / "js" / "textual.js").read_text(encoding="utf-8"))
+    return Page(html, f'{terminal}\nwindow.beginTerminal("{font}"); null')
+
+
+def _terminal(code: str) -> str:
+    """The terminal's code, its way out led to the bridge."""
+    if any(code.count(part) != 1 for part in (_OWN_SOCKET, _HANDLE, _WEBGL, _LINKS)):
         raise EngineError(
             "The window's terminal cannot be shown.",
             "The installed textual-serve is of a version that this program does not know.",
             "Install bmembed-tui[desktop] again.",
         )
-    terminal = terminal.replace(_OWN_SOCKET, "this.socket=new window.BridgeSocket(")
-    terminal = terminal.replace(_WEBGL, "")  # its canvas does as well, and needs no graphics card
-    terminal = terminal.replace(_LINKS, "")  # an address in a document must not be a way out
-    terminal = terminal.replace(_HANDLE, f"window.bmembed=this,{_HANDLE}").replace("</script", "<\\/script")
-    font = base64.b64encode((static / "fonts" / "RobotoMono-VariableFont_wght.ttf").read_bytes()).decode("ascii")
-    parts = {
-        "policy": POLICY.format(nonce=nonce),
-        "nonce": nonce,
-        "font": font,
-        "style": (static / "css" / "xterm.css").read_text(encoding="utf-8"),
-        "bridge": (_HERE / "bridge.js").read_text(encoding="utf-8"),
-        "terminal": terminal,
-    }
-    text = (_HERE / "index.html").read_text(encoding="utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"@{name}@", part)
-    return text
+    code = code.replace(_OWN_SOCKET, "this.socket=new window.BridgeSocket(")
+    code = code.replace(_WEBGL, "")  # its canvas does as well, and needs no graphics card
+    code = code.replace(_LINKS, "")  # an address in a document must not be a way out
+    return code.replace(_HANDLE, f"window.bmembed=this,{_HANDLE}")
 
 
 def _static() -> Path:

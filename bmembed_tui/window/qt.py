@@ -1,4 +1,4 @@
-"""What belongs to the thread of Qt's windows: the clipboard, and folders that are dropped."""
+"""What belongs to the thread of Qt's windows: the clipboard, folders that are dropped, and that nothing is fetched."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class Desk:
             self._carrier.copied.emit(text)
 
     def watch(self, view: Any, dropped: Dropped) -> None:
-        """Call `dropped` with the paths of files and folders that are dropped on `view`, which sees nothing of it."""
+        """Call `dropped` with the paths of files and folders that are dropped on `view`, which sees nothing of it.
+
+        The view is kept from fetching anything, also where its page were led elsewhere, which no policy of the page forbids.
+        """
         with suppress(RuntimeError):
             self._carrier.watched.emit(view, dropped)
 
@@ -32,6 +35,11 @@ def on_the_desk() -> Desk:
     """The desk of this process. Call it when there is a window."""
     from PySide6.QtCore import QEvent, QObject, Qt, Signal
     from PySide6.QtGui import QGuiApplication
+    from PySide6.QtWebEngineCore import QWebEngineUrlRequestInfo, QWebEngineUrlRequestInterceptor
+
+    class Refusing(QWebEngineUrlRequestInterceptor):  # type: ignore[misc]
+        def interceptRequest(self, info: QWebEngineUrlRequestInfo) -> None:
+            info.block(info.requestUrl().scheme() != "data")
 
     class Carrier(QObject):  # type: ignore[misc]  # the extra is not there for the type checker
         copied = Signal(str)
@@ -41,7 +49,9 @@ def on_the_desk() -> Desk:
             QGuiApplication.clipboard().setText(text)
 
         def watch(self, view: Any, dropped: Dropped) -> None:
-            self.dropped = dropped
+            self.dropped, self.refusing = dropped, Refusing()
+            view.page().profile().setUrlRequestInterceptor(self.refusing)
+            view.page().navigationRequested.connect(lambda request: request.reject())
             view.setAcceptDrops(True)
             view.installEventFilter(self)
 

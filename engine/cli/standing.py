@@ -19,15 +19,18 @@ def standing(project: Project) -> dict[str, Any]:
     """For JSON: how far every stage is, what is in the project, how the run that goes on does.
 
     `progress` (engine.progress.RunProgress) is None where no run goes on; `resumes_at` {"step", "steps"} is None where no
-    training waits to be resumed.
+    training waits to be resumed. `sweep` (engine.sweep.workspace.unfinished) and `sweep_progress` are None where none goes on.
     """
     from engine.control import latest_run, running
     from engine.errors import EngineError
     from engine.progress import progress_of
+    from engine.sweep.workspace import sweeping, unfinished
 
-    current, is_running = None, False
+    current, is_running, sweep, in_sweep = None, False, None, None
     with suppress(EngineError):  # a disk that cannot be written to: no run goes on there
         current, is_running = running(project.folder), project.folder.is_running()
+        sweep = unfinished(project.folder)
+        in_sweep = running(sweeping(project.folder)) if sweep and sweep["running"] else None
     return {
         "project": str(project.path),
         "running": is_running,
@@ -35,6 +38,8 @@ def standing(project: Project) -> dict[str, Any]:
         "stages": [asdict(stage) for stage in project.status()],
         "latest_run": latest_run(project.folder),
         "progress": progress_of(Path(current["folder"])).as_dict() if current else None,
+        "sweep": sweep,
+        "sweep_progress": progress_of(Path(in_sweep["folder"])).as_dict() if in_sweep else None,
         "resumes_at": None if current else _resumes_at(project),
         "skipped": project.skipped(),
     }
@@ -65,7 +70,19 @@ def as_text(found: Mapping[str, Any], name: str) -> Iterator[str]:
         yield f"  {stage['stage']:<9} {stage['state']:<6} {stage['reason']}"
     if point := found["resumes_at"]:
         yield f"  Training would resume at step {point['step']} of {point['steps']}: engine train {shlex.quote(name)}"
+    if found["sweep"]:
+        yield from _sweep(found["sweep"], found["sweep_progress"], name)
     yield from _skipped(found["skipped"], name)
+
+
+def _sweep(sweep: Mapping[str, Any], progress: Mapping[str, Any] | None, name: str) -> Iterator[str]:
+    done = f"{sweep['finished']} cell{'' if sweep['finished'] == 1 else 's'} finished"
+    if not sweep["running"]:
+        yield f"  A sweep was broken off, {done}; the same 'engine sweep {shlex.quote(name)} …' goes on."
+        return
+    yield f"  A sweep goes on, {done}."
+    if progress:
+        yield from _progress(progress, name)
 
 
 def _progress(progress: Mapping[str, Any], name: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.encoders.deferred import without_sklearn
 from engine.encoders.end_token import add_missing
 from engine.encoders.fingerprint import check_adapter
 from engine.encoders.model_folder import ModelFolder
@@ -36,7 +37,9 @@ def load_sentence_transformer(
         check_four_bit(device)
     _go_offline()
     import torch
-    from sentence_transformers import SentenceTransformer
+
+    with without_sklearn():
+        from sentence_transformers import SentenceTransformer
 
     dtype = getattr(torch, torch_dtype) if isinstance(torch_dtype, str) else torch_dtype
     extra = four_bit(device, dtype) if quantised else {}

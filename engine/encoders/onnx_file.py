@@ -1,15 +1,24 @@
-"""An encoder as one ONNX graph: token ids and mask → unit vectors, compared with torch before it is given away."""
+"""An encoder as one ONNX graph: token ids and mask → unit vectors, compared with torch before it is given away.
+
+It is made in a process of its own, `python -m engine.encoders.onnx_file MODEL FOLDER`: where usearch was loaded before torch,
+torch's tracer never ends (usearch 2.26.6, torch 2.13.0: streams of the C++ library fail in it).
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.children import import_path, revive, told
 from engine.encoders.loading import load_sentence_transformer
-from engine.encoders.model_folder import ModelFolder
+from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
@@ -35,8 +44,38 @@ def save_onnx(model: ModelFolder, folder: Path) -> None:
     """Write `model.onnx` and the tokenizer's files into `folder`, which is made.
 
     The graph takes `input_ids` and `attention_mask`, (b, n) int64, and gives `vector`, (b, d). Raises EngineError for a
-    model that has no such graph, or whose graph gives other vectors.
+    model that has no such graph, or whose graph gives other vectors; OSError where it cannot be written.
     """
+    command = [sys.executable, "-P", "-m", "engine.encoders.onnx_file", str(model.path), str(folder)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": import_path()},
+    )  # fmt: skip
+    if done.returncode == 0:
+        return
+    try:
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        raise _no_graph(model, f"The process that makes it ended with {done.returncode}.") from None
+    if "errno" in found:
+        raise OSError(found["errno"], found["text"])
+    raise revive(found, done.returncode)
+
+
+def main(arguments: list[str]) -> int:
+    """What the process does. Its last line says what went wrong."""
+    try:
+        _write_graph(resolve_model(arguments[0]), Path(arguments[1]))
+    except EngineError as error:
+        print(json.dumps(told(error)))
+        return error.exit_code
+    except OSError as error:
+        print(json.dumps({"errno": error.errno or 0, "text": str(error.strerror or error)}))
+        return 1
+    return 0
+
+
+def _write_graph(model: ModelFolder, folder: Path) -> None:
     import torch
 
     loaded = load_sentence_transformer(model, "cpu", "float32")
@@ -108,3 +147,7 @@ def _no_graph(model: ModelFolder, why: str) -> EngineError:
     return EngineError(
         f"The model {model.name} cannot be written as ONNX.", why, "Take it for sentence-transformers: --only model."
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

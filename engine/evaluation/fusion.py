@@ -35,6 +35,11 @@ class FusionChoice:
     weight: float
     reason: str
 
+    @property
+    def share(self) -> float | None:
+        """The semantic score's share in hybrid search; None where RRF joins."""
+        return None if self.method == "rrf" else self.weight
+
     def as_dict(self) -> dict[str, Any]:
         """For the artifact and the report."""
         return {"method": self.method, "weight": self.weight, "reason": self.reason}

@@ -10,6 +10,7 @@ from engine.lexical.named import DocumentNames, Meant
 from engine.queries.heldout import cap_queries
 from engine.queries.tokens import fold
 from engine.records import Chunk, JudgedQuery, Query
+from engine.settings import Settings
 from engine.stage import StageContext
 
 if TYPE_CHECKING:
@@ -57,14 +58,18 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         meant = [names.meant_by(judgment.text) for judgment in judgments]
         sets.append(QuerySet("judged queries", "judged", judgments, meant))
     if kept := _heldout(context, chunks):
-        built = context.settings.queries.backend in ("extractive", "both")
         sets.append(
             QuerySet(
                 "held-out queries", "synthetic", from_queries(kept), [names.meant_by(q.text) for q in kept],
-                [built and q.kind != "imported" for q in kept],
+                [is_built(query, context.settings) for query in kept],
             )
         )  # fmt: skip
     return sets
+
+
+def is_built(query: Query, settings: Settings) -> bool:
+    """Whether the query is made of a sentence of its chunk, rather than worded as a question would be."""
+    return settings.queries.backend in ("extractive", "both") and query.kind != "imported"
 
 
 def _names(context: StageContext) -> DocumentNames:

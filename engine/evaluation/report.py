@@ -172,7 +172,8 @@ def _twins(report: Mapping[str, Any]) -> set[str]:
     choice = report["selection"]
     if not choice or choice["strength"] not in (0, 1):
         return set()
-    return {"served"} if report["fusion"].get("weighed_words") else {"served", "rrf_served", "weighted_served"}
+    way = "unweighed" if report["fusion"].get("weighed_words") else "served"
+    return {"served", f"rrf_{way}", f"weighted_{way}"}
 
 
 class _Names:

@@ -14,7 +14,7 @@ from engine.errors import DamagedError, NotBuiltError
 from engine.evaluation.describing import Described
 from engine.evaluation.joining import Joining
 from engine.evaluation.query_sets import QuerySet, query_sets
-from engine.evaluation.term_weights import TermWeights
+from engine.evaluation.term_weights import LEARNT, TermWeights
 from engine.stage import StageContext, View
 from engine.store import Artifact
 from engine.version import __version__
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.evaluation.rankers import Among
     from engine.evaluation.robustness import Robustness
     from engine.evaluation.selection import Selection
-    from engine.metrics import Difference
+    from engine.evaluation.term_weights import TermTrial
     from engine.records import Chunk
 
     Rankings = NDArray[np.int64]
@@ -39,18 +39,19 @@ ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
 CL = "cl"
-LEARNT = "bm25_learnt"
 SYSTEMS = (
-    "bm25", LEARNT, "base", CL, "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_served", "weighted_base",
-    "weighted_cl", "weighted_adapted", "weighted_served",
+    "bm25", LEARNT, "base", CL, "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_unweighed",
+    "rrf_served", "weighted_base", "weighted_cl", "weighted_adapted", "weighted_unweighed", "weighted_served",
 )  # fmt: skip
 PAIRS = (
     *((f"{way}_served", other) for way in ("rrf", "weighted") for other in (f"{way}_base", "bm25")),
+    *((f"{way}_unweighed", f"{way}_base") for way in ("rrf", "weighted")),
+    *((f"{way}_served", f"{way}_unweighed") for way in ("rrf", "weighted")),
     *((f"{way}served", f"{way}{CL}") for way in ("", "rrf_", "weighted_")),
     (LEARNT, "bm25"),
 )
-"""Compared besides each system with base: hybrid search with what is served, all of it with the CL baseline, and BM25 with and
-without learnt weights of words."""
+"""Compared besides each system with base: hybrid search with what is served, what of its gain comes from the encoder and what from
+learnt weights of words, all of it with the CL baseline, and BM25 with and without such weights."""
 
 
 def inputs(view: View) -> dict[str, Any]:
@@ -145,6 +146,7 @@ class Evaluation:
         self._robustness: Robustness | None = None
         self._threshold: dict[str, Any] = {}
         self._terms = TermWeights()
+        self._weighed: TermTrial | None = None
         self._general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
 
@@ -280,55 +282,18 @@ class Evaluation:
 
     def weigh_terms(self, selection: Selection, fusion: FusionChoice) -> None:
         """Learn how much words of queries count in hybrid search, and take it over where that is shown to be better."""
-        from engine.evaluation.term_weights import LEAST_QUERIES, TermWeighting, not_weighed
+        from engine.evaluation.term_weights import TermTrial, TermWeighting
 
         weighting = TermWeighting(self._context, self._rankers, selection.strength)
-        learnt = weighting.learn()
-        if learnt is None:
-            self._terms = not_weighed(f"fewer than {LEAST_QUERIES} training queries teach no weights")
-            self._context.choose("term_weights", "false", self._terms.reason)
-            return
-        index = self._rankers.lexical.weighted(learnt)
-        twins = {one.kind: weighting.ranked(one, one.texts, self._among[one.kind], index) for one in self.sets}
-        joining = Joining(self._context.settings, self._measure, index.scores_many)
-        self._terms = self._decided(learnt, twins, joining, fusion)
+        trial = TermTrial(self._context.settings, weighting, self._measure, fusion)
+        self._terms = trial.take(self.sets, self._among)
         self._context.choose("term_weights", str(bool(self._terms.weights)).lower(), self._terms.reason)
-        for one in self.sets:
-            one.rankings[LEARNT] = twins[one.kind].rankings["bm25"]
-            if self._terms.weights:
-                one.rankings["rrf_served"] = joining.joined(twins[one.kind], "served", None)
-                one.rankings["weighted_served"] = joining.joined(twins[one.kind], "served", fusion.weight)
-
-    def _decided(
-        self, learnt: Mapping[str, float], twins: Mapping[str, QuerySet], joining: Joining, fusion: FusionChoice
-    ) -> TermWeights:
-        from engine.evaluation.term_weights import decided
-
-        way = None if fusion.method == "rrf" else fusion.weight
-        gaps = {one.kind: self._gap(one, joining.joined(twins[one.kind], "served", way), way) for one in self.sets}
-        judged = gaps.get("judged") if self._context.settings.evaluation.veto else None
-        return decided(learnt, gaps.get("synthetic"), judged)
-
-    def _gap(self, one: QuerySet, ranking: Rankings, way: float | None) -> tuple[Difference, int] | None:
-        """What `ranking` gains over the served hybrid in nDCG@10, in percent, and on how many queries; None on none."""
-        from engine.metrics import paired_difference
-
-        usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable]
-        if not usable:
-            return None
-        judgments, settings = [one.judgments[row] for row in usable], self._context.settings
-        before = one.rankings["rrf_served" if way is None else "weighted_served"]
-        gap = paired_difference(
-            self._measure(ranking[usable], judgments), self._measure(before[usable], judgments),
-            settings.evaluation.bootstrap_samples, settings.training.seed,
-        )  # fmt: skip
-        return gap.percent(), len(usable)
+        self._weighed = trial if self._terms.weights else None
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
         from engine.evaluation.perturbing import content_terms, without_masks
         from engine.evaluation.robustness import make_trial, measure_trial
-        from engine.evaluation.term_weights import TermWeighting
 
         context, settings = self._context, self._context.settings
         terms = content_terms(context.need("lexical", "index").info.get("language", "none"))
@@ -344,18 +309,15 @@ class Evaluation:
             vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
             self._rank(one, name, asked, vectors, among)
             context.check_stop()
-        weight = None if fusion.method == "rrf" else fusion.weight
-
-        index = self._rankers.lexical.weighted(self._terms.weights)
+        index = self._weighed.index if self._weighed else self._rankers.lexical
 
         def bm25_scores(texts: Sequence[str], ids: Rankings) -> NDArray[np.float32]:
             return index.scores_many([without_masks(text) for text in texts], ids)
 
-        twin = one
-        if self._terms.weights:
-            weighting = TermWeighting(context, self._rankers, selection.strength)
-            twin = weighting.ranked(one, [without_masks(text) for text in one.texts], among, index)
-        one.rankings["hybrid served"] = Joining(settings, self._measure, bm25_scores).joined(twin, "served", weight)
+        twin = self._weighed.twin(one, [without_masks(text) for text in one.texts], among) if self._weighed else one
+        one.rankings["hybrid served"] = Joining(settings, self._measure, bm25_scores).joined(
+            twin, "served", fusion.share
+        )
         self._robustness = measure_trial(
             trial, one.rankings, self._document_of, settings.evaluation.bootstrap_samples, settings.training.seed
         )
@@ -423,17 +385,19 @@ class Evaluation:
     def _report(
         self, selection: Selection, fusion: FusionChoice, comparisons: Sequence[tuple[QuerySet, Comparison]]
     ) -> Any:
-        from engine.evaluation.changes import query_changes
+        from engine.evaluation.changes import hit_finder, query_changes
         from engine.evaluation.forgetting import measure_general
         from engine.evaluation.report import QuerySetReport, ReportData, TrainingCurve, choices_made, warnings_told
 
         history = self._artifact.info.get("history") or {}
         log = self._context.project.path / "runs" / self._context.run / "events.jsonl"
         changed = "adapted" if self.adapter and not selection.strength else "served"
+        chunks = {chunk.id: chunk for chunk in self._chunks}
+        titles = {document.id: document.title or document.path for document in self._context.store.documents()}
         sets = [
             QuerySetReport(
                 one.name, "judged" if one.kind == "judged" else "synthetic", comparison.as_dict(),
-                query_changes(comparison, changed), changed,
+                query_changes(comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)), changed,
                 [text for judgment in one.judgments for text in judgment.unmatched],
             )
             for one, comparison in comparisons

@@ -1,4 +1,8 @@
-"""Weights of query words for hybrid search: learnt on the training queries, taken where held-out queries show that they help."""
+"""Weights of query words for hybrid search: learnt on the training queries, taken where held-out queries show that they help.
+
+Only queries that are worded as questions teach weights and try them. Those that are built from the documents' sentences
+taught some that held-out queries of the same kind found as good, and judged ones worse (docs/LOG.md).
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.evaluation.fusion import LEAST_QUERIES as LEAST_HELD_OUT
-from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.fusion import FusionChoice
+from engine.evaluation.joining import Joining, Measure, Rankings
+from engine.evaluation.query_sets import QuerySet, is_built
 from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
 from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
 from engine.lexical.weighting import Example, learn_weights
-from engine.metrics import Difference
+from engine.metrics import Difference, paired_difference
 from engine.records import Query
+from engine.settings import Settings
 from engine.stage import StageContext
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Rankers
     from engine.lexical import LexicalIndex
 
+LEARNT = "bm25_learnt"
+"""BM25 with the learnt weights, among the systems of a report."""
 LEAST_QUERIES = 200
-"""With fewer training queries no weights are learnt."""
+"""With fewer training queries that are worded as questions no weights are learnt."""
 MOST_QUERIES = 6000
 CANDIDATES = 60
 SHOWN = 0.99
@@ -81,7 +90,7 @@ class TermWeighting:
     """Learns with the encoder that is served, at `strength` (λ), and ranks by what was learnt."""
 
     def __init__(self, context: StageContext, rankers: Rankers, strength: float) -> None:
-        self._context, self._rankers = context, rankers
+        self._context, self._rankers, self.plain = context, rankers, rankers.lexical
         self._encoder = rankers.encoder(strength)
         self._vectors = rankers.vectors(self._encoder, strength, rankers.chunks, "served")
 
@@ -100,7 +109,8 @@ class TermWeighting:
         from engine.training.stage import train_rows
 
         settings, queries = self._context.settings, self._context.store.queries()
-        rows = np.array(train_rows(settings, queries, self._rankers.chunks), dtype=np.int64)
+        trained = train_rows(settings, queries, self._rankers.chunks)
+        rows = np.array([row for row in trained if not is_built(queries[row], settings)], dtype=np.int64)
         chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:MOST_QUERIES]
         return [queries[row] for row in sorted(chosen.tolist())]
 
@@ -131,3 +141,59 @@ class TermWeighting:
         asked = self._encoder.encode_queries(one.texts)
         twin.beside["served"] = cosines_of(asked, self._vectors, self._rankers.ids, twin.rankings["bm25"])
         return twin
+
+
+class TermTrial:
+    """Learnt weights tried on hybrid search as `fusion` joins it, and taken where that helps. `measure`: as `Joining` has it."""
+
+    def __init__(self, settings: Settings, weighting: TermWeighting, measure: Measure, fusion: FusionChoice) -> None:
+        self._settings, self._weighting, self._measure, self._fusion = settings, weighting, measure, fusion
+        self.index = weighting.plain
+
+    def take(self, sets: Sequence[QuerySet], among: Mapping[str, Among]) -> TermWeights:
+        """What was learnt and decided. The sets get BM25's rankings by it (`LEARNT`) and, where it is taken, the served hybrids';
+        those of before are then called `unweighed`.
+
+        `among`: by kind of the sets, the chunks that their queries are looked for among.
+        """
+        learnt = self._weighting.learn()
+        if learnt is None:
+            return not_weighed(
+                f"weights are learnt from {LEAST_QUERIES} training queries or more that are worded as questions"
+            )
+        self.index = self.index.weighted(learnt)
+        twins = {one.kind: self.twin(one, one.texts, among[one.kind]) for one in sets}
+        joining = Joining(self._settings, self._measure, self.index.scores_many)
+        terms = self._decided(learnt, sets, twins, joining)
+        for one in sets:
+            one.rankings[LEARNT] = twins[one.kind].rankings["bm25"]
+            for way, weight in (("rrf", None), ("weighted", self._fusion.weight)) if terms.weights else ():
+                if one.rankings["served"] is not one.rankings.get("base"):  # else the hybrid with base is just this
+                    one.rankings[f"{way}_unweighed"] = one.rankings[f"{way}_served"]
+                one.rankings[f"{way}_served"] = joining.joined(twins[one.kind], "served", weight)
+        return terms
+
+    def twin(self, one: QuerySet, texts: Texts, among: Among) -> QuerySet:
+        """`one`, its `texts` ranked by BM25 with the learnt weights; the served encoder's rankings stay."""
+        return self._weighting.ranked(one, texts, among, self.index)
+
+    def _decided(
+        self, learnt: Mapping[str, float], sets: Sequence[QuerySet], twins: Mapping[str, QuerySet], joining: Joining
+    ) -> TermWeights:
+        gaps = {one.kind: self._gap(one, joining.joined(twins[one.kind], "served", self._fusion.share)) for one in sets}
+        judged = gaps.get("judged") if self._settings.evaluation.veto else None
+        return decided(learnt, gaps.get("synthetic"), judged)
+
+    def _gap(self, one: QuerySet, ranking: Rankings) -> Gap | None:
+        """What `ranking` gains over the served hybrid in nDCG@10, in percent, and on how many queries; None on none."""
+        built = one.built or [False] * len(one.judgments)
+        usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable and not built[row]]
+        if not usable:
+            return None
+        judgments = [one.judgments[row] for row in usable]
+        before = one.rankings["rrf_served" if self._fusion.share is None else "weighted_served"]
+        gap = paired_difference(
+            self._measure(ranking[usable], judgments), self._measure(before[usable], judgments),
+            self._settings.evaluation.bootstrap_samples, self._settings.training.seed,
+        )  # fmt: skip
+        return gap.percent(), len(usable)

@@ -39,6 +39,7 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "settings": _settings(source),
         "reason": info.get("reason", ""),
         "served": info.get("served", {}).get("name", "base"),
+        "weighed_words": info.get("fusion", {}).get("weighed_words", 0) if source.settings.search.term_weights else 0,
         "figures": {kind: _figures(table) for kind, table in info.get("tables", {}).items()},
     }
 

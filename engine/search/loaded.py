@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,7 +37,7 @@ class Loaded:
         self.store: Store = project.store()
         self._lexical: tuple[str, LexicalIndex] | None = None
         self._vectors: tuple[str, VectorIndex] | None = None
-        self._weights: tuple[tuple[object, ...], Mapping[str, float]] | None = None
+        self._weights: tuple[tuple[object, ...], Mapping[str, float], str] | None = None
         self._names: tuple[tuple[object, ...], DocumentNames] | None = None
         self._vector: tuple[tuple[str, str], NDArray[np.float32]] | None = None
         self._encoders: dict[str, tuple[tuple[object, ...], Encoder]] = {}
@@ -72,25 +71,31 @@ class Loaded:
         self._lexical = (artifact.folder, index)
         return index
 
-    def hybrid_index(self, settings: SearchSettings) -> LexicalIndex:
-        """The BM25 index as hybrid search asks it: words count as evaluation learnt. Raises as `lexical_index`."""
-        index, weights = self.lexical_index(), self._term_weights() if settings.term_weights else {}
-        return index.weighted(weights) if weights else index
+    def hybrid_index(self, settings: SearchSettings) -> tuple[LexicalIndex, str]:
+        """The BM25 index as hybrid search asks it, words counted as evaluation learnt, and what is to be told of that, or "".
 
-    def _term_weights(self) -> Mapping[str, float]:
+        Raises as `lexical_index`.
+        """
+        index = self.lexical_index()
+        weights, note = self._term_weights() if settings.term_weights else ({}, "")
+        return (index.weighted(weights) if weights else index), note
+
+    def _term_weights(self) -> tuple[Mapping[str, float], str]:
         """Read again only when the database has changed. Without those that cannot be read, or that were learnt on words of
         another language, search goes on as BM25 counts words; the next run makes them again."""
         state = (self.repairs, self.store.version())
         if self._weights is None or self._weights[0] != state:
-            artifact, weights = self.store.artifact("evaluation"), dict[str, float]()
+            artifact, weights, note = self.store.artifact("evaluation"), dict[str, float](), ""
             info: dict[str, Any] = artifact.info if artifact else {}
             if artifact and info.get("fusion", {}).get("weighed_words") and info.get("language") == self.language():
                 from engine.lexical.weighting import read_weights
 
-                with suppress(DamagedError):
+                try:
                     weights = read_weights(self.project.path / artifact.folder)
-            self._weights = state, weights
-        return self._weights[1]
+                except DamagedError as error:
+                    note = f"Every word counts as in BM25: {error.what} {error.to_do}"
+            self._weights = state, weights, note
+        return self._weights[1:]
 
     def vector_index(self) -> tuple[Artifact, VectorIndex]:
         """The current vector index, and what its stage noted. Raises NotBuiltError, DamagedError."""

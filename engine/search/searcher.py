@@ -67,12 +67,12 @@ class Searcher:
             return Found(query, mode, (), (problem,))
         documents, meant = self._meant(query, where, settings.named_documents)
         depth = max(LEAST_DEPTH, 5 * top)
-        rankings, notes = self._rankings(meant.text, mode, depth, self._chunks_of(documents), settings)
+        rankings, notes, index = self._rankings(meant.text, mode, depth, self._chunks_of(documents), settings)
         if settings.hide_weak and mode == "semantic":
             rankings["semantic"], told = without_weak(rankings["semantic"], top, *self._loaded.threshold())
             notes = [*notes, told] if told else notes
         fusion = self._loaded.fusion(settings)
-        fused = fuse(self._completed(meant.text, rankings, fusion), fusion)
+        fused = fuse(self._completed(meant.text, rankings, fusion, index), fusion)
         if meant.names:
             notes = [f"Only in {' and '.join(meant.names)}, which the query names.", *notes]
         counts = self._facets(fused) if with_facets else {}
@@ -120,16 +120,23 @@ class Searcher:
 
     def _rankings(
         self, query: str, mode: Mode, depth: int, allowed: set[int] | None, settings: SearchSettings
-    ) -> tuple[dict[str, Ranking], list[str]]:
-        """The rankings that a mode asks for; a hybrid one may do without one of them."""
+    ) -> tuple[dict[str, Ranking], list[str], LexicalIndex | None]:
+        """The rankings that a mode asks for, what is to be told, and the BM25 index of a hybrid one, which may do without one
+        of both."""
         if mode == "bm25":
-            return {"bm25": self._bm25(self._loaded.lexical_index(), query, depth, allowed)}, []
+            return {"bm25": self._bm25(self._loaded.lexical_index(), query, depth, allowed)}, [], None
         if mode == "semantic":
-            return {"semantic": self._semantic(query, depth, allowed)}, []
+            return {"semantic": self._semantic(query, depth, allowed)}, [], None
         rankings: dict[str, Ranking] = {}
         failures: list[EngineError] = []
+        asked: list[tuple[LexicalIndex, str]] = []
+
+        def lexical() -> Ranking:
+            asked.append(self._loaded.hybrid_index(settings))
+            return self._bm25(asked[0][0], query, depth, allowed)
+
         parts: dict[str, Callable[[], Ranking]] = {
-            "bm25": lambda: self._bm25(self._loaded.hybrid_index(settings), query, depth, allowed),
+            "bm25": lexical,
             "semantic": lambda: self._semantic(query, depth, allowed),
         }
         for name, ranker in parts.items():
@@ -139,11 +146,15 @@ class Searcher:
                 failures.append(error)
         if not rankings:
             raise failures[0]
-        return rankings, [f"{' and '.join(rankings)} only: {error.what} {error.to_do}" for error in failures]
+        told = [note for _, note in asked if note and "bm25" in rankings]
+        told += [f"{' and '.join(rankings)} only: {error.what} {error.to_do}" for error in failures]
+        return rankings, told, asked[0][0] if asked else None
 
-    def _completed(self, query: str, rankings: dict[str, Ranking], settings: SearchSettings) -> dict[str, Ranking]:
+    def _completed(
+        self, query: str, rankings: dict[str, Ranking], settings: SearchSettings, lexical: LexicalIndex | None
+    ) -> dict[str, Ranking]:
         """Where scores are summed, each ranking with the other's chunks, too: what both rankers think of them counts."""
-        if len(rankings) < 2 or settings.fusion == "rrf":
+        if lexical is None or len(rankings) < 2 or settings.fusion == "rrf":
             return rankings
         from engine.ranking import completed
 
@@ -151,7 +162,7 @@ class Searcher:
         try:
             _, index, vector = self._loaded.query_vector(query)
             cosines = index.search_among(vector, bm25[0], len(bm25[0]))
-            scores = self._loaded.hybrid_index(settings).scores(query, semantic[0])
+            scores = lexical.scores(query, semantic[0])
         except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
             return rankings
         return {"bm25": completed(bm25, semantic[0], scores), "semantic": completed(semantic, *cosines)}

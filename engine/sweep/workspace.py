@@ -13,6 +13,7 @@ from typing import Any
 from engine.copies import copied
 from engine.disk import disk_errors, write_text
 from engine.embedding import served_fingerprint
+from engine.errors import ProjectBusyError
 from engine.project import ProjectFolder
 from engine.stage import View, fingerprint
 
@@ -132,3 +133,17 @@ def sweeping(project: ProjectFolder) -> ProjectFolder:
         return project
     copies = (ProjectFolder(path) for path in sorted((project.path / FOLDER).glob("*/project")))
     return next((copy for copy in copies if copy.is_running()), project)
+
+
+def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
+    """The sweep that goes on, or was broken off: whether it is `running`, the number of its `finished` cells, its `folder`; None
+    where there is none. Raises EngineError where nothing may be written."""
+    found = next((path.parent for path in sorted((project.path / FOLDER).glob("*/project")) if path.is_dir()), None)
+    if found is None:
+        return None
+    try:
+        with project.locked(FOLDER, wait=0.1):
+            running = False
+    except ProjectBusyError:
+        running = True
+    return {"running": running, "finished": len([*found.glob("cells/*.json")]), "folder": str(found)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fixtures.app import drive, opened, screen_text, until, until_text
-from fixtures.pipeline import SETTINGS, copy_documents, engine
+from fixtures.pipeline import SETTINGS, copy_documents, engine_here
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -49,11 +49,11 @@ def hostile_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) ->
     asked = [{"query": f"{CLICK} [/ zanzibar \x1b[2J {n}", "evidence": "costs $primary"} for n in range(3)]
     queries = root / "queries.jsonl"
     queries.write_text("".join(json.dumps(row) + "\n" for row in asked))
-    engine("import-queries", str(path), str(queries))
+    engine_here("import-queries", str(path), str(queries))
     judged = [{"query": f"[/ judged {CLICK}", "evidence": "zanzibar [gasket]"}]
     (root / "judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged))
-    engine("import-judgments", str(path), str(root / "judged.jsonl"))
-    engine("run", str(path))
+    engine_here("import-judgments", str(path), str(root / "judged.jsonl"))
+    engine_here("run", str(path))
     return path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
@@ -18,7 +17,7 @@ import psutil
 import pytest
 from fixtures.pipeline import environment
 
-from bmembed_tui.window.bridge import Bridge
+from bmembed_tui.window.bridge import NOTHING, Bridge, offered
 from bmembed_tui.window.child import AppProcess
 
 SECONDS = 40
@@ -67,16 +66,22 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
     made.bridge._close()
 
 
-def test_the_page_can_call_these_and_nothing_else() -> None:
-    names = {name for name, _ in inspect.getmembers(Bridge) if not name.startswith("_")}
-    assert names == {"read", "type", "resize", "focus", "copy", "pick_folder"}
+class Silent:
+    """No app."""
 
-    class Silent:
-        def __init__(self, *_arguments: object) -> None:
-            pass
+    def __init__(self, *_arguments: object) -> None:
+        pass
 
-    own = {name for name in vars(Bridge(None, start=Silent)) if not name.startswith("_")}  # type: ignore[arg-type]
-    assert not own
+
+def test_the_page_is_offered_these() -> None:
+    bridge = Bridge(None, start=Silent)  # type: ignore[arg-type]
+    assert [one.__name__ for one in offered(bridge)] == ["read", "type", "resize", "focus", "copy", "pick_folder"]
+
+
+@pytest.mark.parametrize("name", ["read", "_close", "_app", "__class__", "__dict__", "__init__"])
+def test_there_is_nothing_beside_it(name: str) -> None:
+    assert getattr(NOTHING, name, None) is None
+    assert dir(NOTHING) == []
 
 
 def test_keys_resize_paste_and_leaving(page: Page) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -11,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from fixtures.pipeline import environment
+from numpy.typing import NDArray
 
 NEEDED = [name for name in ("webview", "PySide6", "textual_serve", "PIL") if importlib.util.find_spec(name) is None]
 TOOLS = [name for name in ("Xvfb", "xdotool", "xclip", "unshare") if shutil.which(name) is None]
@@ -82,13 +85,19 @@ class Screen:
     def __init__(self, display: str) -> None:
         self.display = display
 
-    def share(self, colour: tuple[int, int, int]) -> float:
-        """Part of the screen that has a colour, more or less."""
-        import numpy as np
+    def picture(self) -> NDArray[np.int64]:
+        """All of the screen: (rows, columns, 3)."""
         from PIL import ImageGrab
 
-        picture = np.asarray(ImageGrab.grab(xdisplay=self.display).convert("RGB")).astype(int)
-        return float((np.abs(picture - np.array(colour)).max(axis=2) < 4).mean())
+        return np.asarray(ImageGrab.grab(xdisplay=self.display).convert("RGB")).astype(np.int64)
+
+    def share(self, colour: tuple[int, int, int]) -> float:
+        """Part of the screen that has a colour, more or less."""
+        return float((np.abs(self.picture() - np.array(colour)).max(axis=2) < 4).mean())
+
+    def differs(self, before: NDArray[np.int64]) -> float:
+        """Part of the screen that was another colour."""
+        return float((self.picture() != before).any(axis=2).mean())
 
     def until(self, reached: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + SECONDS
@@ -153,6 +162,22 @@ def opened(display: str, tmp_path: Path) -> Iterator[tuple[Screen, subprocess.Po
         screen.until(lambda: screen.share(PANEL) + screen.share(HIGHLIGHT) < 0.001, "the window is still there")
 
 
+def test_an_input_method_and_what_the_page_cannot_do(display: str, tmp_path: Path) -> None:
+    fixture = Path(__file__).parents[1] / "fixtures" / "in_window.py"
+    paths = [environment()["PYTHONPATH"], os.environ.get("PYTHONPATH")]
+    done = subprocess.run(
+        [sys.executable, str(fixture)], capture_output=True, text=True, check=True, timeout=4 * SECONDS,
+        env={**environment(), "DISPLAY": display, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+    )  # fmt: skip
+    assert json.loads(done.stdout) == {
+        "while_composing": "",
+        "typed": "日本é",
+        "started": False,
+        "reached": False,
+        "offered": ["copy", "focus", "pick_folder", "read", "resize", "type"],
+    }
+
+
 def of_the_app(child: subprocess.Popen[bytes]) -> list[psutil.Process]:
     processes = psutil.Process(child.pid).children(recursive=True)
     return [one for one in processes if "bmembed_tui.window.app_process" in one.cmdline()]
@@ -198,12 +223,14 @@ def test_the_clipboard_both_ways(opened: tuple[Screen, subprocess.Popen[bytes]])
 
 def test_the_mouse_and_the_size_of_letters(opened: tuple[Screen, subprocess.Popen[bytes]]) -> None:
     screen, _ = opened
-    before = screen.share(HIGHLIGHT)
+    before, picture = screen.share(HIGHLIGHT), screen.picture()
     screen.keys("ctrl+plus", "ctrl+plus", "ctrl+plus", "ctrl+plus")
     screen.until(lambda: screen.share(HIGHLIGHT) > 1.15 * before, "the letters do not grow")
+    assert screen.differs(picture) > 0.05
     screen.keys("ctrl+0")
-    screen.until(lambda: abs(screen.share(HIGHLIGHT) / before - 1) < 0.1, "the letters keep their size")
-    screen.do("mousemove", "--window", screen.window(), "300", "270", "click", "1")  # the third line, a folder's dialog
+    screen.until(lambda: screen.differs(picture) < 0.02, "the letters keep their size")
+    time.sleep(1)
+    screen.do("mousemove", "--window", screen.window(), "300", "290", "click", "1")  # the third line, a folder's dialog
     screen.until(lambda: screen.share(PANEL) > 0.1, "a click does nothing")
 
 

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine
-from fixtures.tiny_model import build_tiny_model
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_tiny_model(tmp_path_factory.mktemp("model") / "tiny")
+from fixtures.pipeline import SETTINGS
 
 
 @pytest.fixture(scope="session")
@@ -36,13 +30,9 @@ def make_project(tiny_model: Path) -> Callable[[Path], Path]:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[[Path], Path]) -> Path:
+def finished(finished_built: Path) -> Path:
     """A project after one whole run. Tests copy it; they do not change it."""
-    path = make_project(tmp_path_factory.mktemp("finished") / "project")
-    copy_documents(path / "documents", ("incidents", "policies"), 12)
-    engine("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
-    engine("run", str(path))
-    return path
+    return finished_built
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fixtures.pipeline import copy_documents, engine
+from fixtures.pipeline import copy_documents, engine_here
 from fixtures.tiny_model import build_tiny_model
 from fixtures.training import stir
 
@@ -37,14 +37,14 @@ def states(project: Path) -> dict[str, str]:
 def test_queries_made_anew_within_the_drift_are_never_joined_to_former_rankings(project: Path) -> None:
     set_key(project, "drift", "0.9")
     copy_documents(project / "documents", ("minutes",), 2)
-    engine("ingest", str(project))
-    engine("index", str(project))
+    engine_here("ingest", str(project))
+    engine_here("index", str(project))
     assert states(project)["generate"] == "done", "a small drift keeps the queries"
-    engine("generate", str(project), "--force")
+    engine_here("generate", str(project), "--force")
     after = states(project)
     assert after["generate"] == "done", "what was made just now is up to date"
     assert after["rank"] == "stale"
-    refused = engine("train", str(project), check=False)
+    refused = engine_here("train", str(project), check=False)
     assert refused.returncode == 3
     assert "rank" in refused.stderr
 
@@ -52,11 +52,11 @@ def test_queries_made_anew_within_the_drift_are_never_joined_to_former_rankings(
 def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_drift(project: Path) -> None:
     set_key(project, "drift", "0.9")
     copy_documents(project / "documents", ("minutes",), 1)
-    engine("ingest", str(project))
-    engine("index", str(project))
+    engine_here("ingest", str(project))
+    engine_here("index", str(project))
     set_key(project, "max_queries", "200")
     assert states(project)["generate"] == "stale"
-    engine("generate", str(project))
+    engine_here("generate", str(project))
     assert states(project)["generate"] == "done"
     assert Project.open(project).counts()["queries"] <= 200
 
@@ -68,10 +68,10 @@ def test_judged_questions_are_not_trained_on(project: Path, tmp_path: Path) -> N
     rows = [{"query": query.text.upper(), "evidence": [query.evidence]} for query in trained]
     file = tmp_path / "judged.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    engine("import-judgments", str(project), str(file))
-    told = engine("evaluate", str(project)).stderr
+    engine_here("import-judgments", str(project), str(file))
+    told = engine_here("evaluate", str(project)).stderr
     assert "5 judged queries were trained on and are left out" in told
-    told = engine("generate", str(project), "--force").stderr
+    told = engine_here("generate", str(project), "--force").stderr
     assert "5 queries equal judged ones and are not trained on" in told
     store = Project.open(project).folder.store()
     left = {query.text for query in store.queries()}
@@ -100,28 +100,30 @@ def test_an_adapter_of_another_model_is_not_served(project: Path, tmp_path: Path
     store.close()
     set_key(project, "model", json.dumps(str(build_tiny_model(tmp_path / "other", seed=1))))
     for stage in ("evaluate", "embed"):
-        refused = engine(stage, str(project), check=False)
+        refused = engine_here(stage, str(project), check=False)
         assert refused.returncode == 3
         assert "another model" in refused.stderr
-    assert json.loads(engine("search", str(project), "door", "--mode", "semantic", "--json").stdout)["hits"]
+    assert json.loads(engine_here("search", str(project), "door", "--mode", "semantic", "--json").stdout)["hits"]
 
 
 @pytest.mark.slow
 def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> None:
     set_key(project, "side", '"query"')
     set_key(project, "shared_chunks", "5000")
-    engine("train", str(project))
-    engine("evaluate", str(project))
+    engine_here("train", str(project))
+    engine_here("evaluate", str(project))
     opened = Project.open(project)
     store = opened.folder.store()
     evaluation, trained = store.artifact("evaluation"), store.artifact("adapter")
     assert evaluation is not None
     assert trained is not None
     assert evaluation.info["served"]["side"] == trained.info["side"] == "query"
-    engine("embed", str(project))  # whatever is served: the chunks' vectors are the untouched encoder's from here on
+    engine_here(
+        "embed", str(project)
+    )  # whatever is served: the chunks' vectors are the untouched encoder's from here on
     served = {"name": "merge-0.5", "scale": 0.5, "adapter": trained.info["adapter"], "side": "query"}
     store.put_artifact(replace(evaluation, fingerprint="another", info={**evaluation.info, "served": served}))
-    engine("embed", str(project))
+    engine_here("embed", str(project))
     vectors = store.artifact("vectors")
     texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
     store.close()
@@ -145,7 +147,7 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
 def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Path) -> None:
     set_key(project, "side", '"both-then-query"')
     set_key(project, "query_steps", "3")
-    engine("train", str(project))
+    engine_here("train", str(project))
     opened = Project.open(project)
     store = opened.folder.store()
     trained = store.artifact("adapter")
@@ -157,13 +159,13 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
         stir(folder, seed=number)
     info = {**trained.info, "side": "both-then-query", "digest": f"{adapter_digest(adapter)}+{adapter_digest(folder)}"}
     store.put_artifact(replace(trained, info=info))
-    engine("evaluate", str(project))
+    engine_here("evaluate", str(project))
     evaluation = store.artifact("evaluation")
     assert evaluation is not None
     assert evaluation.info["served"]["side"] == "both-then-query"
     served = {"name": "merge-0.5", "scale": 0.5, "adapter": info["adapter"], "side": "both-then-query"}
     store.put_artifact(replace(evaluation, fingerprint="another", info={**evaluation.info, "served": served}))
-    engine("embed", str(project))
+    engine_here("embed", str(project))
     vectors = store.artifact("vectors")
     texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
     assert vectors is not None
@@ -179,7 +181,7 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
     expected = queries.encode_queries(["customer complaint"])[0] @ chunks.encode_chunks([texts[hit.chunk_id]])[0]
     assert abs(hit.score - float(expected)) < 0.01
     stir(adapter / "chunks", seed=7)
-    told = engine("run", str(project)).stderr
+    told = engine_here("run", str(project)).stderr
     assert "is damaged" in told
     store.close()
     opened.close()
@@ -188,9 +190,9 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
 @pytest.mark.slow
 def test_nothing_is_embedded_anew_for_another_adapter_for_queries(project: Path) -> None:
     set_key(project, "side", '"query"')
-    engine("run", str(project))
+    engine_here("run", str(project))
     set_key(project, "seed", "7")
-    told = [json.loads(line) for line in engine("run", str(project), "--json").stdout.splitlines()]
+    told = [json.loads(line) for line in engine_here("run", str(project), "--json").stdout.splitlines()]
     ended = {event["stage"]: event["summary"] for event in told if "summary" in event}
     assert "train" in ended
     assert ended.get("embed", {"added": 0})["added"] == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import SAMPLE, copy_documents, engine
+from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here
 
 from engine.project import ProjectFolder
 from engine.service import methods
@@ -22,9 +22,9 @@ NOISE = bytes(range(256)) * 8
 
 
 def hits(project: Path, query: str = "freezer door", mode: str = "bm25") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(engine("search", str(project), query, "--mode", mode, "--json").stdout)[
-        "hits"
-    ]
+    found: list[dict[str, Any]] = json.loads(
+        engine_here("search", str(project), query, "--mode", mode, "--json").stdout
+    )["hits"]
     return found
 
 
@@ -39,7 +39,7 @@ def overwrite(path: Path, start: int = 20) -> None:
 
 def stages(*arguments: str) -> dict[str, str]:
     """Stage → reason that it ran for, or 'skipped'."""
-    told = [json.loads(line) for line in engine(*arguments, "--json").stdout.splitlines()]
+    told = [json.loads(line) for line in engine_here(*arguments, "--json").stdout.splitlines()]
     ran = {event["stage"]: event["reason"] for event in told if event["event"] == "stage_started"}
     return ran | {event["stage"]: "skipped" for event in told if event["event"] == "stage_skipped"}
 
@@ -48,9 +48,9 @@ def stages(*arguments: str) -> dict[str, str]:
 def indexed(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[[Path], Path]) -> Path:
     path = make_project(tmp_path_factory.mktemp("indexed") / "project")
     copy_documents(path / "documents", ("incidents", "policies"), 6)
-    engine("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
-    engine("ingest", str(path))
-    engine("index", str(path))
+    engine_here("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
+    engine_here("ingest", str(path))
+    engine_here("index", str(path))
     return path
 
 
@@ -62,20 +62,20 @@ def small(indexed: Path, tmp_path: Path) -> Path:
 def test_an_empty_folder(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
     project = make_project(tmp_path / "empty")
     (project / "documents").mkdir()
-    done = engine("run", str(project), check=False)
+    done = engine_here("run", str(project), check=False)
     assert done.returncode == 3
     assert "No readable documents" in done.stderr
     assert "office files, PDF, mails" in done.stderr
-    assert engine("search", str(project), "x", check=False).returncode == 3
+    assert engine_here("search", str(project), "x", check=False).returncode == 3
 
 
 def test_a_missing_folder_and_an_emptied_one_keep_what_was_searchable(small: Path) -> None:
     shutil.rmtree(small / "documents")
-    gone = engine("ingest", str(small), check=False)
+    gone = engine_here("ingest", str(small), check=False)
     assert gone.returncode == 3
     assert "documents" in gone.stderr
     (small / "documents").mkdir()
-    emptied = engine("ingest", str(small), check=False)
+    emptied = engine_here("ingest", str(small), check=False)
     assert emptied.returncode == 3
     assert "stays so" in emptied.stderr
     assert hits(small)
@@ -85,13 +85,13 @@ def test_a_corpus_of_three_words_is_searchable(make_project: Callable[[Path], Pa
     project = make_project(tmp_path / "tiny")
     (project / "documents").mkdir()
     (project / "documents" / "a.txt").write_text("cold blue freezer")
-    done = engine("run", str(project))
+    done = engine_here("run", str(project))
     assert "too little text" in done.stderr
     assert "Search uses the base encoder" in done.stderr
     assert [hit["path"] for hit in hits(project, "freezer")] == ["a.txt"]
     (hit,) = hits(project, "blue freezer", "hybrid")
     assert set(hit["rankers"]) == {"bm25", "semantic"}
-    assert "base encoder is served" in engine("report", str(project)).stdout
+    assert "base encoder is served" in engine_here("report", str(project)).stdout
 
 
 def test_unreadable_files_beside_good_ones_are_told_once_and_listed(small: Path) -> None:
@@ -100,15 +100,15 @@ def test_unreadable_files_beside_good_ones_are_told_once_and_listed(small: Path)
     (documents / "empty.md").write_bytes(b"")
     (documents / "latin.txt").write_bytes("Der Kühlraum der Straßenmeisterei ist größer als üblich.".encode("latin-1"))
     (documents / "scan.pdf").write_bytes(b"%PDF-1.4")
-    first = engine("ingest", str(small))
+    first = engine_here("ingest", str(small))
     for name in ("noise.txt", "empty.md", ".pdf"):
         assert name in first.stderr
     assert "files read: 1 · files unchanged: 12 · files skipped: 3" in first.stderr
-    assert "!" not in engine("ingest", str(small)).stderr
-    status = json.loads(engine("status", str(small), "--json").stdout)
+    assert "!" not in engine_here("ingest", str(small)).stderr
+    status = json.loads(engine_here("status", str(small), "--json").stdout)
     assert set(status["skipped"]) == {"noise.txt", "empty.md", "scan.pdf"}
     assert status["counts"]["skipped"] == 3
-    engine("index", str(small))
+    engine_here("index", str(small))
     assert [hit["path"] for hit in hits(small, "Straßenmeisterei Kühlraum")][:1] == ["latin.txt"]
 
 
@@ -116,7 +116,7 @@ def test_nothing_but_unreadable_files(make_project: Callable[[Path], Path], tmp_
     project = make_project(tmp_path / "noise")
     (project / "documents").mkdir()
     (project / "documents" / "noise.txt").write_bytes(NOISE)
-    done = engine("ingest", str(project), check=False)
+    done = engine_here("ingest", str(project), check=False)
     assert done.returncode == 3
     assert "noise.txt: binary content" in done.stderr.split("Error:")[1]
 
@@ -125,33 +125,33 @@ def test_the_only_documents_turning_unreadable_keep_what_was_searchable(small: P
     kept, *others = sorted(path for path in (small / "documents").rglob("*") if path.is_file())
     for path in others:
         path.unlink()
-    engine("ingest", str(small))
-    engine("index", str(small))
+    engine_here("ingest", str(small))
+    engine_here("index", str(small))
     word = max(re.findall(r"[a-z]+", kept.read_text()), key=len)
     expected = hits(small, word)
     assert expected
     kept.write_bytes(NOISE)
     for _ in range(2):
-        done = engine("ingest", str(small), check=False)
+        done = engine_here("ingest", str(small), check=False)
         assert done.returncode == 3
         assert "binary content" in done.stderr.split("Error:")[1]
         assert "stays so" in done.stderr
         assert hits(small, word) == expected
-        engine("index", str(small))
+        engine_here("index", str(small))
     kept.rename(kept.with_name("other.txt"))
-    assert engine("ingest", str(small), check=False).returncode == 3
+    assert engine_here("ingest", str(small), check=False).returncode == 3
     assert hits(small, word) == expected
 
 
 def test_a_project_among_the_documents_is_not_read(small: Path, indexed: Path) -> None:
     shutil.copytree(indexed, small / "documents" / "other")
-    told = engine("ingest", str(small)).stderr
+    told = engine_here("ingest", str(small)).stderr
     assert "1 left out: a bmembed project (1)." in told
-    status = json.loads(engine("status", str(small), "--json").stdout)
+    status = json.loads(engine_here("status", str(small), "--json").stdout)
     assert (status["counts"]["documents"], status["skipped"]) == (12, {"other": "a bmembed project"})
     settings = small / "project.toml"
     settings.write_text(settings.read_text().replace('paths = ["documents"]', 'paths = ["."]'))
-    own = engine("ingest", str(small), check=False)
+    own = engine_here("ingest", str(small), check=False)
     assert own.returncode == 3
     assert "a bmembed project" in own.stderr
     assert hits(small)
@@ -161,13 +161,13 @@ def test_damaged_indexes_are_told_by_search_and_rebuilt_by_the_next_run(project:
     (lexical,) = project.glob("lexical/*/*/*.term")
     (vectors,) = project.glob("vectors/*/index.usearch")
     overwrite(vectors, 500)
-    assert engine("search", str(project), "door", "--mode", "semantic", check=False).returncode == 7
-    found = json.loads(engine("search", str(project), "door", "--json").stdout)
+    assert engine_here("search", str(project), "door", "--mode", "semantic", check=False).returncode == 7
+    found = json.loads(engine_here("search", str(project), "door", "--json").stdout)
     assert found["hits"]
     assert "damaged" in found["notes"][0]
     assert hits(project)
     overwrite(lexical)
-    told = engine("search", str(project), "door", "--mode", "bm25", check=False)
+    told = engine_here("search", str(project), "door", "--mode", "bm25", check=False)
     assert told.returncode == 7
     assert "damaged" in told.stderr
     ran = stages("run", str(project))
@@ -230,15 +230,15 @@ def test_a_damaged_database_is_restored_or_rebuilt(small: Path, harm: str, copy:
         database.write_bytes(os.urandom(50_000))
     else:
         database.unlink()
-    told = engine("search", str(small), "door", "--mode", "bm25", check=False)
+    told = engine_here("search", str(small), "door", "--mode", "bm25", check=False)
     assert told.returncode == 7
     assert "engine run" in told.stderr
-    repaired = engine("ingest", str(small))
+    repaired = engine_here("ingest", str(small))
     assert ("last good run was restored" if copy else "built again") in repaired.stderr
-    status = json.loads(engine("status", str(small), "--json").stdout)
+    status = json.loads(engine_here("status", str(small), "--json").stdout)
     assert (status["counts"]["documents"], status["counts"]["judged_queries"]) == (12, 60)
     if not copy:
-        engine("index", str(small))
+        engine_here("index", str(small))
     assert [hit["path"] for hit in hits(small)] == [hit["path"] for hit in expected]
     assert bool(list(small.glob("project.db.damaged-*"))) == (harm != "gone")
 
@@ -254,7 +254,7 @@ def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
     ]:
         settings.write_text(good.replace(written, typo))
         for command in (["status", str(small)], ["ingest", str(small)], ["search", str(small), "x", "--mode", "bm25"]):
-            done = engine(*command, check=False)
+            done = engine_here(*command, check=False)
             assert done.returncode == 2
             assert told in done.stderr
             assert "project.toml" in done.stderr
@@ -265,12 +265,12 @@ def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
 def test_a_model_folder_that_is_gone(small: Path, tiny_model: Path) -> None:
     settings = small / "project.toml"
     settings.write_text(settings.read_text().replace(str(tiny_model), str(tiny_model.parent / "gone")))
-    done = engine("run", str(small), check=False)
+    done = engine_here("run", str(small), check=False)
     assert done.returncode == 3
     assert "gone" in done.stderr
     assert "nothing is downloaded" in done.stderr
     assert hits(small)
-    states = {row["stage"]: row for row in json.loads(engine("status", str(small), "--json").stdout)["stages"]}
+    states = {row["stage"]: row for row in json.loads(engine_here("status", str(small), "--json").stdout)["stages"]}
     assert states["embed"]["state"] != "done"
     assert "gone" in states["embed"]["reason"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import SAMPLE, copy_documents, engine, environment
+from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, environment
 
 from engine import events
 
@@ -66,7 +66,7 @@ def is_alive(pid: int) -> bool:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command: str) -> None:
-    done = engine(command, "--help")
+    done = engine_here(command, "--help")
     assert f"engine {command}" in done.stdout
     assert not done.stderr
 
@@ -114,7 +114,7 @@ def test_without_a_command_the_help_is_shown() -> None:
     ],
 )
 def test_wrong_use_ends_with_its_code_and_a_reason(finished: Path, arguments: list[str], code: int, told: str) -> None:
-    done = engine(*[str(finished) if part == "PROJECT" else part for part in arguments], check=False)
+    done = engine_here(*[str(finished) if part == "PROJECT" else part for part in arguments], check=False)
     assert done.returncode == code
     assert told in done.stderr
     assert done.stdout == ""
@@ -122,16 +122,16 @@ def test_wrong_use_ends_with_its_code_and_a_reason(finished: Path, arguments: li
 
 def test_a_misspelt_name_suggests_the_nearest_project(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
-    engine("new", "handbook-of-rules", str(tmp_path / "documents"))
-    done = engine("status", "handbok-of-rules", check=False)
+    engine_here("new", "handbook-of-rules", str(tmp_path / "documents"))
+    done = engine_here("status", "handbok-of-rules", check=False)
     assert done.returncode == 2
     assert "'handbook-of-rules'" in done.stderr
-    assert "handbook-of-rules" in json.loads(engine("status", "--json").stdout)
+    assert "handbook-of-rules" in json.loads(engine_here("status", "--json").stdout)
 
 
 def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
     documents = str(SAMPLE / "documents")
-    made = engine("new", str(tmp_path / "made"), documents)
+    made = engine_here("new", str(tmp_path / "made"), documents)
     assert Path(made.stdout.strip()) == tmp_path / "made"
     assert "engine run" in made.stderr
     for arguments, told, code in [
@@ -140,7 +140,7 @@ def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
         ([str(tmp_path / "a"), documents, "--model", str(tmp_path)], "modules.json", 3),
         ([str(tmp_path / "a"), documents, "--preset", "gigantic"], "quick", 2),
     ]:
-        done = engine("new", *arguments, check=False)
+        done = engine_here("new", *arguments, check=False)
         assert done.returncode == code
         assert told in done.stderr
         assert done.stdout == ""
@@ -150,24 +150,24 @@ def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
 def test_new_refuses_a_model_without_safetensors(tiny_model: Path, tmp_path: Path) -> None:
     model = Path(shutil.copytree(tiny_model, tmp_path / "model"))
     (model / "model.safetensors").rename(model / "pytorch_model.bin")
-    done = engine("new", str(tmp_path / "a"), str(SAMPLE), "--model", str(model), check=False)
+    done = engine_here("new", str(tmp_path / "a"), str(SAMPLE), "--model", str(model), check=False)
     assert done.returncode == 3
     assert "safetensors" in done.stderr
 
 
 def test_status_and_report_as_json(finished: Path) -> None:
-    status = engine("status", str(finished), "--json")
+    status = engine_here("status", str(finished), "--json")
     told = json.loads(status.stdout)
     assert {stage["state"] for stage in told["stages"]} == {"done"}
     assert told["running"] is False
     assert told["latest_run"]["state"] == "done"
     assert told["counts"]["documents"] == 24
     assert status.stderr == ""
-    report = json.loads(engine("report", str(finished), "--json").stdout)
+    report = json.loads(engine_here("report", str(finished), "--json").stdout)
     assert set(report["tables"]) == {"judged", "synthetic"}
     assert report["served"]["name"] in report["reason"]
     assert (Path(report["folder"]) / "report.html").is_file()
-    text = engine("report", str(finished)).stdout
+    text = engine_here("report", str(finished)).stdout
     assert "BM25" in text
     assert "nDCG@10" in text
 
@@ -178,9 +178,9 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
         assert f"# {line}" in settings
         settings = settings.replace(f"# {line}", line.replace("false", "true"))
     (project / "project.toml").write_text(settings)
-    before = json.loads(engine("report", str(project), "--json").stdout)
-    engine("evaluate", str(project))
-    after = json.loads(engine("report", str(project), "--json").stdout)
+    before = json.loads(engine_here("report", str(project), "--json").stdout)
+    engine_here("evaluate", str(project))
+    after = json.loads(engine_here("report", str(project), "--json").stdout)
     assert after["tables"]["judged"]["systems"] == before["tables"]["judged"]["systems"], (
         "asking for more changes no figure"
     )
@@ -194,17 +194,19 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
     assert report["general"]["questions"] == 60
     assert {"alignment", "uniformity", "COE, percent"} <= set(report["diagnostics"]["adapted"])
     assert "rrf_served − rrf_base" in after["tables"]["judged"]["pairs"]
-    text = engine("report", str(project)).stdout
+    text = engine_here("report", str(project)).stdout
     assert "served − base: " in text
     assert "(p " in text
-    found = json.loads(engine("search", str(project), "cold room door", "--mode", "semantic", "--json").stdout)
+    found = json.loads(engine_here("search", str(project), "cold room door", "--mode", "semantic", "--json").stdout)
     assert len(found["notes"]) == 1
     assert "hidden" in found["notes"][0]
 
 
 def test_search_filters(finished: Path) -> None:
     def found(*options: str) -> list[dict[str, Any]]:
-        done = engine("search", str(finished), "cold room door", "--mode", "bm25", "--json", "--top", "50", *options)
+        done = engine_here(
+            "search", str(finished), "cold room door", "--mode", "bm25", "--json", "--top", "50", *options
+        )
         assert done.stderr == ""
         hits: list[dict[str, Any]] = json.loads(done.stdout)["hits"]
         return hits
@@ -235,7 +237,7 @@ def test_hits_piped_are_whole_lines(finished: Path) -> None:
 
 
 def test_nothing_found_is_said_aside(finished: Path) -> None:
-    done = engine("search", str(finished), "qqqqzzzz", "--mode", "bm25")
+    done = engine_here("search", str(finished), "qqqqzzzz", "--mode", "bm25")
     assert done.stdout == ""
     assert "Nothing" in done.stderr
 
@@ -306,7 +308,7 @@ def test_a_malformed_import_names_file_and_line(
 ) -> None:
     (tmp_path / "bad.jsonl").write_text(text)
     before = sorted((finished / "imports").iterdir())
-    done = engine(command, str(finished), str(tmp_path / "bad.jsonl"), check=False)
+    done = engine_here(command, str(finished), str(tmp_path / "bad.jsonl"), check=False)
     assert done.returncode == 3
     assert "bad.jsonl" in done.stderr
     assert told in done.stderr.replace("bad.jsonl", "")
@@ -322,11 +324,11 @@ def test_stages_alone_in_order_on_imported_queries(make_project: Callable[..., P
     copy_documents(project / "documents", ("mail",), 6)
     needs = {"index": "ingest", "generate": "index", "rank": "generate", "train": "rank", "evaluate": "train"}
     for stage, before in {**needs, "embed": "ingest"}.items():
-        early = engine(stage, str(project), check=False)
+        early = engine_here(stage, str(project), check=False)
         assert early.returncode == 3
         assert f"engine {before}" in early.stderr
     for arguments, before in {("search", "x", "--mode", "bm25"): "index", ("report",): "evaluate"}.items():
-        early = engine(arguments[0], str(project), *arguments[1:], check=False)
+        early = engine_here(arguments[0], str(project), *arguments[1:], check=False)
         assert early.returncode == 3
         assert before in early.stderr
         assert early.stdout == ""
@@ -336,20 +338,20 @@ def test_stages_alone_in_order_on_imported_queries(make_project: Callable[..., P
     rows = [{"query": f"what about {text[:30]}", "evidence": text} for text in evidence]
     rows.append({"query": "what is nowhere", "evidence": "this sentence stands in no document of the corpus"})
     (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = engine("import-queries", str(project), str(tmp_path / "queries.jsonl"))
+    told = engine_here("import-queries", str(project), str(tmp_path / "queries.jsonl"))
     assert f"{len(rows)} queries" in told.stderr
-    outputs = {stage: engine(stage, str(project)) for stage in (*needs.values(), "evaluate", "embed")}
+    outputs = {stage: engine_here(stage, str(project)) for stage in (*needs.values(), "evaluate", "embed")}
     assert all(done.stdout == "" for done in outputs.values())
     assert f"imported {len(evidence)}" in outputs["generate"].stderr
     assert "1 of" in outputs["generate"].stderr, "the query whose evidence is nowhere must be told"
     assert "adapters/" in outputs["train"].stderr
-    states = json.loads(engine("status", str(project), "--json").stdout)["stages"]
+    states = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
     assert {row["state"] for row in states} == {"done"}
 
 
 def test_force_does_a_stage_again(project: Path) -> None:
-    assert "skipped" in engine("index", str(project)).stderr
-    again = engine("index", str(project), "--force", "--json")
+    assert "skipped" in engine_here("index", str(project)).stderr
+    again = engine_here("index", str(project), "--force", "--json")
     kinds = [json.loads(line)["event"] for line in again.stdout.splitlines()]
     assert kinds == [*kinds[:1], "stage_started", *kinds[2:-2], "stage_finished", "run_finished"]
     assert again.stderr == ""

@@ -146,6 +146,8 @@ def test_of_an_adapter_for_queries_both_encoders_come_and_say_what_for(
     whole = (made.folder / "README.md").read_text("utf-8")
     assert "encodes **queries**" in whole
     assert "encodes **chunks**" in whole
+    assert "the untouched model, as the adapter acts on queries alone" in whole
+    assert "adapter/chunks" not in whole
     assert "on queries alone" in (made.folder / "adapter" / "README.md").read_text("utf-8")
 
 
@@ -173,7 +175,11 @@ def test_where_chunks_have_an_adapter_of_their_own_both_come(
         assert_same(with_peft(vectors.info["model"], made.folder / part), own.encode_queries(TEXTS))
     assert "in `chunks/`" in (made.folder / "adapter" / "README.md").read_text("utf-8")
     assert "untouched" not in (made.folder / "chunk-encoder" / "README.md").read_text("utf-8")
-    assert "one adapter each" in (made.folder / "README.md").read_text("utf-8")
+    whole = (made.folder / "README.md").read_text("utf-8")
+    assert "one adapter each" in whole
+    assert "the chunks' own adapter is merged in" in whole
+    assert "of chunks is in `adapter/chunks/`" in whole
+    assert "untouched" not in whole
 
 
 def with_peft(model: str, adapter: Path) -> np.ndarray:
@@ -223,6 +229,13 @@ def test_parquet_holds_the_same_rows(projects: Callable[..., ProjectFolder], tmp
     assert [{name: value for name, value in row.items() if name != "vector"} for row in table] == ids
     stacked = np.array([row["vector"] for row in table], dtype=np.float32)
     assert np.array_equal(stacked, np.load(made.folder / "vectors" / "vectors.npy"))
+
+
+@needs_onnx
+def test_the_graph_is_made_where_the_index_was_opened_first(project: Path, tmp_path: Path) -> None:
+    done = engine("export", str(project), str(tmp_path / "taken"), "--only", "onnx,vectors")
+    assert done.returncode == 0
+    assert list((tmp_path / "taken").glob("*-onnx/model.onnx"))
 
 
 @needs_onnx
@@ -324,6 +337,21 @@ def test_the_card_states_the_facts_and_no_text(projects: Callable[..., ProjectFo
         assert not [query for query in queries if len(query.split()) > 2 and query in text]
         assert str(project.path) not in text
         assert "/" + "documents" not in text
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_card_tells_of_learnt_weights_of_words(project: Path, tmp_path: Path, wanted: bool) -> None:
+    folder = ProjectFolder.open(project)
+    folder.change_settings({"search.term_weights": wanted})
+    store = folder.store()
+    evaluation = store.artifact("evaluation")
+    assert evaluation is not None
+    fusion = {**evaluation.info["fusion"], "weighed_words": 1234}
+    store.put_artifact(replace(evaluation, info={**evaluation.info, "fusion": fusion}))
+    store.close()
+    made = export_project(folder, tmp_path / "taken", ["adapter"])
+    page = (made.folder / "README.md").read_text("utf-8")
+    assert ("counts 1,234 words of queries less than BM25 does (`search.term_weights`)" in page) is wanted
 
 
 def test_the_manifest_names_every_file_with_its_hash_and_all_are_private(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import SAMPLE, engine, ingest_here
+from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 
 from engine.corpus import stage as corpus_stage
 from engine.errors import CancelledError
@@ -22,7 +22,7 @@ POLICY = "The zanzibar clause: {} must be countersigned by the quarry warden bef
 
 
 def events_of(*arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in engine(*arguments, "--json").stdout.splitlines()]
+    return [json.loads(line) for line in engine_here(*arguments, "--json").stdout.splitlines()]
 
 
 def summary(*arguments: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def summary(*arguments: str) -> dict[str, Any]:
 
 
 def paths(project: Path, query: str) -> list[str]:
-    found = json.loads(engine("search", str(project), query, "--mode", "bm25", "--json").stdout)
+    found = json.loads(engine_here("search", str(project), query, "--mode", "bm25", "--json").stdout)
     return [hit["path"] for hit in found["hits"]]
 
 
@@ -95,9 +95,9 @@ def test_a_deleted_file_is_never_shown_again_once_ingest_has_run(small: Path) ->
 
 def test_a_changed_file_is_still_found_between_ingest_and_index(small: Path) -> None:
     (small / "documents" / "07.md").write_text("# Rule 7\n\nNothing about the yard any more: pelicans only.\n")
-    engine("ingest", str(small))
+    engine_here("ingest", str(small))
     assert paths(small, "zanzibar order 7"), "the former index must go on answering"
-    engine("index", str(small))
+    engine_here("index", str(small))
     assert paths(small, "pelicans") == ["07.md"]
     assert "07.md" not in paths(small, "zanzibar")
 
@@ -114,18 +114,18 @@ def test_a_renamed_file_is_found_under_its_new_name_only(small: Path) -> None:
 def test_a_file_that_comes_back_is_found_again(small: Path) -> None:
     text = (small / "documents" / "07.md").read_text()
     (small / "documents" / "07.md").unlink()
-    engine("ingest", str(small))
+    engine_here("ingest", str(small))
     (small / "documents" / "07.md").write_text(text)
     assert summary("ingest", str(small))["files_read"] == 1
-    engine("index", str(small))
+    engine_here("index", str(small))
     assert "07.md" in paths(small, "rule 7")
 
 
 def test_below_the_drift_the_adapter_is_kept_and_the_reason_told(project: Path) -> None:
     set_drift(project, 0.3)
     shutil.copy(SAMPLE / "documents" / "mail" / "2031-03-03-heron-decision.txt", project / "documents")
-    engine("ingest", str(project))
-    engine("index", str(project))
+    engine_here("ingest", str(project))
+    engine_here("index", str(project))
     (skipped,) = [event for event in events_of("generate", str(project)) if event["event"] == "stage_skipped"]
     assert "kept" in skipped["reason"]
     assert "30 %" in skipped["reason"]
@@ -133,7 +133,7 @@ def test_below_the_drift_the_adapter_is_kept_and_the_reason_told(project: Path) 
     for stage in ("rank", "train", "evaluate"):
         assert [event["event"] for event in events_of(stage, str(project))].count("stage_skipped") == 1, stage
     states = {
-        row["stage"]: row["state"] for row in json.loads(engine("status", str(project), "--json").stdout)["stages"]
+        row["stage"]: row["state"] for row in json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
     }
     assert states == {**dict.fromkeys(states, "done"), "embed": "stale"}
 
@@ -141,9 +141,9 @@ def test_below_the_drift_the_adapter_is_kept_and_the_reason_told(project: Path) 
 def test_above_the_drift_the_adapter_is_made_anew(project: Path) -> None:
     set_drift(project, 0.001)
     shutil.rmtree(project / "documents" / "incidents")
-    engine("ingest", str(project))
-    engine("index", str(project))
-    stages = json.loads(engine("status", str(project), "--json").stdout)["stages"]
+    engine_here("ingest", str(project))
+    engine_here("index", str(project))
+    stages = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
     states = {row["stage"]: row["state"] for row in stages}
     assert (states["index"], states["generate"], states["train"], states["embed"]) == (
         "done",
@@ -175,13 +175,13 @@ def test_a_file_that_cannot_be_opened_stays_searchable_and_is_tried_again(small:
     done, told = ingest_here(small)
     assert told == ["07.md was skipped: permission denied"]
     assert (done["files_skipped"], done["files_removed"], done["documents"]) == (1, 0, 20)
-    engine("index", str(small))
+    engine_here("index", str(small))
     assert "07.md" in paths(small, "rule 7")
     assert ingest_here(small)[1] == [], "the same reason is told once"
     refused.clear()
     done, told = ingest_here(small)  # neither size nor time stamp differ from the last look
     assert (done["files_read"], done["new_chunks"], done["files_skipped"], told) == (1, 1, 0, [])
-    engine("index", str(small))
+    engine_here("index", str(small))
     assert paths(small, "pelicans") == ["07.md"]
 
 
@@ -232,7 +232,7 @@ def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(small: Path, mo
     done, told = ingest_here(small)
     assert (done["documents"], done["files_removed"]) == (20, 1)
     assert told == ["1 left out: permission denied (1)."]
-    engine("index", str(small))
+    engine_here("index", str(small))
     assert "deep/07.md" in paths(small, "rule 7")
 
 
@@ -244,10 +244,10 @@ def test_an_ingest_that_was_stopped_does_not_look_done(small: Path, monkeypatch:
     looks = iter([False, True])
     with pytest.raises(CancelledError):
         ingest_here(small, lambda: next(looks))
-    told = engine("index", str(small), check=False)
+    told = engine_here("index", str(small), check=False)
     assert told.returncode == 3
     assert "engine ingest" in told.stderr
-    stages = {row["stage"]: row for row in json.loads(engine("status", str(small), "--json").stdout)["stages"]}
+    stages = {row["stage"]: row for row in json.loads(engine_here("status", str(small), "--json").stdout)["stages"]}
     assert stages["ingest"]["state"] != "done"
     assert "07.md" in paths(small, "rule 7")
     done = summary("ingest", str(small))
@@ -268,7 +268,7 @@ def test_an_index_of_another_version_or_asked_for_by_force_is_built_anew(small: 
     assert summary("index", str(small), "--force")["updated"] is False
     for version in (0, None):
         (small / "documents" / "07.md").write_text(f"# Rule 7\n\nPelicans only, by version {version}.\n")
-        engine("ingest", str(small))
+        engine_here("ingest", str(small))
         store = ProjectFolder.open(small).store()
         former = store.artifact("lexical")
         assert former is not None
@@ -276,7 +276,7 @@ def test_an_index_of_another_version_or_asked_for_by_force_is_built_anew(small: 
         store.close()
         assert summary("index", str(small))["updated"] is False
     (small / "documents" / "08.md").write_text("# Rule 8\n\nPelicans only.\n")
-    engine("ingest", str(small))
+    engine_here("ingest", str(small))
     assert summary("index", str(small))["updated"] is True
 
 

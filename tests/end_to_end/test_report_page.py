@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import ROOT, engine
+from fixtures.pipeline import ROOT, engine_here
 from lxml import html
 
 from engine.console import LABELS, metric_name
-from engine.evaluation.changes import Change
+from engine.evaluation.changes import Change, FoundHit
 from engine.evaluation.report import read_report, render
 from engine.project import ProjectFolder
 
@@ -40,10 +40,10 @@ def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     lines = [*known, {"query": "what nobody wrote", "evidence": "not to be found in any of the documents"}]
     questions = project / "more.jsonl"
     questions.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
-    engine("import-judgments", str(project), str(questions))
+    engine_here("import-judgments", str(project), str(questions))
     folder.change_settings({"evaluation.robustness": True, "evaluation.cl_baseline": True})
-    engine("run", str(project), "--only", "ingest,evaluate")
-    found = json.loads(engine("report", str(project), "--json").stdout)
+    engine_here("run", str(project), "--only", "ingest,evaluate")
+    found = json.loads(engine_here("report", str(project), "--json").stdout)
     return read_report(Path(found["folder"]))
 
 
@@ -96,6 +96,8 @@ def test_report_json_is_what_its_page_describes(report):
     # A tiny model's adapter need not change a ranking.
     changes = [("query_sets", "[]", "changes", way, "[]") for way in ("better", "worse")]
     seen |= {(*path, part.name) for path in changes for part in dataclasses.fields(Change)}
+    lists = [(*path, which, "[]") for path in changes for which in ("hits_before", "hits_after")]
+    seen |= {(*path, part.name) for path in lists for part in dataclasses.fields(FoundHit)}
     empty = {path for path, value in found if value == []}
     missing = [
         key
@@ -188,7 +190,7 @@ def test_a_number_that_is_not_in_report_json_is_noticed(report):
 
 
 def test_the_baseline_stands_in_the_tables_and_changes_nothing_else(report, finished):
-    former = read_report(Path(json.loads(engine("report", str(finished), "--json").stdout)["folder"]))
+    former = read_report(Path(json.loads(engine_here("report", str(finished), "--json").stdout)["folder"]))
     assert report["baseline"]["steps"] == 12
     assert report["baseline"]["seconds"] > 0
     for part in report["query_sets"]:

@@ -25,15 +25,21 @@ from engine.evaluation import (
     read_report,
     write_report,
 )
+from engine.evaluation.changes import hit_finder
 from engine.evaluation.charts import Bar, Line, bar_chart, gap_chart, line_chart
 from engine.evaluation.forgetting import measure_general
 from engine.evaluation.geometry import Place, Plane
 from engine.evaluation.report import choices_made, render, warnings_told
 from engine.events import Choice, EventLog, Warned
 from engine.metrics import Interval
+from engine.records import Chunk
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "assets" / "report" / "report.html.j2"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
+
+
+def chunk(key: int, owner: int, text: str) -> Chunk:
+    return Chunk(owner, 0, 0, len(text), text, (), 1, text, "", key)
 
 
 def example(text: str = "which firm was fined?") -> ReportData:
@@ -45,7 +51,10 @@ def example(text: str = "which firm was fined?") -> ReportData:
     }
     found = compare(systems, judgments, lambda ids: ids, samples=500)
     before, after = (found.values[name]["ndcg@10"] for name in ("base", f"adapted {text}"))
-    changes = query_changes(found, f"adapted {text}", top=5)
+    chunks = {key: chunk(key, 100 + key, f"chunk {key} {text}") for key in range(1, 13)}
+    titles = {100 + key: f"title {key} {text}" for key in chunks}
+    hits = hit_finder({name: np.array(ids) for name, ids in systems.items()}, judgments, chunks, titles)
+    changes = query_changes(found, f"adapted {text}", top=5, hits=hits)
     sets = [
         QuerySetReport(f"Judged {text}", "judged", found.as_dict(), changes, f"adapted {text}", [text] * 60),
         QuerySetReport("Held-out generated queries", "synthetic", found.as_dict()),
@@ -172,6 +181,30 @@ def test_changes_are_listed_largest_first():
     ]
     assert [(change.text, change.before, change.after) for change in changes.worse] == [("B", 100.0, 50.0)]
     assert (changes.count_better, changes.count_worse, changes.count_equal) == (2, 1, 1)
+
+
+def test_a_change_shows_the_first_hits_of_both():
+    judgments = [
+        Judgment("a", "A", "chunk", {5: 1}),
+        Judgment("b", "B", "document", {20: 1}),
+        Judgment("c", "C", "chunk", {}),
+    ]
+    rankings = {
+        "base": np.array([[7, 5, 9, 8], [9, 7, 5, 8], [5, 7, 8, 9]]),
+        "new": np.array([[5, -1], [8, 7], [5, 7]]),
+    }
+    told = {5: (10, "word " * 200), 7: (10, "seven\x1b[31m\nlines"), 8: (20, "eight"), 9: (30, "nine")}
+    chunks = {key: chunk(key, *rest) for key, rest in told.items()}
+    find = hit_finder(rankings, judgments, chunks, {10: "ten", 20: "twenty\u202e", 30: "thirty"})
+    comparison = compare(rankings, judgments, lambda ids: np.where(ids == 8, 20, 10), samples=10)
+    (first, second) = query_changes(comparison, "new", hits=find).better
+    assert [(hit.rank, hit.right, hit.title) for hit in first.hits_before] == [
+        (1, False, "ten"), (2, True, "ten"), (3, False, "thirty")]  # fmt: skip
+    assert first.hits_before[0].excerpt == "seven�[31m lines"
+    assert [(hit.rank, hit.right) for hit in first.hits_after] == [(1, True)]
+    assert first.hits_after[0].excerpt == "word " * 31 + "…"
+    assert [(hit.right, hit.title) for hit in second.hits_after] == [(True, "twenty�"), (False, "ten")]
+    assert query_changes(comparison, "new").better[0].hits_after == ()
 
 
 def test_bars_are_as_long_as_their_values():

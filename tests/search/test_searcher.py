@@ -156,6 +156,10 @@ def test_hybrid_search_counts_words_as_the_last_evaluation_learnt(
     (folder / "term_weights.json").write_text("no weights")
     store.put_artifact(Artifact("evaluation", "learnt", "reports/learnt", 0.0, info))
     assert lexical() == pytest.approx(plain)  # search goes on; the next run makes them again
+    (note,) = searcher.search(QUERY).notes
+    assert note.startswith(f"Every word counts as in BM25: {folder / 'term_weights.json'} cannot be read.")
+    assert "engine evaluate --force" in note
+    assert searcher.search(QUERY, mode="bm25").notes == ()
     store.close()
 
 

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 from fixtures.pipeline import copy_documents, stage_here
 
+from engine.api import Project
+from engine.cli.standing import as_text, standing
 from engine.errors import CancelledError, EngineError, NotBuiltError, ProjectBusyError, ResourceError, StageError
 from engine.project import ProjectFolder
 from engine.purge import purge
 from engine.records import JudgedQuery
 from engine.sweep import Sweep, make_grid
 from engine.sweep.running import failure
-from engine.sweep.workspace import Workspace, basis_of, sweeping
+from engine.sweep.workspace import Workspace, basis_of, sweeping, unfinished
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +209,18 @@ def test_the_same_training_is_run_once(project: ProjectFolder, monkeypatch: pyte
     assert made.settings == [5]
     assert [cell["same_as"] for cell in found["cells"]] == [None, 1]
     assert found["finished"] == 2
+
+
+def test_a_sweep_that_is_not_finished_is_told(project: ProjectFolder) -> None:
+    assert unfinished(project) is None
+    work = workspace(project)
+    work.open()
+    work.keep("k1", {"tables": {}})
+    assert unfinished(project) == {"running": False, "finished": 1, "folder": str(work.folder)}
+    lines = [*as_text(standing(Project(project)), "mine")]
+    assert "  A sweep was broken off, 1 cell finished; the same 'engine sweep mine …' goes on." in lines
+    with project.locked("sweep"):
+        assert unfinished(project) == {"running": True, "finished": 1, "folder": str(work.folder)}
+        assert "  A sweep goes on, 1 cell finished." in [*as_text(standing(Project(project)), "mine")]
+    work.close()
+    assert unfinished(project) is None

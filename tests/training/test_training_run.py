@@ -22,6 +22,7 @@ from engine.training.trainer import TrainResult
 
 pytestmark = pytest.mark.usefixtures("every_step_is_told")
 Run = Callable[..., TrainResult]
+QUICK = ("listnet", "infonce", "mixed")  # of the objectives, at every test; each loss has tests of its own
 
 
 class StopAfter:
@@ -38,7 +39,10 @@ class StopAfter:
         return self.reached >= self.step
 
 
-@pytest.mark.parametrize("objective", get_args(Objective))
+@pytest.mark.parametrize(
+    "objective",
+    [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in get_args(Objective)],
+)
 def test_training_learns(run: Run, recipe: TrainingConfig, data: TrainingData, objective: str) -> None:
     # Asked with the very queries it is trained on: what matters here is that the gradients point the right way.
     seen = replace(data, heldout_queries=data.queries, heldout_positives=data.positives, heldout_hard=None)
@@ -73,8 +77,15 @@ def test_the_same_seed_gives_the_same_adapter_and_another_does_not(run: Run, rec
     assert not same_training(first, other)
 
 
-@pytest.mark.parametrize("stop", [1, 5, 8])
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("stop", "dropout"),
+    [
+        (5, 0.0),
+        (1, 0.2),
+        (8, 0.2),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((1, 0.0), (8, 0.0), (5, 0.2))),
+    ],
+)
 def test_a_broken_off_training_ends_as_an_unbroken_one(
     run: Run, recipe: TrainingConfig, stop: int, dropout: float
 ) -> None:

@@ -72,8 +72,13 @@
     window.addEventListener(name, (event) => { event.preventDefault(); event.dataTransfer.dropEffect = "copy"; }, true);
   }
   // The terminal measures its letters when it begins: their font comes first.
-  window.beginTerminal = (begin) => document.fonts.load("15px 'Roboto Mono'").finally(() => {
-    begin();
-    window.bmembed.terminal.focus();
-  });
+  window.beginTerminal = (font) => {
+    const begin = window.onload;  // the terminal's code wants to wait for a page that has been here for long
+    window.onload = null;
+    const letters = new FontFace("Roboto Mono", Uint8Array.from(atob(font), (sign) => sign.charCodeAt(0)), { weight: "100 700" });
+    letters.load().then(() => document.fonts.add(letters)).finally(() => {
+      begin();
+      window.bmembed.terminal.focus();
+    });
+  };
 })();
