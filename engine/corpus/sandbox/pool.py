@@ -269,9 +269,13 @@ class _Child:
         pipe = self._process.stdout.fileno()
         while len(self._buffer) < count:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            try:
+                ready = left > 0 and bool(select.select([pipe], [], [], left)[0])
+                piece = os.read(pipe, 2**20) if ready else b""
+            except OSError:  # the pool was closed at this moment, and the pipe with it
+                raise self._death() from None
+            if not ready:
                 raise _Died("timed out", f"it was not read within {self._limits.seconds} s")
-            piece = os.read(pipe, 2**20)
             if not piece:
                 raise self._death()
             self._buffer += piece
