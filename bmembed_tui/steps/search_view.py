@@ -160,7 +160,7 @@ class SearchView(StepPane):
         self.query_one("#search-nothing").display = not there
         self.query_one("#search-all").display = there
         self.query_one("#search-columns").display = not empty
-        self._why.display = not empty and not (self.has_class("low") and self.query_one(FilterRow).display)
+        self._show_why(not empty and not (self.has_class("low") and self.query_one(FilterRow).display))
         self.query_one("#search-hint").display = empty
         if empty:
             self._write("#search-hint", told.OFFER if self._offered else told.NO_OFFER)
@@ -170,6 +170,12 @@ class SearchView(StepPane):
         self._draw_button()
         self._draw_modes()
         self._draw_status()
+
+    def _show_why(self, shown: bool) -> None:
+        again = shown and not self._why.display
+        self._why.display = shown
+        if again:
+            self.call_after_refresh(self._draw_why)  # it had no width to be written for
 
     def _draw_button(self) -> None:
         button, running = self.query_one("#primary", SafeButton), self.host.going

@@ -322,6 +322,9 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_pr
         await pilot.click("#filter-clear")
         await answered(pilot, pane)
         assert pane.question.filters == Filters()
+        assert "Why hit 1" not in shown(pilot)  # there is no room for it
+        await pilot.press("f9")
+        await until_text(pilot, f"rank 1   score {pane.active_list.hits[0].score:.2f}")
 
     drive(story, finished_project, size=(80, 24))
 
