@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 MODES = ("hybrid", "semantic", "bm25")
 ALL = "all"
+FACETS = {"format": "type", "author": "author", "language": "language", "year": "year", "folder": "folder"}
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
 Span = tuple[int, int]
 MOST_MATCHES = 50_000
+_GLOB_SIGNS = re.compile(r"[*\[\]\\,]")
+_FOLDER = re.compile(r"/([^*\[\]\\,]+)/")
 # Scripts that put no blanks between words: a term may stand anywhere in them.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -91,11 +94,41 @@ class Filters:
     formats: str = ""
     after: str = ""
     before: str = ""
+    authors: str = ""
+    languages: str = ""
 
     @property
     def count(self) -> int:
         """How many are set."""
-        return sum(bool(text.strip()) for text in (self.paths, self.formats, self.after, self.before))
+        return sum(bool(text.strip()) for text in astuple(self))
+
+    def chosen(self, facet: str) -> list[str]:
+        """The values of a facet that are filters now."""
+        match facet:
+            case "format" | "language":
+                return list(dict.fromkeys(_words(self.formats if facet == "format" else self.languages)))
+            case "author":
+                return [self.authors] if self.authors.strip() else []
+            case "folder":
+                folder = _FOLDER.fullmatch(self.paths)
+                return [folder[1]] if folder else []
+        year = self.after[:4]
+        return [year] if year and (self.after, self.before) == _year(year) else []
+
+    def toggled(self, facet: str, value: str) -> Filters:
+        """With a value of a facet as a filter, or without it where it is one. Of authors, folders and years one counts."""
+        there = value in self.chosen(facet)
+        match facet:
+            case "format" | "language":
+                kept = [one for one in self.chosen(facet) if one != value]
+                text = " ".join(kept if there else [*kept, value])
+                return replace(self, formats=text) if facet == "format" else replace(self, languages=text)
+            case "author":
+                return replace(self, authors="" if there else value)
+            case "folder":
+                return replace(self, paths="" if there else f"/{re.sub(_GLOB_SIGNS, '?', value)}/")
+        after, before = ("", "") if there else _year(value)
+        return replace(self, after=after, before=before)
 
     def problem(self) -> str:
         """What is wrong with the dates; empty where they can be understood."""
@@ -114,12 +147,26 @@ class Filters:
 
     def params(self) -> dict[str, Any]:
         """For the request `search`; None for what is not set."""
-        paths = [part.strip() for part in self.paths.split(",") if part.strip()]
-        formats = self.formats.replace(",", " ").split()
         return {
-            "paths": paths or None, "formats": formats or None,
+            "paths": _parts(self.paths) or None, "formats": _words(self.formats) or None,
             "after": self.after.strip() or None, "before": self.before.strip() or None,
+            "authors": _parts(self.authors) or None, "languages": _words(self.languages) or None,
         }  # fmt: skip
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split()
+
+
+def _year(year: str) -> tuple[str, str]:
+    """The first day of a year and of the next one; empty texts for what is no year that dates are written in."""
+    if not (year.isdecimal() and len(year) == 4 and "0000" < year < "9999"):
+        return "", ""
+    return f"{year}-01-01", f"{int(year) + 1:04}-01-01"
 
 
 @dataclass(frozen=True)
@@ -128,6 +175,7 @@ class Question:
 
     query: str
     filters: Filters = Filters()
+    facets: bool = False  # whether what the found documents are is asked for
 
     @property
     def empty(self) -> bool:
@@ -145,12 +193,14 @@ class Answer:
     notes: tuple[str, ...] = ()
     milliseconds: float = 0.0
     error: str = ""
+    facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
     def from_answer(cls, question: Question, answer: Mapping[str, Any], milliseconds: float) -> Answer:
         """From the engine's JSON."""
         hits = tuple(map(Hit.from_answer, answer["hits"]))
-        return cls(question, answer["mode"], hits, tuple(answer.get("notes", ())), milliseconds)
+        notes, facets = tuple(answer.get("notes", ())), answer.get("facets", {})
+        return cls(question, answer["mode"], hits, notes, milliseconds, facets=facets)
 
 
 @dataclass(frozen=True)

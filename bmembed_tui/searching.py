@@ -90,8 +90,9 @@ class Searching:
         started = time.perf_counter()
         try:
             found = await self._ask(
-                "search", query=question.query, mode=mode, series=f"typed-{mode}", **question.filters.params()
-            )
+                "search", query=question.query, mode=mode, series=f"typed-{mode}", **question.filters.params(),
+                facets=question.facets,
+            )  # fmt: skip
             answer = Answer.from_answer(question, found, 1000 * (time.perf_counter() - started))
         except SupersededError:
             return

@@ -8,14 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Viewers of PDF files that can be told a page, by a word of their desktop file's name.
+_EVINCE = ("--page-index={page}", "{file}")
+_BROWSER = ("{uri}#page={page}",)
+# Viewers of PDF files that can be told a page, by a word of their desktop file's name: the program, and its arguments.
 _PAGED = {
-    "evince": ("evince", "--page-index={page}"),
-    "papers": ("papers", "--page-index={page}"),
-    "okular": ("okular", "--page={page}"),
-    "zathura": ("zathura", "--page={page}"),
-    "atril": ("atril", "--page-index={page}"),
-    "xreader": ("xreader", "--page-index={page}"),
+    "evince": ("evince", *_EVINCE),
+    "papers": ("papers", *_EVINCE),
+    "atril": ("atril", *_EVINCE),
+    "xreader": ("xreader", *_EVINCE),
+    "okular": ("okular", "--page={page}", "{file}"),
+    "zathura": ("zathura", "--page={page}", "{file}"),
+    "qpdfview": ("qpdfview", "{file}#{page}"),
+    "firefox": ("firefox", *_BROWSER),
+    "chromium": ("chromium", *_BROWSER),
+    "google-chrome": ("google-chrome", *_BROWSER),
 }
 
 
@@ -34,9 +40,10 @@ def open_file(path: Path, page: int | None = None) -> str:
         command = _viewer()
         if command is None:
             return f"There is no display here to open it on. It lies at {path}"
-        paged = _paged_viewer(page) if page and path.suffix.lower() == ".pdf" and command.endswith("xdg-open") else []
+        is_pdf = path.suffix.lower() == ".pdf" and command.endswith("xdg-open")
+        paged = _paged_viewer(path.absolute(), page) if page and is_pdf else []
         subprocess.Popen(
-            [*(paged or [command]), str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            paged or [command, str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
@@ -52,7 +59,7 @@ def _viewer() -> str | None:
     return shutil.which("xdg-open")
 
 
-def _paged_viewer(page: int) -> list[str]:
+def _paged_viewer(file: Path, page: int) -> list[str]:
     """The command that opens a PDF at a page with the user's own viewer; empty where that viewer cannot."""
     query = shutil.which("xdg-mime")
     if query is None:
@@ -65,4 +72,6 @@ def _paged_viewer(page: int) -> list[str]:
         return []
     known = next((known for word, known in _PAGED.items() if word in asked.stdout.lower()), None)
     program = shutil.which(known[0]) if known else None
-    return [program, known[1].format(page=page)] if program and known else []
+    if program is None or known is None:
+        return []
+    return [program, *(part.format(page=page, file=file, uri=file.as_uri()) for part in known[1:])]

@@ -38,6 +38,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
         gpu,
         _memory,
         lambda: _disk(project.path if project else projects_root()),
+        lambda: _ocr(settings),
         lambda: _model(model or encoder.model),
         lambda: needs(project, settings, model or encoder.model),
         lambda: _private(project.path) if project else _permissions(),
@@ -97,6 +98,29 @@ def _disk(root: Path) -> list[Finding]:
     if free >= LEAST_FREE_GB:
         return [Finding("disk", "good", found, "enough for a run")]
     return [Finding("disk", "problem", found, f"less than {LEAST_FREE_GB:.0f} GB: free some space before a run")]
+
+
+def _ocr(settings: Settings) -> list[Finding]:
+    """Whether scans can be read, and whether they are."""
+    from engine.corpus.sandbox import find_tesseract
+
+    corpus = settings.corpus
+    try:
+        found = find_tesseract(corpus.ocr_languages)
+    except EngineError as error:
+        return [Finding("ocr", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    if found is None:
+        state, todo = (
+            "problem" if corpus.ocr else "good",
+            "install tesseract with your system's own packages to have them read",
+        )
+        return [Finding("ocr", state, "no tesseract was found", f"scanned pages and pictures are left out; {todo}")]
+    follows = (
+        "scanned pages and pictures are read"
+        if corpus.ocr
+        else "it is off: corpus.ocr has scans and pictures read by it"
+    )
+    return [Finding("ocr", "good", f"{found.version} at {found.program}, languages {found.languages}", follows)]
 
 
 def _model(model: str) -> list[Finding]:

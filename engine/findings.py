@@ -147,7 +147,7 @@ def _documents_size(project: ProjectFolder, settings: Settings) -> int:
 
     corpus = settings.corpus
     try:
-        found = scan(project.sources(settings), corpus.include, corpus.exclude)
+        found = scan(project.sources(settings), corpus.include, corpus.exclude, pictures=corpus.ocr)
     except EngineError:
         return 0
     return sum(file.size for file in found.files)

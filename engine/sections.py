@@ -30,9 +30,19 @@ class CorpusSettings(Section):
     passwords_file: str = Field(
         default="",
         description=(
-            "text file with a password a line, tried on PDF files and ZIP archives that are locked; it is read anew at every "
-            "run, and nothing of it is kept in the project"
+            "text file with a password a line, tried on PDF, Word, Excel and PowerPoint files and ZIP archives that are locked; "
+            "it is read anew at every run, and nothing of it is kept in the project"
         ),
+    )
+    ocr: bool = Field(
+        default=False,
+        description=(
+            "whether scanned PDF pages and pictures are read by the program tesseract, where it is installed: about a second a page"
+        ),
+    )
+    ocr_languages: str = Field(
+        default="",
+        description="languages for OCR as tesseract names them, such as deu+eng; empty takes those installed where they are few",
     )
     reading_processes: int = Field(
         default=0,

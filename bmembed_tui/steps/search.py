@@ -16,6 +16,7 @@ from bmembed_tui.search_model import ALL, MODES, NAMES
 from bmembed_tui.steps import search_told as told
 from bmembed_tui.steps.search_actions import HitActions
 from bmembed_tui.steps.search_view import KEYS, PLACES, Offers, QueryInput
+from bmembed_tui.widgets.facets import FacetList
 from bmembed_tui.widgets.filters import FilterRow
 from bmembed_tui.widgets.hit_list import HitList
 from bmembed_tui.widgets.mode_line import ModeLine
@@ -199,7 +200,8 @@ class SearchPane(HitActions):
 
     @on(Input.Submitted, "#search-query")
     @on(ModeLine.Done)
-    def _to_hits(self, event: Input.Submitted | ModeLine.Done) -> None:
+    @on(FacetList.Done)
+    def _to_hits(self, event: Input.Submitted | ModeLine.Done | FacetList.Done) -> None:
         event.stop()
         offers = self.query_one("#search-offers", SafeOptions)
         if self.question.empty:
@@ -277,6 +279,8 @@ class SearchPane(HitActions):
         """Show or hide the filters; those that are set go on to count."""
         row = self.query_one(FilterRow)
         row.display = not row.display
+        self._draw_frame()
+        self._look()
         if row.display:
             row.query(Input).first().focus()
         else:

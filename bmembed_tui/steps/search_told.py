@@ -14,7 +14,10 @@ from engine.errors import EngineError
 
 HELP = """Type, and the hits come while you type. Down or Enter goes to them, / or a letter back to the field.
 BM25 finds the words that you type; semantic search finds by meaning, with the encoder; hybrid fuses the two.
-F5 to F8 choose, F8 shows all three; F9 filters by path, type and date.
+F5 to F8 choose, F8 shows all three; F9 filters by path, type, date, author and language.
+
+Below the filters stands what the found documents are: how many are of each type, author, language, year and folder. The
+arrows move there, Enter or a click takes one as a filter (✓), and once more lets it go; 'Clear' lets all of them go.
 
 On a hit: Enter looks inside the document, w tells why it was found, o opens the file, c copies its text, y its path.
 + marks it as relevant, - as not relevant, 0 takes the mark back. A query with marks is a judged query: evaluation measures
@@ -109,7 +112,7 @@ def commands(hit: bool) -> Mapping[str, tuple[str, str]]:
     found = {
         **{f"Search: {NAMES[mode]}": ("how to search", f"mode('{mode}')") for mode in MODES},
         "Search: all three": ("hybrid, semantic and BM25 side by side", f"mode('{ALL}')"),
-        "Search: filters": ("by path, type and date", "filters"),
+        "Search: filters": ("by path, type, date, author and language; counts of the found documents", "filters"),
     }
     if hit:
         found |= {

@@ -115,7 +115,8 @@ class SearchView(StepPane):
     @property
     def question(self) -> Question:
         """What is typed."""
-        return Question(self.query_one(QueryInput).value, self.query_one(FilterRow).filters)
+        row = self.query_one(FilterRow)
+        return Question(self.query_one(QueryInput).value, row.filters, facets=row.display)
 
     # Drawing
 
@@ -159,7 +160,7 @@ class SearchView(StepPane):
         self.query_one("#search-nothing").display = not there
         self.query_one("#search-all").display = there
         self.query_one("#search-columns").display = not empty
-        self._why.display = not empty
+        self._show_why(not empty and not (self.has_class("low") and self.query_one(FilterRow).display))
         self.query_one("#search-hint").display = empty
         if empty:
             self._write("#search-hint", told.OFFER if self._offered else told.NO_OFFER)
@@ -170,6 +171,12 @@ class SearchView(StepPane):
         self._draw_modes()
         self._draw_status()
 
+    def _show_why(self, shown: bool) -> None:
+        again = shown and not self._why.display
+        self._why.display = shown
+        if again:
+            self.call_after_refresh(self._draw_why)  # it had no width to be written for
+
     def _draw_button(self) -> None:
         button, running = self.query_one("#primary", SafeButton), self.host.going
         button.label = "Running …" if running else "Read and index"
@@ -179,6 +186,7 @@ class SearchView(StepPane):
         self._drawn.clear()
         for shown in self._lists:
             shown.show((), "", {})
+        self.query_one(FilterRow).count({})
         self._draw_frame()
 
     def _draw_modes(self) -> None:
@@ -199,7 +207,13 @@ class SearchView(StepPane):
             self.facts.of(answer.question.query)
             message = answer.error or told.no_hits(answer)
             self._lists[place].show(answer.hits, answer.by, self.facts.judged, message)
+        self._draw_facets()
         self._draw_why()
+
+    def _draw_facets(self) -> None:
+        answer = self.searching.answer(self.active)
+        if answer is not None and answer.question.facets:
+            self.query_one(FilterRow).count(answer.facets)
 
     def _draw_status(self) -> None:
         searching, mode = self.searching, self.active

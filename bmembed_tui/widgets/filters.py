@@ -1,4 +1,4 @@
-"""Filters of a search: path, type, dates."""
+"""Filters of a search: path, type, dates, author, language; and what the found documents are."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from textual.widgets import Button, Input
 
 from bmembed_tui.plain import visible
 from bmembed_tui.search_model import Filters
+from bmembed_tui.widgets.facets import FacetList
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
 
 FIELDS: Mapping[str, tuple[str, str]] = {
@@ -21,7 +22,10 @@ FIELDS: Mapping[str, tuple[str, str]] = {
     "formats": ("type", "md txt"),
     "after": ("after", "YYYY-MM-DD"),
     "before": ("before", "YYYY-MM-DD"),
+    "authors": ("author", "Ada, Quay"),
+    "languages": ("lang", "en de"),
 }
+ROWS = (("paths", "formats"), ("after", "before"), ("authors", "languages"))
 
 
 class CleanInput(Input):
@@ -37,7 +41,7 @@ class CleanInput(Input):
 
 
 class FilterRow(Vertical):
-    """Four fields. `Changed` is posted at every key; errors stand below the fields."""
+    """Six fields, and the facets, which write into them. `Changed` is posted at every key; errors stand below the fields."""
 
     class Changed(Message):
         """A filter was changed."""
@@ -47,8 +51,8 @@ class FilterRow(Vertical):
         self.shown_problem = ""
 
     def compose(self) -> ComposeResult:
-        """Two rows of two fields."""
-        for row in (("paths", "formats"), ("after", "before")):
+        """Three rows of two fields; the facets."""
+        for row in ROWS:
             with Horizontal(classes="filter-line"):
                 for name in row:
                     label, example = FIELDS[name]
@@ -56,9 +60,10 @@ class FilterRow(Vertical):
                     yield CleanInput(
                         placeholder=visible(example), compact=True, id=f"filter-{name}", select_on_focus=False
                     )
-                if "after" in row:
+                if row is ROWS[-1]:
                     yield SafeButton("Clear", id="filter-clear")
         yield SafeStatic("", id="filter-problem")
+        yield FacetList(id="filter-facets")
 
     def on_mount(self) -> None:
         """Nothing is wrong yet."""
@@ -76,6 +81,17 @@ class FilterRow(Vertical):
             note = self.query_one("#filter-problem", SafeStatic)
             note.update(f"! {problem}" if problem else "")
             note.display = bool(problem)
+
+    def count(self, counts: Mapping[str, Mapping[str, int]]) -> None:
+        """Show what the found documents are."""
+        self.query_one(FacetList).show(counts, self.filters)
+
+    @on(FacetList.Chosen)
+    def _facet_chosen(self, event: FacetList.Chosen) -> None:
+        event.stop()
+        wanted = self.filters.toggled(event.facet, event.value)
+        for name in FIELDS:
+            self.query_one(f"#filter-{name}", Input).value = getattr(wanted, name)
 
     def clear(self) -> None:
         """Let everything pass."""

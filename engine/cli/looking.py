@@ -35,7 +35,9 @@ def search(
     ] = None,
     after: Annotated[str | None, typer.Option(help="only documents dated on or after YYYY-MM-DD")] = None,
     before: Annotated[str | None, typer.Option(help="only documents dated before YYYY-MM-DD")] = None,
-    facets: Annotated[bool, typer.Option("--facets", help="also count formats, authors, languages and years")] = False,
+    facets: Annotated[
+        bool, typer.Option("--facets", help="also count formats, authors, languages, years and folders")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Search a project. Each hit says which ranker found it, and at what rank."""

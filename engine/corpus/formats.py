@@ -20,6 +20,10 @@ FORMATS = {
     ".mht": "eml", ".mhtml": "eml", ".msg": "msg", ".mbox": "mbox", ".mbx": "mbox", ".csv": "csv", ".tsv": "csv",
     ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".zip": "zip",
 }  # fmt: skip
+PICTURES = {
+    ".png": "png", ".jpg": "jpg", ".jpeg": "jpg", ".tif": "tif", ".tiff": "tif", ".bmp": "bmp", ".gif": "gif", ".webp": "webp",
+}  # fmt: skip
+"""What OCR reads where it is on."""
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
 STREAMED = frozenset({"zip", "mbox"})  # read piece by piece: they may be larger than what is read at once
 BINARY = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip"})

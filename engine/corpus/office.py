@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from engine.corpus import ocr
 from engine.corpus.passwords import known
 from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 from engine.corpus.second_look import text_of
-from engine.corpus.structure import MARK, Text, from_nodes, from_pages, place_pages
+from engine.corpus.structure import MARK, MARKED, Text, from_nodes, from_pages, place_pages
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
 MIME = {
@@ -49,16 +50,17 @@ class OfficeReader:
         format = true_format(path, path.suffix.lstrip(".").lower(), data)
         content = read_bytes(path, data)
         result = extract(path, content, format)
-        text = _text(result, format)
+        told, note = _recognised(result, content) if format == "pdf" and ocr.on() else (clean(result.content), "")
+        text = _text(result, told, format)
         if _letters(text.text) <= sum(_letters(heading.title) for heading in text.headings):  # such as names of sheets
             text = Text("\n\n".join(filter(None, (text.text.strip(), text_of(path, format, content)))), text.headings)
         if not text.text.strip():
-            raise _without_text(path, format, content)
+            raise _without_text(path, format, content, note)
         metadata: Mapping[str, Any] = result.metadata
         yield ReadDocument(
             title_of(metadata, text, path), text.text, text.headings, format=format, pages=text.pages,
             author=author_of(metadata), created=seconds(metadata.get("created_at")),
-            changed=seconds(metadata.get("modified_at")),
+            changed=seconds(metadata.get("modified_at")), note=note,
         )  # fmt: skip
 
 
@@ -100,8 +102,19 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
     return UnreadableFileError(path, f"damaged: {': '.join(parts)[:200]}", "damaged")
 
 
-def _text(result: Any, format: str) -> Text:
-    content = clean(result.content)
+def _recognised(result: Any, content: bytes) -> tuple[str, str]:
+    """The marked text of a PDF, with what OCR recognises on pages that hold none; and what to say of that."""
+    pieces = MARKED.split(clean(result.content))
+    texts = dict(zip(map(int, pieces[1::2]), pieces[2::2], strict=True))
+    try:
+        pages, note = ocr.pages_filled(content, [texts.get(n, "") for n in range(1, max(texts, default=0) + 1)])
+    except (ValueError, RuntimeError) as error:
+        return clean(result.content), str(error)
+    marked = [MARK.format(page_num=number) + page for number, page in enumerate(pages, 1)]
+    return "".join([pieces[0], *marked]), note
+
+
+def _text(result: Any, content: str, format: str) -> Text:
     if format in _PAGED:
         return from_pages(content, "slide" if format == "pptx" else "page")
     nodes = result.document["nodes"] if result.document else []
@@ -116,7 +129,9 @@ def _letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _without_text(path: Path, format: str, content: bytes) -> UnreadableFileError:
+def _without_text(path: Path, format: str, content: bytes, note: str) -> UnreadableFileError:
+    if note:
+        return UnreadableFileError(path, f"OCR found no text in it: {note}", "needs OCR")
     if format == "pdf" and _PICTURE.search(content):
         return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
     return UnreadableFileError(path, "it holds no text", "empty")

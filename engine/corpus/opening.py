@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from engine.corpus.formats import FORMATS, IMAGES, MOST_UNPACKED, STREAMED, ending_of, is_mail, true_format
+from engine.corpus.compound import MAGIC
+from engine.corpus.formats import FORMATS, IMAGES, MOST_UNPACKED, PICTURES, STREAMED, ending_of, is_mail, true_format
+from engine.corpus.ocr import on
 from engine.corpus.readers import (
     OFFICE,
     Found,
@@ -18,6 +20,7 @@ from engine.corpus.readers import (
     read_bytes,
     reader_for,
 )
+from engine.corpus.unlocking import unlocked
 
 MOST_MEMBERS = 100_000
 DEEPEST = 6
@@ -52,7 +55,7 @@ class _Opening:
     ) -> Iterator[ReadDocument | LeftOut]:
         if data is None and format in OFFICE:
             data = read_bytes(path)  # once, for what it is and for what is in it
-        found_format = true_format(path, format, data)
+        found_format, data = _unlocked_format(path, format, data)
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
             data, inner = read_bytes(path, data), path.with_name(_named(path.stem, found_format))
@@ -112,6 +115,17 @@ class _Opening:
         return candidate
 
 
+def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
+    """`true_format`, and the content; of a locked office file that a known password opens, those of what is inside."""
+    try:
+        return true_format(path, format, data), data
+    except UnreadableFileError as error:
+        if error.kind != "encrypted" or data is None or not data.startswith(MAGIC):
+            raise
+        content = unlocked(path, data)
+        return true_format(path, format, content), content
+
+
 def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
     """What a reader finds; a fault of the reader's own, or a panic of its library, is a reason like any other."""
     while True:
@@ -132,7 +146,7 @@ def member_format(name: str, data: bytes) -> str:
     if ending in FORMATS:
         return FORMATS[ending]
     if ending in IMAGES:
-        return ""
+        return PICTURES.get(ending, "") if on() else ""
     if data.startswith(b"%PDF-"):
         return "pdf"
     return "eml" if not ending and is_mail(data[:4096]) else ""
@@ -141,7 +155,8 @@ def member_format(name: str, data: bytes) -> str:
 def _unsupported(name: str) -> LeftOut:
     ending = ending_of(name)
     if ending in IMAGES:
-        return LeftOut(name, "skipped", "needs OCR", "a picture: without OCR it holds no text")
+        why = "a picture of a kind that OCR does not read" if on() else "a picture: without OCR it holds no text"
+        return LeftOut(name, "skipped", "needs OCR", why)
     return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
 
 

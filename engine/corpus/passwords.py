@@ -9,6 +9,7 @@ from engine.errors import InputError
 
 MOST = 1000
 _known: tuple[str, ...] = ()
+_seconds = 30.0
 
 
 def read_passwords(path: Path) -> tuple[str, ...]:
@@ -24,12 +25,17 @@ def read_passwords(path: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for line in lines if line))[:MOST]
 
 
-def use(passwords: Sequence[str]) -> None:
-    """Try these on files that are read from now on in this process."""
-    global _known
-    _known = tuple(passwords)
+def use(passwords: Sequence[str], seconds: float) -> None:
+    """Try these on files that are read from now on in this process, on each for some seconds."""
+    global _known, _seconds
+    _known, _seconds = tuple(passwords), seconds
 
 
 def known() -> tuple[str, ...]:
     """The passwords to try."""
     return _known
+
+
+def patience() -> float:
+    """For how many seconds passwords are tried on one file: slow ones, made to be so, take a tenth of a second each."""
+    return _seconds

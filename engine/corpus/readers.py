@@ -68,7 +68,8 @@ class ReadDocument:
     are "\\n".
 
     `member` is the path inside the file: `report.pdf` for an attachment, empty for the file itself. `created` and
-    `changed` are what the document says of itself, in seconds since the epoch.
+    `changed` are what the document says of itself, in seconds since the epoch. `note` is what the ledger is to say of how
+    it was read: by OCR.
     """
 
     title: str
@@ -81,6 +82,7 @@ class ReadDocument:
     created: float | None = None
     changed: float | None = None
     member: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "rtf
 _BUILT_IN = {
     "txt": "plain", "md": "markdown", "html": "html", "beir": "beir", "csv": "tabular", "json": "tabular",
     "jsonl": "tabular", "eml": "mail", "mbox": "mail", "msg": "outlook", "zip": "archive", "odp": "slides_odp",
+    **dict.fromkeys(("png", "jpg", "tif", "bmp", "gif", "webp"), "pictures"),
     **dict.fromkeys(OFFICE, "office"),
 }  # fmt: skip
 _readers: dict[str, Reader] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.corpus.formats import FORMATS, IMAGES, ending_of, is_mail
+from engine.corpus.formats import FORMATS, IMAGES, PICTURES, ending_of, is_mail
 from engine.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def scan(
     exclude: Sequence[str] = (),
     *,
     follow_links: bool = False,
+    pictures: bool = False,
 ) -> Scan:
     """The documents under `sources` (folders or files), by path.
 
@@ -66,8 +67,8 @@ def scan(
     a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
     their source only, unless `follow_links`, and a file reached in two ways counts once. A folder with a corpus.jsonl is
     a BEIR data set: that file is its only document. A folder that is a project of this program is left out. A file
-    without an ending is looked into: it may be a mail. Raises InputError for a missing source, UsageError for a pattern
-    that cannot be understood.
+    without an ending is looked into: it may be a mail. `pictures`: whether these are documents, as they are to
+    OCR. Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
     """
     wanted, unwanted = _patterns(include), _patterns(exclude)
     result = Scan()
@@ -76,7 +77,7 @@ def scan(
         absolute = Path(os.path.normpath(Path(source).absolute()))
         if not absolute.exists():
             raise InputError(f"{source} does not exist.", "", "Check corpus.paths in project.toml.")
-        _Walk(str(absolute), wanted, unwanted, result, taken, follow_links).run()
+        _Walk(str(absolute), wanted, unwanted, result, taken, follow_links, pictures).run()
     result.files.sort(key=lambda file: (file.path, file.source))
     result.skipped.sort(key=lambda item: item.path)
     return result
@@ -102,9 +103,10 @@ class _Walk:
 
     def __init__(
         self, source: str, wanted: PathSpec[Pattern], unwanted: PathSpec[Pattern], result: Scan, taken: set[str],
-        follow_links: bool = False,
+        follow_links: bool = False, pictures: bool = False,
     ) -> None:  # fmt: skip
         self._follow_links = follow_links
+        self._formats = {**FORMATS, **PICTURES} if pictures else FORMATS
         self._source, self._wanted, self._unwanted, self._result, self._taken = source, wanted, unwanted, result, taken
         self._real = os.path.realpath(source)
         self._folders: list[tuple[str, str]] = []  # path in the source, and without links
@@ -199,11 +201,12 @@ class _Walk:
         if not stat.S_ISREG(status.st_mode):
             self._skip(path, "not a regular file")
             return
-        format = "beir" if path.rpartition("/")[2] == BEIR_CORPUS else FORMATS.get(ending)
+        format = "beir" if path.rpartition("/")[2] == BEIR_CORPUS else self._formats.get(ending)
         if not ending and status.st_size:
             format = _mail_format(Path(self._source, path))
-        if ending in IMAGES:
-            self._skip(path, "a picture: without OCR it holds no text")
+        if ending in IMAGES and format is None:
+            other = "a picture of a kind that OCR does not read" if self._formats is not FORMATS else ""
+            self._skip(path, other or "a picture: without OCR it holds no text")
         elif format is None:
             self._skip(path, f"format not supported yet: {ending or 'no ending'}")
         else:

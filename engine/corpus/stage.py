@@ -26,7 +26,7 @@ from engine.corpus.readers import (
     reader_for,
     title_from_name,
 )
-from engine.corpus.sandbox import Limits, Outcome, Pool
+from engine.corpus.sandbox import Limits, Outcome, Pool, Tesseract, find_tesseract
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
 from engine.errors import NoDocumentsError, UsageError
 from engine.records import Document
@@ -38,12 +38,14 @@ ARTIFACT = "corpus"
 ALWAYS = True  # only a look at the folder tells whether anything changed
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
+BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
 SKIPPED_KEPT = 1000  # names of files left out that 'engine status' can show
 
 
 def inputs(view: View) -> dict[str, Any]:
     """Everything but the files themselves, which the stage compares one by one."""
-    aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file"}
+    aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file", "ocr",
+             "ocr_languages"}  # fmt: skip
     return {"corpus": view.settings.corpus.model_dump(exclude=aside), "model": view.settings.encoder.model}
 
 
@@ -72,7 +74,7 @@ def run(context: StageContext) -> dict[str, Any]:
             "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it."
         )
     corpus = context.settings.corpus
-    found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links)
+    found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
     _refuse_empty(found, sources)
     found.files = [replace(file, source=_movable(file.source, context.project.path)) for file in found.files]
     found.closed = [(_movable(source, context.project.path), path) for source, path in found.closed]
@@ -82,11 +84,13 @@ def run(context: StageContext) -> dict[str, Any]:
         model=model.fingerprint,
         **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
     )
-    tally = Ingest(context, model.tokenizer_file, chunking).bring_in_line(found)
+    tesseract = _tesseract(context)
+    tally = Ingest(context, model.tokenizer_file, chunking, tesseract).bring_in_line(found)
     judged = _import_judgments(context, found.files)
     info = {
         "chunks": context.store.corpus_fingerprint(),
         "passwords": _passwords_mark(context),
+        "ocr": _ocr_mark(context, tesseract),
         "skipped": _told_skipped(context, found.skipped),
     }
     artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, info)
@@ -130,6 +134,27 @@ def _passwords_mark(context: StageContext) -> list[int] | None:
     return [status.st_mtime_ns]
 
 
+def _tesseract(context: StageContext) -> Tesseract | None:
+    """What reads pictures, where it is wanted and there. Raises SettingsError for a language that it does not know."""
+    corpus = context.settings.corpus
+    if not corpus.ocr:
+        return None
+    found = find_tesseract(corpus.ocr_languages)
+    if found is None:
+        context.warn("corpus.ocr is on, but no tesseract with data for a language was found: scans are not read.")
+    else:
+        context.choose("ocr", found.languages, f"{found.version} at {found.program}")
+    return found
+
+
+def _ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
+    """What tells that pictures are read otherwise than before. A tesseract that is gone takes nothing away."""
+    if tesseract is not None:
+        return tesseract.mark
+    former = context.store.artifact(ARTIFACT)
+    return str(former.info.get("ocr", "")) if former and context.settings.corpus.ocr else ""
+
+
 def _movable(source: str, project: Path) -> str:
     """A source inside the project folder is named relative to it, so that the project can be moved."""
     return Path(source).relative_to(project).as_posix() if Path(source).is_relative_to(project) else source
@@ -165,7 +190,7 @@ class Looked:
 class Ingest:
     """Compares scanned files with what the database knows, and reads the difference."""
 
-    def __init__(self, context: StageContext, tokenizer: Path, chunking: str) -> None:
+    def __init__(self, context: StageContext, tokenizer: Path, chunking: str, ocr: Tesseract | None) -> None:
         from engine.corpus.chunking import Chunker
 
         corpus = context.settings.corpus
@@ -181,14 +206,16 @@ class Ingest:
             corpus.reading_processes or min(8, os.cpu_count() or 1),
             Limits(memory=corpus.reading_memory_mb * 2**20, seconds=corpus.reading_seconds),
             read_passwords(_passwords_file(context)) if corpus.passwords_file else (),
+            ocr,
         )
         former = context.store.artifact(ARTIFACT)
         self._new_passwords = (former.info.get("passwords") if former else None) != _passwords_mark(context)
+        self._other_ocr = (former.info.get("ocr", "") if former else "") != _ocr_mark(context, ocr)
         self._tally = Tally()
         self._told = 0.0
         self._known: dict[tuple[str, str], FileRecord] = {}
         self._lost: dict[str, list[FileRecord]] = {}
-        self._unlocking: set[int] = set()  # files that passwords not tried before may open
+        self._reopening: set[int] = set()  # files that passwords, or OCR, not tried before may open
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
@@ -199,8 +226,9 @@ class Ingest:
         """
         self._known = self._store.files()
         self._note_lost(found)
-        if self._new_passwords:
-            self._unlocking = {record.id for record in self._known.values() if self._may_be_unlocked(record)}
+        kinds = {"encrypted"} if self._new_passwords else set()
+        kinds |= {"needs OCR", BY_OCR} if self._other_ocr else set()
+        self._reopening = {record.id for record in self._known.values() if kinds and self._is_of(record, kinds)}
         changed = [file for file in found.files if self._is_changed(file, self._record_of(file))]
         same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
         self._tally.unchanged = sum(self._known[key].state == "read" for key in same)
@@ -232,17 +260,17 @@ class Ingest:
             record is None
             or record.state not in ("read", "quarantined")  # what was closed to us may be open now
             or record.chunking != self._chunking
-            or record.id in self._unlocking
+            or record.id in self._reopening
             or (record.size, record.mtime_ns) != (file.size, file.mtime_ns)
         )
 
-    def _may_be_unlocked(self, record: FileRecord) -> bool:
-        """Whether a file, or something in it, is locked: passwords that were not tried yet may open it."""
-        return record.kind == "encrypted" or any(part.kind == "encrypted" for part in self._store.parts(record.id))
+    def _is_of(self, record: FileRecord, kinds: set[str]) -> bool:
+        """Whether a file, or something in it, came to one of these ends."""
+        return record.kind in kinds or any(part.kind in kinds for part in self._store.parts(record.id))
 
     def _read_all(self, changed: list[ScannedFile]) -> None:
         done = 0
-        looks = self._pool.map(self._look, changed)
+        looks = self._pool.map(self._look, changed, self._context.check_stop)
         while batch := self._some(looks):
             with self._store.transaction():
                 for looked in batch:
@@ -289,7 +317,7 @@ class Ingest:
             self._leave_closed(looked.file, former, looked.closed)
         elif former and self._is_known(former, looked.content_hash):
             state = former.state if former.state == "quarantined" else "read"
-            reason, kind = (former.reason, former.kind) if state == "quarantined" else ("", "")
+            reason, kind = ("", "") if former.state == "skipped" else (former.reason, former.kind)
             self._store.put_file(_record(looked.file, looked.content_hash, state, reason, self._chunking, kind))
             self._tally.unchanged += state == "read"
         elif record is None and self._is_renamed(looked):
@@ -299,7 +327,7 @@ class Ingest:
 
     def _is_known(self, former: FileRecord, content_hash: str) -> bool:
         same = bool(content_hash) and (former.content_hash, former.chunking) == (content_hash, self._chunking)
-        return same and former.id not in self._unlocking
+        return same and former.id not in self._reopening
 
     def _is_renamed(self, looked: Looked) -> bool:
         """Whether a file that is gone had this content: then its documents go on under the new name."""
@@ -309,7 +337,8 @@ class Ingest:
         if former is None or (self._titled and titles[0] != titles[1]):
             return False
         lost.remove(former)
-        self._store.move_file(former, _record(file, looked.content_hash, "read", "", self._chunking), titles)
+        record = _record(file, looked.content_hash, "read", former.reason, self._chunking, former.kind)
+        self._store.move_file(former, record, titles)
         del self._known[former.source, former.path]
         return True
 
@@ -349,7 +378,9 @@ class Ingest:
         former = self._store.documents_of(file_id)
         same_chunking = record is not None and record.chunking == self._chunking
         new_chunks = 0
+        notes: list[str] = []
         for block in _blocks(self._documents(looked, parts), 512):
+            notes += (found.note for found in block if found.note)
             new_chunks += self._keep_block(file, file_id, content_hash, block, former, same_chunking)
         for document_id, _ in former.values():
             self._store.drop_document(document_id)
@@ -357,6 +388,9 @@ class Ingest:
             kind, reason = (parts[0].kind, f"{parts[0].path}: {parts[0].reason}") if parts else ("empty", "empty")
             raise UnreadableFileError(file.absolute, reason, cast(Kind, kind))
         self._store.put_parts(file_id, parts)
+        if notes:
+            told = notes[0] if len(notes) == 1 else f"{notes[0]}; and {len(notes) - 1} more inside it"
+            self._store.put_file(_record(file, content_hash, "read", told, self._chunking, BY_OCR))
         return new_chunks
 
     def _documents(self, looked: Looked, parts: list[PartRecord]) -> Iterator[ReadDocument]:

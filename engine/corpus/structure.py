@@ -11,7 +11,7 @@ from engine.corpus.furniture import without_furniture
 from engine.corpus.readers import Heading, Page, clean
 
 MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted text holds
-_MARK = re.compile("\n*\x02page (\\d+)\x03\n*")
+MARKED = re.compile("\n*\x02page (\\d+)\x03\n*")
 _LONGEST_HEADING = 300
 _LONGEST_SLIDE_TITLE = 120
 _LEAST_LOCATED = 3
@@ -130,7 +130,7 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
 
 def from_pages(content: str, unit: str) -> Text:
     """A text that holds `MARK`s. A slide's first line is its heading where it is short."""
-    pieces = _MARK.split(content)
+    pieces = MARKED.split(content)
     built = Builder()
     built.block(pieces[0])
     numbers, pages = [int(number) for number in pieces[1::2]], pieces[2::2]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 
 from engine.errors import UsageError
 from engine.records import Document
@@ -60,20 +61,30 @@ def date_of(document: Document) -> float:
 
 
 def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
-    """How many documents have each format, author, language and year; the most frequent first, `MOST_FACETS` of each."""
-    counts: dict[str, Counter[str]] = {name: Counter() for name in ("format", "author", "language", "year")}
-    for document in documents:
-        year = datetime.fromtimestamp(0, UTC) + timedelta(seconds=max(-6e10, min(date_of(document), 2e11)))
-        values = {
-            "format": document.format,
-            "author": document.author,
-            "language": document.language,
-            "year": f"{year:%Y}",
-        }
-        for name, value in values.items():
-            if value:
-                counts[name][value] += 1
+    """How many documents have each format, author, language and year, and lie in each folder, the outermost in which they
+    differ; the most frequent first, `MOST_FACETS` of each.
+    """
+    listed = list(documents)
+    counts = {
+        "format": Counter(document.format for document in listed),
+        "author": Counter(document.author for document in listed if document.author),
+        "language": Counter(document.language for document in listed if document.language),
+        "year": Counter(map(_year, listed)),
+        "folder": _folders([document.path.split("/")[:-1] for document in listed]),
+    }
     return {name: dict(found.most_common(MOST_FACETS)) for name, found in counts.items()}
+
+
+def _year(document: Document) -> str:
+    """The year of a document's date, where the user lives."""
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=max(-6e10, min(date_of(document), 2e11)))
+    return f"{moment.astimezone():%Y}"
+
+
+def _folders(paths: list[list[str]]) -> Counter[str]:
+    """How many of these folders, each the names from the source on, lie in each of the first ones that differ."""
+    shared = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False)))
+    return Counter("/".join(path[: shared + 1]) for path in paths if len(path) > shared)
 
 
 def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:

@@ -58,7 +58,7 @@ class Hit:
 class Found:
     """The answer to one search. `notes` says what the user should know (a mode that was not available, and why).
     `facets`, where they were asked for: of the documents that were ranked at all, how many have each format, author,
-    language and year.
+    language and year, and lie in each folder.
     """
 
     query: str

@@ -53,7 +53,7 @@ class Searcher:
     ) -> Found:
         """The best `top` chunks for `query`, best first; settings from project.toml where an argument is None.
 
-        With `with_facets`, also the formats, authors, languages and years of the documents that were ranked.
+        With `with_facets`, also the formats, authors, languages, years and folders of the documents that were ranked.
 
         Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built, damaged or fails.
         Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError, ResourceError.

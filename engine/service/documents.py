@@ -36,7 +36,9 @@ def _scan(project: ProjectFolder, wanted: dict[str, list[str]]) -> dict[str, Any
         corpus = project.settings().corpus.model_copy(update=settings.corpus.model_dump(include=set(wanted)))
         settings = settings.model_copy(update={"corpus": corpus})
     corpus = settings.corpus
-    found = scan(project.sources(settings), corpus.include, corpus.exclude, follow_links=corpus.follow_links)
+    found = scan(
+        project.sources(settings), corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr
+    )
     files, sizes = Counter[str](), Counter[str]()
     for file in found.files:
         files[file.format] += 1

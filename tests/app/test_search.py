@@ -13,9 +13,10 @@ from textual.events import Key
 from textual.pilot import Pilot
 
 from bmembed_tui.screens.preview import PreviewScreen
-from bmembed_tui.search_model import ALL
+from bmembed_tui.search_model import ALL, Filters
 from bmembed_tui.steps.search import SearchPane
 from bmembed_tui.widgets.document_view import DocumentView
+from bmembed_tui.widgets.facets import FacetList
 from bmembed_tui.widgets.filters import FilterRow
 from bmembed_tui.widgets.hit_list import HitList
 from engine.project import ProjectFolder
@@ -268,6 +269,62 @@ def test_filters_and_offered_queries(finished_project: Path) -> None:
         await pilot.press("slash", "ctrl+u")
         await until_text(pilot, "one of this project's own queries")
         assert pane.active_list.hits == ()
+
+    drive(story, finished_project, size=(80, 24))
+
+
+def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await pilot.press("f7", "f9", "f9")
+        await asked(pilot, pane, "customer")
+        assert pane.searching.answers["bm25"].facets == {}  # nobody looks at them
+        await pilot.press("f9")
+        await answered(pilot, pane)
+        facets = pane.query_one(FacetList)
+        found = json.loads(
+            engine("search", str(finished_project), "customer", "--mode", "bm25", "--facets", "--json").stdout
+        )["facets"]
+        assert set(found["folder"]) == {"incidents", "policies"}
+        for name, label in (("format", "type"), ("language", "language"), ("year", "year"), ("folder", "folder")):
+            counts = "  ".join(f"{value} {count}" for value, count in found[name].items())
+            assert f"{label:<9}{counts}" in shown(pilot)
+        facets.focus()
+        await pilot.press("down", "down", "down")
+        await by_folder(pilot, pane, facets, found)
+        await by_mouse(pilot, pane, facets)
+
+    async def by_folder(
+        pilot: Pilot[Any], pane: SearchPane, facets: FacetList, found: dict[str, dict[str, int]]
+    ) -> None:
+        first, second = found["folder"]
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: pane.question.filters.paths == f"/{second}/")
+        await answered(pilot, pane)
+        assert {hit.path.split("/")[0] for hit in pane.active_list.hits} == {second}
+        assert f"folder   ✓ {second}\n" in shown(pilot)  # they do not differ in it any more
+        assert "filter:1" in shown(pilot)
+        assert facets.current is not None
+        assert facets.current.value == second
+        await pilot.press("space")
+        await answered(pilot, pane)
+        assert pane.question.filters.count == 0
+        assert f"folder   {first} {found['folder'][first]}  {second}" in shown(pilot)
+        await pilot.press("down")
+        assert pilot.app.screen.focused is pane.active_list
+
+    async def by_mouse(pilot: Pilot[Any], pane: SearchPane, facets: FacetList) -> None:
+        await pilot.click(FacetList, offset=(10, 2))
+        await answered(pilot, pane)
+        year = pane.question.filters.after[:4]
+        assert pane.question.filters == Filters(after=f"{year}-01-01", before=f"{int(year) + 1}-01-01")
+        assert f"year     ✓ {year}" in shown(pilot)
+        await pilot.click("#filter-clear")
+        await answered(pilot, pane)
+        assert pane.question.filters == Filters()
+        assert "Why hit 1" not in shown(pilot)  # there is no room for it
+        await pilot.press("f9")
+        await until_text(pilot, f"rank 1   score {pane.active_list.hits[0].score:.2f}")
 
     drive(story, finished_project, size=(80, 24))
 

@@ -113,11 +113,32 @@ def test_filters_are_checked_where_they_are_typed(filters: Filters, problem: str
 
 
 def test_filters_become_params() -> None:
-    filters = Filters(" contracts/**, *.md ,", "md, txt", "", " 2031-05-01 ")
-    assert filters.count == 3
+    filters = Filters(" contracts/**, *.md ,", "md, txt", "", " 2031-05-01 ", "Ada, Quay", " en")
+    assert filters.count == 5
     assert filters.params() == {
         "paths": ["contracts/**", "*.md"], "formats": ["md", "txt"], "after": None, "before": "2031-05-01",
+        "authors": ["Ada", "Quay"], "languages": ["en"],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "facet", "value", "after"),
+    [
+        (Filters(formats="md, txt"), "format", "pdf", Filters(formats="md txt pdf")),
+        (Filters(formats="md, txt"), "format", "md", Filters(formats="txt")),
+        (Filters(languages="de"), "language", "de", Filters()),
+        (Filters(authors="Bo"), "author", "Ada Quay, Bo", Filters(authors="Ada Quay, Bo")),
+        (Filters(authors="Ada Quay, Bo"), "author", "Ada Quay, Bo", Filters()),
+        (Filters("*.md"), "folder", "a/b [1], c", Filters("/a/b ?1?? c/")),
+        (Filters("/a/b/"), "folder", "a/b", Filters()),
+        (Filters(after="2030-01-01"), "year", "2031", Filters(after="2031-01-01", before="2032-01-01")),
+        (Filters(after="2031-01-01", before="2032-01-01"), "year", "2031", Filters()),
+        (Filters(), "year", "0031", Filters(after="0031-01-01", before="0032-01-01")),
+    ],
+)
+def test_a_facet_becomes_a_filter_and_is_let_go(before: Filters, facet: str, value: str, after: Filters) -> None:
+    assert before.toggled(facet, value) == after
+    assert not after.problem()
 
 
 def test_terms_are_the_forms_that_the_engine_marked() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +125,43 @@ def test_without_a_display_the_path_is_told(tmp_path: Path, monkeypatch: pytest.
     file.write_text("text")
     if os.name == "posix":
         assert open_file(file) == f"There is no display here to open it on. It lies at {file}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="xdg-open and its viewers")
+@pytest.mark.parametrize(
+    ("viewer", "program", "asked"),
+    [
+        ("org.gnome.Evince.desktop", "evince", ["--page-index=3", "{file}"]),
+        ("org.kde.okular.desktop", "okular", ["--page=3", "{file}"]),
+        ("org.pwmt.zathura-pdf-mupdf.desktop", "zathura", ["--page=3", "{file}"]),
+        ("qpdfview.desktop", "qpdfview", ["{file}#3"]),
+        ("firefox-esr.desktop", "firefox", ["file://{quoted}#page=3"]),
+        ("mupdf.desktop", "xdg-open", ["{file}"]),  # one that is not known to take a page
+        ("org.gnome.Evince.desktop", "xdg-open", ["{file}"]),  # one that is not there
+    ],
+)
+def test_a_pdf_opens_at_its_page_where_the_viewer_can(
+    viewer: str, program: str, asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, told = tmp_path / "programs", tmp_path / "told"
+    programs.mkdir()
+    for name in {program, "xdg-open"}:
+        (programs / name).write_text(
+            f'#!/bin/sh\nprintf "%s\\n" {name} "$@" > {told}.new; {shutil.which("mv")} {told}.new {told}\n'
+        )
+    (programs / "xdg-mime").write_text(f'#!/bin/sh\n[ "$*" = "query default application/pdf" ] && echo {viewer}\n')
+    for made in programs.iterdir():
+        made.chmod(0o700)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("DISPLAY", ":0")
+    file = tmp_path / "a plan.pdf"
+    file.write_bytes(b"%PDF-1.4")
+    assert open_file(file, 3) == ""
+    end = time.monotonic() + 30
+    while not told.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    quoted = str(file).replace(" ", "%20")
+    assert told.read_text().splitlines() == [program, *(part.format(file=file, quoted=quoted) for part in asked)]
 
 
 def test_the_last_wish_counts_while_the_rows_are_on_their_way() -> None:

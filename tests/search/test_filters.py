@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.errors import UsageError
 from engine.records import Document
-from engine.search.filters import SearchFilter, parse_date
+from engine.search.filters import SearchFilter, facets, parse_date
 
 
 def document(number: int, path: str, modified: float = 0.0) -> Document:
@@ -62,6 +62,14 @@ def test_dates_include_the_first_and_exclude_the_last(
 
 def test_everything_must_hold_at_once() -> None:
     assert SearchFilter(("contracts/**",), ("md", "html"), after=15.0).allowed(DOCUMENTS) == {2}
+
+
+def test_facets_count_folders_where_they_begin_to_differ() -> None:
+    assert facets(DOCUMENTS)["folder"] == {"contracts": 2, "reports": 1}
+    deeper = [document(n, path) for n, path in enumerate(("a/b/c/1.md", "a/b/d/e/2.md", "a/b/d/3.md", "a/b/4.md"))]
+    assert facets(deeper)["folder"] == {"a/b/d": 2, "a/b/c": 1}
+    assert facets(deeper[:1])["folder"] == {}
+    assert facets([])["folder"] == {}
 
 
 def test_empty() -> None:

@@ -16,17 +16,17 @@ _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF: load a word; jump if equal; jump if >=; return
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # go on; fail with EPERM
 _X32 = 0x40000000
-# Per architecture: its number for audit, and the system calls socket, connect, bind, listen, ptrace, execve, execveat,
-# and io_uring_setup (which could do all of these unseen).
+# Per architecture: its number for audit, and the system calls socket, connect, bind, listen, ptrace, and io_uring_setup
+# (which could do all of these unseen); then execve, execveat.
 _CALLS = {
-    "x86_64": (0xC000003E, (41, 42, 49, 50, 101, 59, 322, 425)),
-    "aarch64": (0xC00000B7, (198, 203, 200, 201, 117, 221, 281, 425)),
+    "x86_64": (0xC000003E, (41, 42, 49, 50, 101, 425), (59, 322)),
+    "aarch64": (0xC00000B7, (198, 203, 200, 201, 117, 425), (221, 281)),
 }
 
 
-def confine(memory: int) -> bool:
-    """Take away what reading does not need; `memory` bounds the address space in bytes. Returns whether the kernel keeps
-    this process off the network.
+def confine(memory: int, *, programs: bool = False) -> bool:
+    """Take away what reading does not need; `memory` bounds the address space in bytes, `programs` leaves the right to become
+    another program, which is confined as this one. Returns whether the kernel keeps this process off the network.
     """
     import resource
 
@@ -36,7 +36,7 @@ def confine(memory: int) -> bool:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    return _refuse_calls()
+    return _refuse_calls(programs)
 
 
 def allow_seconds(seconds: int) -> None:
@@ -52,11 +52,12 @@ def allow_seconds(seconds: int) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
 
 
-def _refuse_calls() -> bool:
+def _refuse_calls(programs: bool) -> bool:
     known = _CALLS.get(platform.machine())
     if sys.platform != "linux" or known is None or sys.maxsize < 2**32:
         return False
-    program = _program(*known)
+    architecture, network, starting = known
+    program = _program(architecture, network if programs else network + starting)
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
@@ -12,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 
 from engine.children import import_path
 from engine.corpus.readers import Kind, LeftOut, ReadDocument
+from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.sandbox.wire import HEADER, LONGEST_FRAME, finding
 
 Item = TypeVar("Item")
@@ -27,6 +29,7 @@ Result = TypeVar("Result")
 _STDERR_KEPT = 4000
 _MOST_CRASHES = 5  # within one file: then the rest of it is given up
 _START_SECONDS = 60.0
+_PATIENCE = 0.5  # seconds
 _ONE_THREAD = (
     "RAYON_NUM_THREADS",
     "TOKIO_WORKER_THREADS",
@@ -87,7 +90,11 @@ class _Died(Exception):
 class Pool:
     """Reads files in up to `processes` child processes. They are started when they are first needed."""
 
-    def __init__(self, processes: int, limits: Limits | None = None, passwords: Sequence[str] = ()) -> None:
+    def __init__(
+        self, processes: int, limits: Limits | None = None, passwords: Sequence[str] = (),
+        ocr: Tesseract | None = None,
+    ) -> None:  # fmt: skip
+        self._ocr = ocr
         self._limits, self._passwords = limits or Limits(), list(passwords)
         self._processes = max(1, processes)
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
@@ -96,15 +103,26 @@ class Pool:
         self._closed = False
         self.offline = True
 
-    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """`work` done for items in the pool's threads, in order, a few items ahead of who asks. It may call `read`."""
+    def map(
+        self, work: Callable[[Item], Result], items: Iterable[Item], while_waiting: Callable[[], None] = lambda: None
+    ) -> Iterator[Result]:
+        """`work` done for items in the pool's threads, in order, a few items ahead of who asks. It may call `read`.
+
+        `while_waiting` is called now and then, and may raise: a scan of many pages takes its time.
+        """
+
+        def first() -> Result:
+            while not wait([waiting[0]], _PATIENCE).done:
+                while_waiting()
+            return waiting.popleft().result()
+
         waiting: deque[Future[Result]] = deque()
         for item in items:
             waiting.append(self._threads.submit(work, item))
             if len(waiting) > 4 * self._processes:
-                yield waiting.popleft().result()
+                yield first()
         while waiting:
-            yield waiting.popleft().result()
+            yield first()
 
     def read(self, path: Path, format: str) -> Outcome:
         """What is in one file. Whatever happens to the child process is told in the outcome."""
@@ -130,6 +148,8 @@ class Pool:
     def close(self) -> None:
         """End all child processes."""
         self._closed = True
+        if self._ocr is not None:
+            self._ocr.stop()
         for child in list(self._children):
             child.end()
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -142,7 +162,7 @@ class Pool:
             self._drop(child)
             child = None
         if child is None:
-            child = self._own.child = _Child(self._limits)
+            child = self._own.child = _Child(self._limits, self._ocr)
             self._children.add(child)
             self.offline = self.offline and child.offline
         return child
@@ -156,8 +176,8 @@ class Pool:
 class _Child:
     """One reading process."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, ocr: Tesseract | None) -> None:
+        self._limits, self._ocr = limits, ocr
         self.used, self.member = 0, ""
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -182,15 +202,29 @@ class _Child:
     ) -> None:
         """Read one file into `outcome`. Raises _Died where the process is lost by it."""
         self.used, self.member = self.used + 1, ""
-        asked = json.dumps({"path": str(path), "format": format, "without": without, "passwords": passwords}) + "\n"
+        asked = {"path": str(path), "format": format, "without": without, "passwords": passwords}
+        self._tell({**asked, "ocr": self._ocr is not None})
+        while self._take(self._next(time.monotonic() + self._limits.seconds), outcome, done):
+            pass
+
+    def _tell(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(asked.encode())
+            self._process.stdin.write((json.dumps(message) + "\n").encode())
             self._process.stdin.flush()
         except OSError:
             raise self._death() from None
-        while self._take(self._next(time.monotonic() + self._limits.seconds), outcome, done):
-            pass
+
+    def _recognise(self, message: dict[str, Any]) -> None:
+        """Have a picture read, and tell the process what is in it."""
+        try:
+            picture = base64.b64decode(message["data"])
+        except (ValueError, KeyError, TypeError):
+            raise _Died("damaged", "its reader answered nonsense") from None
+        if self._ocr is None:
+            raise _Died("damaged", "its reader answered nonsense")
+        text, problem = self._ocr.read(picture, self._limits.memory, self._limits.seconds)
+        self._tell({"text": text, "problem": problem})
 
     def _take(self, message: dict[str, Any], outcome: Outcome, done: set[str]) -> bool:
         """Note what a message tells; returns whether more are to come."""
@@ -200,6 +234,8 @@ class _Child:
                 if self.member and not begun.startswith(f"{self.member}/"):
                     done.add(self.member)
                 self.member = begun
+            case "picture":
+                self._recognise(message)
             case "document" | "left out":
                 try:
                     found = finding(message)
@@ -233,9 +269,13 @@ class _Child:
         pipe = self._process.stdout.fileno()
         while len(self._buffer) < count:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            try:
+                ready = left > 0 and bool(select.select([pipe], [], [], left)[0])
+                piece = os.read(pipe, 2**20) if ready else b""
+            except OSError:  # the pool was closed at this moment, and the pipe with it
+                raise self._death() from None
+            if not ready:
                 raise _Died("timed out", f"it was not read within {self._limits.seconds} s")
-            piece = os.read(pipe, 2**20)
             if not piece:
                 raise self._death()
             self._buffer += piece

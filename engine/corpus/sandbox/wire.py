@@ -32,14 +32,14 @@ def told(found: ReadDocument | LeftOut) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_PLAIN = ("title", "text", "format", "author", "created", "changed", "member")
+_PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "note")
 
 
 def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
     """The finding that a message tells. Raises ValueError, KeyError or TypeError for one that was tampered with."""
     if message["told"] == "left out":
         return LeftOut(str(message["member"]), str(message["state"]), message["kind"], str(message["reason"]))
-    for name in ("title", "text", "format", "author", "member"):
+    for name in ("title", "text", "format", "author", "member", "note"):
         if not isinstance(message[name], str):
             raise TypeError(name)
     length = len(message["text"])

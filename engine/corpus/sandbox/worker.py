@@ -5,6 +5,7 @@ A line of JSON on standard input names a file; frames on standard output tell wh
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -30,6 +31,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
+    from engine.corpus import ocr
     from engine.corpus.opening import everything_in
     from engine.corpus.passwords import use
     from engine.corpus.readers import UnreadableFileError
@@ -38,8 +40,15 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
         allow_seconds(seconds)
         _send(answers, {"told": "begin", "member": member})
 
+    def recognised(picture: bytes) -> tuple[str, str]:
+        allow_seconds(seconds)
+        _send(answers, {"told": "picture", "data": base64.b64encode(picture).decode()})
+        answer = json.loads(sys.stdin.buffer.readline())
+        return str(answer["text"]), str(answer["problem"])
+
     allow_seconds(seconds)
-    use(asked["passwords"])
+    use(asked["passwords"], seconds / 2)
+    ocr.use(recognised if asked["ocr"] else None)
     path = Path(asked["path"])
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):

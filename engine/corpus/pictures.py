@@ -1,0 +1,42 @@
+"""Pictures, such as scanned letters: what tesseract recognises in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.corpus.formats import PICTURES
+from engine.corpus.ocr import on, text_in
+from engine.corpus.readers import ReadDocument, UnreadableFileError, read_bytes, title_from_name
+from engine.corpus.structure import Builder, unwrapped
+
+_FEWEST_LETTERS = 8  # fewer are taken for a logo, or for specks
+
+
+class PictureReader:
+    """A picture is a document where words are recognised in it; each picture of a file with several is a page."""
+
+    formats = frozenset(PICTURES.values())
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+        """See `Reader.read`."""
+        content = read_bytes(path, data)
+        if not on():
+            raise UnreadableFileError(path, "a picture: without OCR it holds no text", "needs OCR")
+        text, problem = text_in(content)
+        if problem:
+            raise UnreadableFileError(path, f"a picture that OCR could not read: {problem}", "needs OCR")
+        if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+            raise UnreadableFileError(path, "a picture in which OCR found no text", "empty")
+        built, pages = Builder(), text.rstrip("\f\n").split("\f")
+        for number, page in enumerate(pages, 1):
+            if len(pages) > 1:
+                built.page(number, f"page {number}")
+            built.block(unwrapped(page))
+        done = built.done()
+        yield ReadDocument(
+            title_from_name(path), done.text, format=path.suffix.lstrip(".").lower(), pages=done.pages, note="by OCR"
+        )
+
+
+READER = PictureReader()

@@ -1,0 +1,121 @@
+"""The program tesseract, where it is installed: one process a picture, with little memory and time, and no network.
+
+The picture goes in and the text comes out through pipes. On Linux the kernel refuses it sockets, as to reading processes; it
+may write no file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from engine.children import import_path
+from engine.errors import SettingsError
+
+_LONGEST_TEXT = 2**24  # bytes
+_NO_LANGUAGES = ("osd", "equ")  # data for other things than text
+_MOST_LANGUAGES = 4  # that are taken unless named: each makes it slower
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "TESSDATA_PREFIX", "SYSTEMROOT", "VIRTUAL_ENV")
+
+
+@dataclass(frozen=True, slots=True)
+class Tesseract:
+    """An installed tesseract. `languages`: those that it is asked for, such as `deu+eng`; `installed`: what it knows."""
+
+    program: str
+    version: str
+    languages: str
+    installed: tuple[str, ...] = ()
+    running: set[subprocess.Popen[bytes]] = field(default_factory=set, compare=False)
+
+    @property
+    def mark(self) -> str:
+        """What tells that it would read pictures otherwise than before."""
+        return f"{self.version} {self.languages}"
+
+    def read(self, picture: bytes, memory: int, seconds: int) -> tuple[str, str]:
+        """(text, problem) of a picture. `memory` in bytes; what takes longer than `seconds` is ended."""
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment |= {"OMP_THREAD_LIMIT": "1", "PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
+        launcher = [sys.executable, "-P", "-m", "engine.corpus.sandbox.confined", str(memory), str(seconds)]
+        process = subprocess.Popen(
+            [*launcher, self.program, "stdin", "stdout", "-l", self.languages], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True,
+        )  # fmt: skip
+        self.running.add(process)
+        ended = threading.Timer(seconds, process.kill)
+        started = time.monotonic()
+        ended.start()
+        try:
+            text = _said(process, picture)
+            code = process.wait()
+        finally:
+            ended.cancel()
+            process.kill()
+            process.wait()
+            self.running.discard(process)
+        if code == 0:
+            return text.decode("utf-8", "replace"), ""
+        late = time.monotonic() - started >= seconds or code < 0
+        return "", f"tesseract was ended after {seconds} s" if late else f"tesseract failed (exit code {code})"
+
+    def stop(self) -> None:
+        """End what is at work."""
+        for process in list(self.running):
+            process.kill()
+
+
+def _said(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    stdin = process.stdin
+
+    def feed() -> None:
+        with suppress(OSError):
+            stdin.write(picture)
+        with suppress(OSError):
+            stdin.close()
+
+    feeder = threading.Thread(target=feed, daemon=True)
+    feeder.start()
+    with process.stdout:
+        text = process.stdout.read(_LONGEST_TEXT)
+    process.wait() if len(text) < _LONGEST_TEXT else process.kill()
+    feeder.join(5)
+    return text
+
+
+def find_tesseract(languages: str = "") -> Tesseract | None:
+    """The tesseract on the PATH, to be asked for `languages` (`deu+eng`); without any, for all that it knows where these are
+    few, else for English. None where there is none that works. Raises SettingsError for a language that it has no data for.
+    """
+    program = shutil.which("tesseract")
+    said = _asked(program, "--version") if program else ""
+    listed = _asked(program, "--list-langs") if program else ""
+    installed = tuple(line.strip() for line in listed.splitlines()[1:] if line.strip() and " " not in line.strip())
+    readable = [name for name in installed if name not in _NO_LANGUAGES and not name.startswith("script/")]
+    if program is None or not said or not readable:
+        return None
+    wanted = [name for name in languages.replace(",", "+").replace(" ", "+").split("+") if name]
+    if missing := [name for name in wanted if name not in installed]:
+        raise SettingsError(
+            f"corpus.ocr_languages names '{missing[0]}', which the installed tesseract has no data for.",
+            "It knows " + ", ".join(readable) + ".",
+            "Name one of these, or install the data for that language.",
+        )
+    few = readable if len(readable) <= _MOST_LANGUAGES else ["eng"] if "eng" in readable else readable[:1]
+    return Tesseract(program, said.splitlines()[0].strip(), "+".join(wanted or few), installed)
+
+
+def _asked(program: str | None, option: str) -> str:
+    try:
+        done = subprocess.run([str(program), option], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""
+    return (done.stdout or done.stderr) if done.returncode == 0 else ""

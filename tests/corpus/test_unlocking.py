@@ -1,0 +1,97 @@
+"""Locked office files: which passwords open them, and what is said where none does."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from fixtures import office
+
+from engine.corpus import passwords
+from engine.corpus.readers import UnreadableFileError
+from engine.corpus.sandbox import Limits, Outcome, Pool
+from engine.corpus.unlocking import unlocked
+
+OLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "office" / "msoffcrypto" / "inputs"
+
+
+def locked(content: bytes, password: str) -> bytes:
+    """An office file as Office 2010 and later lock it; made longer, as msoffcrypto locks no file below 4 KB rightly."""
+    from msoffcrypto.format.ooxml import OOXMLFile
+
+    longer, file = BytesIO(content), BytesIO()
+    with zipfile.ZipFile(longer, "a") as archive:
+        archive.writestr("padding.bin", bytes(8192))
+    OOXMLFile(longer).encrypt(password, file)
+    return file.getvalue()
+
+
+def read(path: Path, *known: str) -> Outcome:
+    pool = Pool(1, Limits(), known)
+    try:
+        return pool.read(path, path.suffix.lstrip("."))
+    finally:
+        pool.close()
+
+
+@pytest.fixture(autouse=True)
+def no_passwords_stay() -> Iterator[None]:
+    yield
+    passwords.use((), 30)
+
+
+def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(tmp_path: Path) -> None:
+    (tmp_path / "plan.docx").write_bytes(locked(office.docx(), "søs am"))
+    outcome = read(tmp_path / "plan.docx", "wrong", "søs am")
+    assert (outcome.kind, outcome.reason) == ("", "")
+    assert "The pelican boards at dawn." in outcome.documents[0].text
+    assert outcome.documents[0].format == "docx"
+    outcome = read(tmp_path / "plan.docx", "wrong")
+    assert (outcome.kind, outcome.reason) == ("encrypted", "encrypted: it opens with a password only")
+    (tmp_path / "mail.eml").write_bytes(office.eml({"plan.docx": locked(office.docx(), "secret")}))
+    outcome = read(tmp_path / "mail.eml", "secret")
+    assert [document.member for document in outcome.documents] == ["", "plan.docx"]
+
+
+def test_what_excel_locks_without_a_password_opens_without_one(tmp_path: Path) -> None:
+    (tmp_path / "book.xlsx").write_bytes(locked(office.xlsx(), "VelvetSweatshop"))
+    assert read(tmp_path / "book.xlsx").documents[0].format == "xlsx"
+
+
+def test_passwords_are_tried_for_a_while_only() -> None:
+    passwords.use(("a", "b", "c"), 0)
+    with pytest.raises(UnreadableFileError, match="the first 1 of 3 passwords do not open it") as told:
+        unlocked(Path("plan.docx"), locked(office.docx(), "c"))
+    assert told.value.kind == "encrypted"
+
+
+def test_a_lock_that_is_damaged_is_told(tmp_path: Path) -> None:
+    passwords.use(("secret",), 30)
+    with pytest.raises(UnreadableFileError, match="its lock is of a kind that cannot be opened") as told:
+        unlocked(Path("plan.docx"), office.locked_package())
+    assert told.value.kind == "encrypted"
+    content = bytearray(locked(office.docx(), "secret"))
+    content[-3000:] = bytes(3000)
+    (tmp_path / "plan.docx").write_bytes(content)
+    assert read(tmp_path / "plan.docx", "secret").kind in ("encrypted", "damaged")
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not OLD.is_dir(), reason="no shared data")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ecma376standard_password.docx", "lorem ipsum"),
+        ("rc4cryptoapi_password.doc", "lorem ipsum"),
+        ("rc4cryptoapi_password.ppt", "Lorem ipsum"),
+        ("rc4cryptoapi_password.xls", "lorem ipsum | 3"),
+        ("xor_password_123456789012345.xls", "420"),
+    ],
+)
+def test_locks_of_older_programs(name: str, text: str) -> None:
+    known = ("wrong", "Password1234_", "123456789012345")
+    passwords.use(known, 30)
+    assert text in read(OLD / name, *known).documents[0].text
