@@ -16,6 +16,7 @@ from engine.errors import NotBuiltError
 from engine.project import ProjectFolder
 from engine.search import Searcher, Standing
 from engine.search.loaded import Loaded
+from engine.vectors import VectorIndex
 
 TEXTS = ["alpha", "beta", "gamma", "delta"]
 SERVED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]
@@ -110,6 +111,25 @@ def test_ranks_are_those_of_the_search(searcher: Searcher, adapted: Any) -> None
     assert [standing.served_rank for standing in found.chunks.values()] == [1, 2, 3, 4]
     for hit, standing in zip(hits, found.chunks.values(), strict=True):
         assert standing.served_cosine == pytest.approx(hit.score, abs=1e-3)
+
+
+def test_what_is_taken_off_hubs_counts_in_both(
+    searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+) -> None:
+    cache_base(project, encoders["base"], TEXTS)
+    ids, offsets = [adapted.ids[text] for text in TEXTS], np.array([0.5, 0.0, -0.25, 0.0], np.float32)
+    store = project.store()
+    artifact = store.artifact("vectors")
+    store.close()
+    assert artifact is not None
+    VectorIndex.build(project.path / artifact.folder, np.array(ids), np.array(SERVED, np.float32), offsets=offsets)
+    hits = searcher.search("anything", mode="semantic").hits
+    found = searcher.explain("anything", [hit.chunk_id for hit in hits])
+    assert [hit.chunk_id for hit in hits] == [ids[1], ids[0], ids[2], ids[3]]
+    assert [hit.score for hit in hits] == pytest.approx([0.6, 0.5, 0.25, -1.0], abs=3e-3)
+    assert [one.served_cosine for one in found.chunks.values()] == pytest.approx([0.6, 0.5, 0.25, -1.0], abs=3e-3)
+    assert [one.served_rank for one in found.chunks.values()] == [1, 2, 3, 4]
+    assert [one.base_rank for one in found.chunks.values()] == [2, 4, 1, 3]
 
 
 def test_where_base_is_served_both_are_equal_and_no_second_model_is_loaded(
