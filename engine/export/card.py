@@ -27,6 +27,7 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
     """What the card and the manifest say; JSON types only, and nothing of it is text of a document or a query."""
     evaluation = source.evaluation
     info: Mapping[str, Any] = evaluation.info if evaluation else {}
+    vectors = source.store.artifact("vectors")
     return {
         "format": FORMAT,
         "program": f"bmembed-tui {__version__}",
@@ -40,6 +41,7 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "reason": info.get("reason", ""),
         "served": info.get("served", {}).get("name", "base"),
         "weighed_words": info.get("fusion", {}).get("weighed_words", 0) if source.settings.search.term_weights else 0,
+        "hubs": bool(vectors and vectors.info.get("hubs")),
         "figures": {kind: _figures(table) for kind, table in info.get("tables", {}).items()},
     }
 

@@ -38,6 +38,7 @@ def write_parquet(source: Source, folder: Path) -> None:
     from pyarrow import parquet
 
     types = {"chunk_id": "int64", "path": "string", "start": "int64", "end": "int64", "content_hash": "string"}
+    types |= {"hub_offset": "float64"} if source.index.lifted else {}
     width = source.index.width
     fields = [pyarrow.field(name, getattr(pyarrow, kind)()) for name, kind in types.items()]
     schema = pyarrow.schema([*fields, pyarrow.field("vector", pyarrow.list_(pyarrow.float32(), width))])
@@ -62,9 +63,12 @@ def _blocks(source: Source) -> Iterator[tuple[list[dict[str, Any]], NDArray[np.f
         chunks = source.store.chunks_by_id(keys[first : first + _BLOCK].tolist())
         places = [row for row in range(first, min(first + _BLOCK, len(keys))) if int(keys[row]) in chunks]
         found = [chunks[int(keys[row])] for row in places]
-        labels = [
+        labels: list[dict[str, Any]] = [
             {"chunk_id": chunk.id, "path": paths.get(chunk.document_id, ""), "start": chunk.start, "end": chunk.end,
              "content_hash": chunk.content_hash}
             for chunk in found
         ]  # fmt: skip
+        if source.index.lifted:
+            for label, offset in zip(labels, source.index.offsets(stored[places]).tolist(), strict=True):
+                label["hub_offset"] = round(offset, 6)
         yield labels, source.index.own(stored[places])

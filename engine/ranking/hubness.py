@@ -66,6 +66,13 @@ def lowered(vectors: NDArray[Any]) -> NDArray[np.float32]:
     return unit_rows(vectors[:, :-ADDED])
 
 
+def offsets_of(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """The offsets (n,) that `lifted` was given for the rows that it made (n, d + 2), up to rounding."""
+    import numpy as np
+
+    return np.asarray(-vectors[:, -ADDED] * np.sqrt(2.0), np.float32)
+
+
 def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:
     """Rows (n, d) at unit length, float32; a row of zeros stays one."""
     import numpy as np

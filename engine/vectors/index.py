@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from engine.errors import DamagedError, EngineError, ResourceError
 from engine.project import write_text
-from engine.ranking.hubness import ADDED, SCALE, lifted, lifted_query, lowered, unit_rows
+from engine.ranking.hubness import ADDED, SCALE, lifted, lifted_query, lowered, offsets_of, unit_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,6 +157,12 @@ class VectorIndex:
     def own(self, stored: NDArray[Any]) -> NDArray[np.float32]:
         """The encoder's unit vectors (n, d) of rows as `stored` gives them."""
         return lowered(stored) if self.lifted else unit_rows(stored)
+
+    def offsets(self, stored: NDArray[Any]) -> NDArray[np.float32]:
+        """What is taken from the cosines (n,) of rows as `stored` gives them: 0 where the index is not lifted."""
+        import numpy as np
+
+        return offsets_of(stored) if self.lifted else np.zeros(len(stored), np.float32)
 
     def keys(self) -> NDArray[np.int64]:
         """All chunk ids in the index, (n,)."""

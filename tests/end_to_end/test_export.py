@@ -351,6 +351,7 @@ def test_the_card_tells_of_learnt_weights_of_words(project: Path, tmp_path: Path
     store.close()
     made = export_project(folder, tmp_path / "taken", ["adapter"])
     page = (made.folder / "README.md").read_text("utf-8")
+    assert "search.hubs" not in page
     assert ("counts 1,234 words of queries less than BM25 does (`search.term_weights`)" in page) is wanted
 
 

@@ -92,3 +92,19 @@ def test_without_the_bank_evaluation_is_done_again(corrected: Path) -> None:
     assert {"evaluate", "embed"} <= set(done)
     assert not index_of(corrected).lifted  # this small project has too few queries to tell hubs
     assert hits(corrected)
+
+
+def test_an_export_of_vectors_comes_with_what_is_taken_off(corrected: Path, tmp_path: Path) -> None:
+    from engine.export import export_project
+
+    made = export_project(ProjectFolder.open(corrected), tmp_path / "taken", ["vectors"])
+    vectors = np.load(made.folder / "vectors" / "vectors.npy")
+    ids = [json.loads(line) for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()]
+    with closing(ProjectFolder(corrected).store()) as store:
+        artifact = store.artifact("evaluation")
+    assert artifact is not None
+    bank = np.load(corrected / artifact.folder / FILE).astype(np.float32)
+    assert vectors.shape == (len(ids), bank.shape[1])
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(ids)), abs=1e-5)
+    assert [one["hub_offset"] for one in ids] == pytest.approx(hub_offsets(vectors, bank).tolist(), abs=2e-3)
+    assert "(`search.hubs`)" in (made.folder / "README.md").read_text("utf-8")
