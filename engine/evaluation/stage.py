@@ -379,7 +379,7 @@ class Evaluation:
             "hubs": {**self._hubs.as_dict(), "key": self._hubs.key},
             "language": self._rankers.lexical.language,
             "tables": tables,
-            "threshold": {**self._threshold, "encoder": self._served_encoder(selection)},
+            "threshold": {**self._threshold, "encoder": self._served_encoder(selection), "hubs": self._hubs.key},
         }
         context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
         return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}

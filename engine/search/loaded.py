@@ -171,6 +171,11 @@ class Loaded:
             return None, f"'engine evaluate {self.project.argument}' learns how similar a hit must be"
         if vectors is None or learnt["encoder"] != vectors.info["encoder"]:
             return None, "the documents are embedded with another encoder than the one that evaluation measured"
+        if learnt.get("hubs", "") != vectors.info.get("hubs", ""):
+            return (
+                None,
+                "evaluation has measured other similarities than those of the present index; 'engine embed' makes it anew",
+            )
         return learnt["similarity"], str(learnt["reason"])
 
     def document_names(self) -> DocumentNames:

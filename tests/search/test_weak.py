@@ -75,6 +75,10 @@ def test_without_a_fitting_threshold_it_says_why(searcher: Searcher, project: Pr
     found = searcher.search(QUERY, mode="semantic")
     assert len(found.hits) == 6
     assert "another encoder" in found.notes[0]
+    learn(project, similarity=0.5, hubs="a bank that the index does not know")
+    found = searcher.search(QUERY, mode="semantic")
+    assert len(found.hits) == 6
+    assert "other similarities than those of the present index" in found.notes[0]
 
 
 def test_a_hit_at_the_threshold_is_not_weak() -> None:
