@@ -104,23 +104,26 @@ class QuerySet:
 
 @dataclass(frozen=True)
 class Result:
-    """What was found, what is served, and why."""
+    """What was found, what is served, and why. `hubs`: whether search takes off what makes chunks near to every query."""
 
     served: str
     reason: str
     sets: tuple[QuerySet, ...]
     folder: str
     created: str
+    hubs: bool = False
 
 
 def result_from(answer: Mapping[str, Any]) -> Result:
     """From the answer to the request `report`."""
     report = answer["report"]
-    fusion = str((report.get("fusion") or {}).get("method", "rrf"))
+    joined = report.get("fusion") or {}
+    fusion = str(joined.get("method", "rrf"))
     sets = tuple(_query_set(one, fusion) for one in report["query_sets"])
     return Result(
-        str(report["selection"]["served"]), str(answer["reason"]), sets, str(answer["folder"]), str(report["created"])
-    )
+        str(report["selection"]["served"]), str(answer["reason"]), sets, str(answer["folder"]), str(report["created"]),
+        bool(joined.get("hub_queries")),
+    )  # fmt: skip
 
 
 def hybrid_of(queries: QuerySet, served_name: str) -> str:
@@ -150,10 +153,16 @@ def _changes(rows: Any) -> tuple[Change, ...]:
 
 def verdict_of(result: Result) -> tuple[str, str]:
     """(sign, sentence): whether adaptation helped, on the judged queries where there are some, else on the held-out ones."""
+    sign, sentence = _verdict(result)
+    return sign, sentence + (" Chunks that are near to every query count less." if result.hubs else "")
+
+
+def _verdict(result: Result) -> tuple[str, str]:
     judged = next((one for one in result.sets if one.kind == "judged" and one.queries), None)
     measured = judged or next(iter(result.sets), None)
     if result.served == "base":
-        return "=", "The adapted encoder was not shown to be better: search serves the base encoder, untouched."
+        served = "the base encoder" if result.hubs else "the base encoder, untouched"
+        return "=", f"The adapted encoder was not shown to be better: search serves {served}."
     figure = next((one for one in measured.figures("ndcg@10") if one.system == "served"), None) if measured else None
     if measured is None or figure is None or figure.gap is None:
         return "=", f"Search serves {result.served}."
