@@ -12,15 +12,18 @@ SYSTEMS = {
     "base": "base",
     "cl": "contrastive",
     "adapted": "adapted",
+    "served_cosine": "served, cosine",
     "served": "served",
     "rrf_base": "hybrid, base",
     "rrf_cl": "hybrid, contrastive",
     "rrf_adapted": "hybrid, adapted",
+    "rrf_served_cosine": "hybrid, cosine",
     "rrf_unweighed": "hybrid, unweighed",
     "rrf_served": "hybrid, served",
     "weighted_base": "hybrid, base",
     "weighted_cl": "hybrid, contrastive",
     "weighted_adapted": "hybrid, adapted",
+    "weighted_served_cosine": "hybrid, cosine",
     "weighted_unweighed": "hybrid, unweighed",
     "weighted_served": "hybrid, served",
 }
@@ -104,14 +107,15 @@ class QuerySet:
 
 @dataclass(frozen=True)
 class Result:
-    """What was found, what is served, and why. `hubs`: whether search takes off what makes chunks near to every query."""
+    """What was found, what is served, and why. `plain`: the system that is what is served without taking off what makes chunks near
+    to every query; empty where search does not take that off."""
 
     served: str
     reason: str
     sets: tuple[QuerySet, ...]
     folder: str
     created: str
-    hubs: bool = False
+    plain: str = ""
 
 
 def result_from(answer: Mapping[str, Any]) -> Result:
@@ -122,7 +126,7 @@ def result_from(answer: Mapping[str, Any]) -> Result:
     sets = tuple(_query_set(one, fusion) for one in report["query_sets"])
     return Result(
         str(report["selection"]["served"]), str(answer["reason"]), sets, str(answer["folder"]), str(report["created"]),
-        bool(joined.get("hub_queries")),
+        str(joined.get("plain_system") or ""),
     )  # fmt: skip
 
 
@@ -154,16 +158,20 @@ def _changes(rows: Any) -> tuple[Change, ...]:
 def verdict_of(result: Result) -> tuple[str, str]:
     """(sign, sentence): whether adaptation helped, on the judged queries where there are some, else on the held-out ones."""
     sign, sentence = _verdict(result)
-    return sign, sentence + (" Chunks that are near to every query count less." if result.hubs else "")
+    return sign, sentence + (" Chunks that are near to every query count less." if result.plain else "")
 
 
 def _verdict(result: Result) -> tuple[str, str]:
     judged = next((one for one in result.sets if one.kind == "judged" and one.queries), None)
     measured = judged or next(iter(result.sets), None)
     if result.served == "base":
-        served = "the base encoder" if result.hubs else "the base encoder, untouched"
+        served = "the base encoder" if result.plain else "the base encoder, untouched"
         return "=", f"The adapted encoder was not shown to be better: search serves {served}."
-    figure = next((one for one in measured.figures("ndcg@10") if one.system == "served"), None) if measured else None
+    figure = (
+        next((one for one in measured.figures("ndcg@10") if one.system == (result.plain or "served")), None)
+        if measured
+        else None
+    )
     if measured is None or figure is None or figure.gap is None:
         return "=", f"Search serves {result.served}."
     interval = f"95 % interval {figure.gap_low:+.1f} to {figure.gap_high:+.1f}"

@@ -39,12 +39,14 @@ LABELS = {
     "rrf_adapted": "RRF adapted", "rrf_served": "RRF served", "weighted_base": "weighted base",
     "weighted_adapted": "weighted adapted", "weighted_served": "weighted served", "cl": "CL", "rrf_cl": "RRF CL",
     "weighted_cl": "weighted CL", "rrf_unweighed": "RRF served, words unweighed",
-    "weighted_unweighed": "weighted served, words unweighed",
+    "weighted_unweighed": "weighted served, words unweighed", "served_cosine": "served, by cosine",
+    "rrf_served_cosine": "RRF served, by cosine", "weighted_served_cosine": "weighted served, by cosine",
 }  # fmt: skip
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 SHOWN = (
-    "bm25", "bm25_learnt", "base", "cl", "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_unweighed",
-    "rrf_served", "weighted_base", "weighted_cl", "weighted_adapted", "weighted_unweighed", "weighted_served",
+    "bm25", "bm25_learnt", "base", "cl", "adapted", "served_cosine", "served", "rrf_base", "rrf_cl", "rrf_adapted",
+    "rrf_served_cosine", "rrf_unweighed", "rrf_served", "weighted_base", "weighted_cl", "weighted_adapted",
+    "weighted_served_cosine", "weighted_unweighed", "weighted_served",
 )  # fmt: skip
 
 

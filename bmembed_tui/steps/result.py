@@ -130,7 +130,7 @@ be better. Below the figures: the queries that changed most. Enter on one search
             return
         sign, sentence = verdict_of(result)
         judged = next((one for one in result.sets if one.kind == "judged" and one.queries), queries)
-        hybrid = hybrid_of(judged, "" if result.hubs else result.served) if judged else ""
+        hybrid = hybrid_of(judged, "" if result.plain else result.served) if judged else ""
         verdict.update(
             Content.assemble(
                 plain(f"{sign} {sentence}", SIGN_STYLES[sign]), plain(f"\n{hybrid}\n{result.reason}", lines=True)

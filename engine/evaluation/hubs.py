@@ -18,29 +18,40 @@ from engine.evaluation.gaps import Gap, gap_between, judged_and_held_out, told, 
 from engine.evaluation.joining import Measure
 from engine.evaluation.query_sets import QuerySet, is_built
 from engine.evaluation.rankings import cosines_of
-from engine.ranking.hubness import LEAST_QUERIES, MOST_QUERIES, NEIGHBOURS, hub_offsets
+from engine.ranking.hubness import LEAST_QUERIES, MOST_QUERIES, NEIGHBOURS, Bank, hub_offsets
+from engine.records import Query
 from engine.stage import StageContext, fingerprint
 
 if TYPE_CHECKING:
-    from engine.evaluation.rankers import Among, Floats, Rankers
+    from engine.encoders import Encoder
+    from engine.evaluation.rankers import Among, Ids, Rankers
 
+PLAIN = "served_cosine"
+"""A merge that is served, by plain cosines, among the systems of a report."""
 SET_BY_HAND = "Similarities are plain cosines, because project.toml says so (search.hubs)."
 
 
 @dataclass(frozen=True, slots=True)
 class Hubs:
-    """`bank` (m, d): unit vectors of the queries that show hubs; None where similarities are plain cosines.
+    """`bank`: the queries that show hubs; None where similarities are plain cosines. `key` names the queries and their order.
 
-    `key` names the queries and their order.
+    `plain`: the system of the report that is what search serves by plain cosines.
     """
 
-    bank: Floats | None = None
+    bank: Bank | None = None
     key: str = ""
     reason: str = SET_BY_HAND
+    plain: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """For the artifact and the report."""
-        return {"hub_queries": 0 if self.bank is None else len(self.bank), "hubs_reason": self.reason}
+        count = 0 if self.bank is None else len(self.bank.documents)
+        return {"hub_queries": count, "hubs_reason": self.reason, "plain_system": self.plain}
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Systems to compare, to show what taking off hubs does."""
+        ways = ("", "rrf_", "weighted_") if self.bank is not None else ()
+        return [(f"{way}served", f"{way}{self.plain}") for way in ways]
 
 
 def plain_cosines(why: str) -> Hubs:
@@ -48,17 +59,24 @@ def plain_cosines(why: str) -> Hubs:
     return Hubs(reason=f"Similarities are plain cosines: {why}.")
 
 
-def decided(bank: Floats, key: str, held_out: Gap | None, judged: Gap | None) -> Hubs:
+def plain_system(strength: float) -> str:
+    """What the encoder with the adapter at `strength` (λ) is called in the report where hubs are left as they are."""
+    return {0.0: "base", 1.0: "adapted"}.get(strength, PLAIN)
+
+
+def decided(bank: Bank, key: str, plain: str, held_out: Gap | None, judged: Gap | None) -> Hubs:
     """Hubs are taken off unless semantic search is shown to be worse by it, on held-out queries or on judged ones."""
     why = why_not("similarities less what hubs have too much", held_out, judged, shown=False)
     if why or held_out is None:
         return plain_cosines(why)
+    verdict = "better" if held_out[0].verdict == "better" else "not shown to be worse"
     return Hubs(
         bank,
         key,
-        f"Half of a chunk's mean cosine to the {NEIGHBOURS} nearest of {len(bank):,} training queries is taken from its "
-        "similarity, so that chunks that are near to every query do not stand before better ones: semantic search is "
-        f"{'better' if held_out[0].verdict == 'better' else 'not shown to be worse'} by it on {told(held_out, 'held-out')}.",
+        f"Half of a chunk's mean cosine to the {NEIGHBOURS} nearest of {len(bank.documents):,} training queries, of other "
+        "documents than its own, is taken from its similarity, so that chunks that are near to every query do not stand before "
+        f"better ones: semantic search is {verdict} by it on {told(held_out, 'held-out')}.",
+        plain,
     )
 
 
@@ -73,16 +91,18 @@ class HubTrial:
 
         `among`: by kind of the sets, the chunks that their queries are looked for among.
         """
-        texts = self._texts()
-        if len(texts) < LEAST_QUERIES:
+        rankers, settings, queries = self._rankers, self._context.settings, self._queries()
+        if settings.vectors.dtype == "i8":
+            return plain_cosines("vectors of 8 bits a number are too coarse for more (vectors.dtype)")
+        if len(queries) < LEAST_QUERIES:
             return plain_cosines(
                 f"it takes {LEAST_QUERIES} training queries or more that are worded as questions to tell hubs"
             )
-        rankers, settings = self._rankers, self._context.settings
         encoder = rankers.encoder(self._strength)
         vectors = rankers.vectors(encoder, self._strength, rankers.chunks, "served")
-        bank = encoder.encode_queries(texts).astype(np.float16).astype(np.float32)  # as it is kept
-        rankers.offsets = hub_offsets(vectors, bank)
+        owners = np.array([chunk.document_id for chunk in rankers.chunks], dtype=np.int64)
+        bank = self._bank(encoder, queries, owners)
+        rankers.offsets = hub_offsets(vectors, owners, bank, self._context.check_stop)
         found = {}
         for one in sets:
             pair = rankers.compared(encoder.encode_queries(one.texts), vectors)
@@ -93,21 +113,31 @@ class HubTrial:
             one.kind: gap_between(one, found[one.kind][0], one.rankings["served"], self._measure, settings)
             for one in sets
         }
-        key = fingerprint(queries=texts, encoder=encoder.fingerprint)
-        hubs = decided(bank, key, *judged_and_held_out(gaps, settings))
+        key = fingerprint(queries=[query.text for query in queries], encoder=encoder.fingerprint)
+        plain = plain_system(self._strength)
+        hubs = decided(bank, key, plain, *judged_and_held_out(gaps, settings))
         if hubs.bank is None:
             rankers.offsets = None
             return hubs
         for one in sets:
+            if plain == PLAIN:
+                for table in (one.rankings, one.scores, one.beside):
+                    table[PLAIN] = table["served"]
             one.rankings["served"], one.scores["served"], one.beside["served"] = found[one.kind]
         return hubs
 
-    def _texts(self) -> list[str]:
-        """Of training queries worded as questions, at most `MOST_QUERIES` by chance, in the order that they are stored in."""
+    def _bank(self, encoder: Encoder, queries: Sequence[Query], owners: Ids) -> Bank:
+        """The queries as they are kept."""
+        vectors = encoder.encode_queries([query.text for query in queries]).astype(np.float16).astype(np.float32)
+        chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
+        return Bank(vectors, owners[np.searchsorted(self._rankers.ids, chunks)])
+
+    def _queries(self) -> list[Query]:
+        """Training queries worded as questions, at most `MOST_QUERIES` by chance, in the order that they are stored in."""
         from engine.training.stage import train_rows
 
         settings, queries = self._context.settings, self._context.store.queries()
         trained = train_rows(settings, queries, self._rankers.chunks)
         rows = np.array([row for row in trained if not is_built(queries[row], settings)], dtype=np.int64)
         chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:MOST_QUERIES]
-        return [queries[row].text for row in sorted(chosen.tolist())]
+        return [queries[row] for row in sorted(chosen.tolist())]

@@ -12,7 +12,7 @@ import numpy as np
 from engine.embedding import model_fingerprint, served_fingerprint
 from engine.errors import DamagedError, NotBuiltError
 from engine.evaluation.describing import Described
-from engine.evaluation.hubs import Hubs
+from engine.evaluation.hubs import PLAIN, Hubs
 from engine.evaluation.joining import Joining
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.term_weights import LEARNT, TermWeights
@@ -41,8 +41,8 @@ POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole co
 POOL_DEPTH = 30
 CL = "cl"
 SYSTEMS = (
-    "bm25", LEARNT, "base", CL, "adapted", "served", "rrf_base", "rrf_cl", "rrf_adapted", "rrf_unweighed",
-    "rrf_served", "weighted_base", "weighted_cl", "weighted_adapted", "weighted_unweighed", "weighted_served",
+    "bm25", LEARNT, "base", CL, "adapted", PLAIN, "served", "rrf_base", "rrf_cl", "rrf_adapted", f"rrf_{PLAIN}", "rrf_unweighed",
+    "rrf_served", "weighted_base", "weighted_cl", "weighted_adapted", f"weighted_{PLAIN}", "weighted_unweighed", "weighted_served",
 )  # fmt: skip
 PAIRS = (
     *((f"{way}_served", other) for way in ("rrf", "weighted") for other in (f"{way}_base", "bm25")),
@@ -74,6 +74,7 @@ def inputs(view: View) -> dict[str, Any]:
         "search": view.settings.search.model_dump(include=_fused(view)),
         "lexical": [view.settings.lexical.titles, view.need("lexical", "index").info.get("language", "none")],
         "base": served_fingerprint(view, None, 1.0),
+        **({"coarse": True} if view.settings.vectors.dtype == "i8" else {}),
         "cl": _baseline(view),
     }
 
@@ -290,7 +291,7 @@ class Evaluation:
         choice = joining.choose(self._set("synthetic"))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
-            for name in ("base", CL, "adapted", "served"):
+            for name in ("base", CL, "adapted", PLAIN, "served"):
                 if name in one.rankings:
                     one.rankings[f"rrf_{name}"] = joining.joined(one, name, None)
                     one.rankings[f"weighted_{name}"] = joining.joined(one, name, choice.weight)
@@ -397,13 +398,8 @@ class Evaluation:
         return compare(
             {name: one.rankings[name] for name in order}, one.judgments, self._document_of,
             samples=settings.evaluation.bootstrap_samples, seed=settings.training.seed,
-            pairs=[pair for pair in (*PAIRS, *self._hub_pair) if set(pair) <= set(order)],
+            pairs=[pair for pair in dict.fromkeys((*PAIRS, *self._hubs.pairs())) if set(pair) <= set(order)],
         )  # fmt: skip
-
-    @property
-    def _hub_pair(self) -> tuple[tuple[str, str], ...]:
-        """What taking off hubs gains, where it is done with the adapted encoder: against base it is told anyway."""
-        return (("served", "adapted"),) if self._hubs.bank is not None else ()
 
     def _told_baseline(self) -> dict[str, Any] | None:
         told = ("reason", "steps", "best_step", "ended", "seconds")
@@ -418,7 +414,8 @@ class Evaluation:
 
         history = self._artifact.info.get("history") or {}
         log = self._context.project.path / "runs" / self._context.run / "events.jsonl"
-        changed = "adapted" if self.adapter and not selection.strength else "served"
+        base_alone = not selection.strength and self._hubs.bank is None
+        changed = "adapted" if self.adapter and base_alone else "served"
         chunks = {chunk.id: chunk for chunk in self._chunks}
         titles = {document.id: document.title or document.path for document in self._context.store.documents()}
         sets = [

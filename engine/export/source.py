@@ -80,6 +80,8 @@ class Source(View):
             return
         chosen = self.evaluation.info["served"]
         same = chosen.get("adapter") == info["adapter"]
+        hubs: dict[str, Any] = self.evaluation.info.get("hubs", {})
+        same = same and (hubs.get("key", "") if self.settings.vectors.dtype != "i8" else "") == info.get("hubs", "")
         if not same or (info["adapter"] and chosen["scale"] != info["scale"]):
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",

@@ -5,7 +5,8 @@ its `NEIGHBOURS` nearest queries: CSLS(q, c) = 2·cos(q, c) − r(q) − r(c). r
 
     similarity(q, c) = cos(q, c) − r(c)/2,
 
-which needs one number of each chunk and no more time in a search. The queries are the training queries.
+which needs one number of each chunk and no more time in a search. The queries are training queries, of other documents than
+the chunk's own.
 
 An index of cosines serves it when vectors are lifted by two numbers: a chunk [c, −o, √(1 − o²)]/√2 and a query [q, 1, 0]/√2 are of
 unit length, and twice their inner product is q·c − o (compare Bachrach et al. 2014).
@@ -13,6 +14,10 @@ unit length, and twice their inner product is q·c − o (compare Bachrach et al
 
 from __future__ import annotations
 
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,19 +33,38 @@ LEAST_QUERIES = 200
 MOST_QUERIES = 6000
 ADDED = 2
 SCALE = 2.0
-FILE = "hub_queries.npy"
+FILE = "hub_queries.npz"
 _BLOCK = 1024
 
 
-def hub_offsets(vectors: NDArray[np.float32], bank: NDArray[np.float32]) -> NDArray[np.float32]:
-    """r(c)/2 (n,) of chunks with unit vectors `vectors` (n, d), by the unit vectors `bank` (m, d) of queries, m ≥ 1."""
+@dataclass(frozen=True)
+class Bank:
+    """Queries that show hubs: unit vectors (m, d), and the documents (m,) that they were made of."""
+
+    vectors: NDArray[np.float32]
+    documents: NDArray[np.int64]
+
+
+def hub_offsets(
+    vectors: NDArray[np.float32], documents: NDArray[np.int64], bank: Bank, check: Callable[[], None] = lambda: None
+) -> NDArray[np.float32]:
+    """r(c)/2 (n,) of chunks with unit vectors `vectors` (n, d), of `documents` (n,).
+
+    Queries of a chunk's own document do not count for it: else chunks that have some would stand behind those that have none,
+    whatever is asked. `check` is called now and then, and may raise.
+    """
     import numpy as np
 
-    nearest = min(NEIGHBOURS, len(bank))
-    offsets = np.empty(len(vectors), np.float32)
+    offsets = np.zeros(len(vectors), np.float32)
     for start in range(0, len(vectors), _BLOCK):
-        cosines = vectors[start : start + _BLOCK] @ bank.T
-        offsets[start : start + _BLOCK] = np.partition(cosines, -nearest, axis=1)[:, -nearest:].mean(axis=1) / 2
+        check()
+        block = slice(start, start + _BLOCK)
+        cosines = vectors[block] @ bank.vectors.T
+        cosines[documents[block, None] == bank.documents] = -np.inf
+        nearest = min(NEIGHBOURS, cosines.shape[1])
+        best = np.partition(cosines, -nearest, axis=1)[:, -nearest:]
+        counted = np.isfinite(best)
+        offsets[block] = np.where(counted, best, 0).sum(axis=1) / np.maximum(1, counted.sum(axis=1)) / 2
     return np.asarray(np.clip(offsets, -1.0, 1.0), np.float32)
 
 
@@ -81,24 +105,36 @@ def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(whole / np.maximum(np.linalg.norm(whole, axis=1, keepdims=True), np.finfo(np.float32).tiny))
 
 
-def write_bank(folder: Path, bank: NDArray[np.float32]) -> None:
-    """Keep the queries' vectors (m, d), in half precision, in `folder`."""
+def write_bank(folder: Path, bank: Bank) -> None:
+    """Keep the queries' vectors, in half precision, and their documents in `folder`."""
     import numpy as np
 
-    np.save(folder / FILE, bank.astype(np.float16), allow_pickle=False)
+    with (folder / FILE).open("wb") as file:
+        np.savez(file, vectors=bank.vectors.astype(np.float16), documents=bank.documents)
     (folder / FILE).chmod(0o600)
 
 
-def read_bank(folder: Path) -> NDArray[np.float32]:
+def read_bank(folder: Path) -> Bank:
     """What `write_bank` kept. Raises DamagedError where it cannot be read."""
     import numpy as np
 
     try:
-        bank = np.load(folder / FILE, allow_pickle=False).astype(np.float32)
-        if bank.ndim != 2 or not len(bank) or not np.isfinite(bank).all():
-            raise ValueError(f"vectors of shape {bank.shape} cannot be used")
-    except (OSError, ValueError, EOFError) as error:
+        with np.load(folder / FILE, allow_pickle=False) as kept:
+            bank = Bank(kept["vectors"].astype(np.float32), kept["documents"].astype(np.int64))
+        shape = bank.vectors.shape
+        if len(shape) != 2 or not shape[0] or bank.documents.shape != shape[:1] or not np.isfinite(bank.vectors).all():
+            raise ValueError(f"vectors of shape {shape} cannot be used")
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise DamagedError(
             f"{folder / FILE} cannot be read.", f"{error}.", "Run 'engine evaluate --force' to make it again."
         ) from error
-    return np.asarray(bank, np.float32)
+    return bank

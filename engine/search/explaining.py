@@ -1,6 +1,7 @@
 """Whether the adapter moved a hit: its rank and cosine among all chunks, by the served encoder and by the untouched one.
 
-Both are exact: over the vectors that the index stores, and over those that the stages cached for the base encoder.
+Both are exact: over the vectors that the index stores, and over those that the stages cached for the base encoder. They are
+plain cosines, also where search takes off hubs, because that is not the adapter's doing.
 Chunks of deleted documents do not count.
 """
 
@@ -70,20 +71,17 @@ class Explainer:
 
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
         """See `Searcher.explain`."""
-        import numpy as np
-
         from engine.vectors.exact import cosines
 
         artifact, index, vector = self._loaded.query_vector(query)
         keys, vectors = self._vectors(artifact, index)
         population = self._chunks(artifact, keys)
-        similarities = cosines([vectors], index.asked(vector)) * np.float32(index.scale)
-        served = _placed(population.ids, similarities[population.rows], chunk_ids)
+        served = _placed(population.ids, cosines([vectors], vector)[population.rows], chunk_ids)
         name = served_name(artifact.info)
-        if name == "base" and not index.lifted:
+        if name == "base":
             base, note = served, ""
         else:
-            shelf = self._base_shelf(artifact, index.width)
+            shelf = self._base_shelf(artifact, vectors.shape[1])
             base, note = self._by_base(query, artifact, shelf, population, chunk_ids)
         nowhere = (None, None)
         chunks = {row: Standing(*base.get(row, nowhere), *served.get(row, nowhere)) for row in chunk_ids}
@@ -93,7 +91,8 @@ class Explainer:
         state = (self._loaded.repairs, artifact.folder)
         if self._stored is None or self._stored[0] != state:
             self._stored = None  # two of them need not fit into memory
-            self._stored = (state, *index.stored())
+            keys, rows = index.stored()
+            self._stored = (state, keys, index.directions(rows))
         return self._stored[1:]
 
     def _chunks(self, artifact: Artifact, keys: NDArray[np.int64]) -> Population:

@@ -102,7 +102,7 @@ class Workspace:
 
     def _measuring(self) -> dict[str, Any]:
         """Base and adapted alone are compared; a relative path of a model still leads to it."""
-        spared = ("evaluation.robustness", "evaluation.cl_baseline", "search.term_weights")
+        spared = ("evaluation.robustness", "evaluation.cl_baseline", "search.term_weights", "search.hubs")
         changes: dict[str, Any] = {"evaluation.lambdas": [], **dict.fromkeys(spared, False)}
         if path := self._source.settings().training.cross_encoder:
             with suppress(RuntimeError):  # a home that is not known: the training says so

@@ -158,6 +158,12 @@ class VectorIndex:
         """The encoder's unit vectors (n, d) of rows as `stored` gives them."""
         return lowered(stored) if self.lifted else unit_rows(stored)
 
+    def directions(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """Rows as `stored` gives them, in the same precision, without what lifts them (n, d): for cosines."""
+        import numpy as np
+
+        return np.ascontiguousarray(stored[:, : self.width]) if self.lifted else stored
+
     def offsets(self, stored: NDArray[Any]) -> NDArray[np.float32]:
         """What is taken from the cosines (n,) of rows as `stored` gives them: 0 where the index is not lifted."""
         import numpy as np

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ from engine.store import Artifact
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from engine.ranking.hubness import Bank
+    from engine.records import Chunk
 
 
 VERSION = 1
@@ -52,16 +56,21 @@ def _hubs(view: View) -> str:
     """What names the queries that show hubs, which evaluation chose to take off; empty where it did not."""
     evaluation = view.store.artifact("evaluation")
     hubs: dict[str, Any] = evaluation.info.get("hubs", {}) if evaluation else {}
-    return str(hubs["key"]) if hubs.get("hub_queries") else ""
+    lifts = hubs.get("hub_queries") and view.settings.vectors.dtype != "i8"  # 8 bits are too coarse for more numbers
+    return str(hubs["key"]) if lifts else ""
 
 
-def _offsets(view: View, vectors: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """What is taken from the cosines of chunks with unit vectors (n, d); None where hubs are left as they are."""
-    from engine.ranking.hubness import hub_offsets, read_bank
+def _bank(context: StageContext) -> Bank | None:
+    """The queries that show hubs; None where these are left as they are, or cannot be taken off now, which is said."""
+    from engine.ranking.hubness import read_bank
 
-    if not _hubs(view):
+    if not _hubs(context):
         return None
-    return hub_offsets(vectors, read_bank(view.project.folder_of(view.need("evaluation", "evaluate"))))
+    try:
+        return read_bank(context.project.folder_of(context.need("evaluation", "evaluate")))
+    except DamagedError as error:
+        context.warn(f"{error.what} Search serves plain cosines until then. {error.to_do}")
+        return None
 
 
 def _served(view: View) -> tuple[Path | None, float, str]:
@@ -88,6 +97,8 @@ def verify(view: View) -> None:
     adapter, _, _ = _served(view)
     if artifact.info["adapter"] != _named(view, adapter):
         raise DamagedError("The adapter was trained anew.", "", "Run 'engine embed'.")
+    if artifact.info.get("hubs", "") != _hubs(view):
+        raise DamagedError("The index does not take off hubs as evaluation chose.", "", "Run 'engine embed'.")
 
 
 def _named(view: View, adapter: Path | None) -> str | None:
@@ -96,7 +107,6 @@ def _named(view: View, adapter: Path | None) -> str | None:
 
 def run(context: StageContext) -> dict[str, Any]:
     """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
-    import numpy as np
 
     adapter, scale, side = _served(context)
     hardware = told_hardware(context, "encode")
@@ -108,15 +118,15 @@ def run(context: StageContext) -> dict[str, Any]:
             "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
         )
     vectors = chunk_vectors(context, encoder, chunks)
-    ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
+    bank = _bank(context)
     with context.project.building("vectors", context.fingerprint) as building:
-        added = _write(context, building.folder, ids, vectors, _offsets(context, vectors), encoder.fingerprint)
+        added = _write(context, building.folder, chunks, vectors, bank, encoder.fingerprint)
     settings = context.settings.encoder
     info = {
         "model": settings.model, "max_tokens": settings.max_tokens,
         "adapter": _named(context, adapter), "chunk_adapter": _named(context, of_chunks), "scale": scale,
         "encoder": served_fingerprint(context, adapter, scale), "chunk_encoder": encoder.fingerprint,
-        "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks), "hubs": _hubs(context),
+        "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks), "hubs": _hubs(context) if bank else "",
     }  # fmt: skip
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     _tidy(context, encoder.fingerprint)
@@ -132,24 +142,31 @@ def run(context: StageContext) -> dict[str, Any]:
 def _write(
     context: StageContext,
     folder: Path,
-    ids: NDArray[np.int64],
+    chunks: Sequence[Chunk],
     vectors: NDArray[np.float32],
-    offsets: NDArray[np.float32] | None,
+    bank: Bank | None,
     encoder: str,
 ) -> int:
     """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
     import numpy as np
 
+    from engine.ranking.hubness import hub_offsets
     from engine.vectors.index import VectorIndex
 
     settings = context.settings.vectors
+    ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
+    documents = np.array([chunk.document_id for chunk in chunks], dtype=np.int64)
+
+    def offsets(rows: NDArray[np.bool_]) -> NDArray[np.float32] | None:
+        return hub_offsets(vectors[rows], documents[rows], bank, context.check_stop) if bank else None
+
     former = context.store.artifact(ARTIFACT)
     forced = (
         former is not None and former.fingerprint == context.fingerprint
     )  # asked for, or damaged: not to be built upon
     made_by = former.info.get("chunk_encoder", former.info["encoder"]) if former else ""
     made = (made_by, former.info.get("version"), former.info.get("hubs", "")) if former else ()
-    if former and not forced and made == (encoder, VERSION, _hubs(context)):
+    if former and not forced and made == (encoder, VERSION, _hubs(context) if bank else ""):
         try:
             source = context.project.folder_of(former)
             old = VectorIndex.open(source)
@@ -157,12 +174,14 @@ def _write(
                 known = old.keys()
                 fresh = ~np.isin(ids, known)
                 gone = np.setdiff1d(known, ids).tolist()
-                of_fresh = None if offsets is None else offsets[fresh]
-                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone, of_fresh):
+                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone, offsets(fresh)):
                     return int(fresh.sum())
         except DamagedError as error:
             context.warn(f"{error.what} It is built anew.")
-    VectorIndex.build(folder, ids, vectors, offsets=offsets, dtype=settings.dtype, expansion=settings.expansion_search)
+    everything = np.ones(len(ids), dtype=bool)
+    VectorIndex.build(
+        folder, ids, vectors, offsets=offsets(everything), dtype=settings.dtype, expansion=settings.expansion_search
+    )
     return len(ids)
 
 

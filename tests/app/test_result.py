@@ -95,12 +95,12 @@ def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
 @pytest.mark.parametrize("served", ["base", "adapted"])
 def test_what_is_taken_off_hubs_is_told(served: str) -> None:
     found = answer(served=served)
-    found["report"]["fusion"] = {"method": "rrf", "hub_queries": 300}
+    found["report"]["fusion"] = {"method": "rrf", "plain_system": served}
     sentence = verdict_of(result_from(found))[1]
     assert sentence.endswith(
         f"erves {'the base encoder' if served == 'base' else served}. Chunks that are near to every query count less."
     )
-    found["report"]["fusion"]["hub_queries"] = 0
+    found["report"]["fusion"]["plain_system"] = ""
     assert "near to every query" not in verdict_of(result_from(found))[1]
 
 

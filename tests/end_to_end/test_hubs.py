@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.pipeline import engine_here
+from numpy.typing import NDArray
 
 from engine.project import ProjectFolder
-from engine.ranking.hubness import FILE, hub_offsets, unit_rows, write_bank
+from engine.ranking.hubness import FILE, Bank, hub_offsets, read_bank, unit_rows, write_bank
 from engine.vectors import VectorIndex
 
 
@@ -27,6 +28,12 @@ def index_of(path: Path) -> VectorIndex:
 def hits(path: Path) -> dict[int, float]:
     asked = ("search", str(path), "leave of absence", "--mode", "semantic", "--top", "1000", "--json")
     return {hit["chunk_id"]: hit["score"] for hit in json.loads(engine_here(*asked).stdout)["hits"]}
+
+
+def documents_of(path: Path, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
+    with closing(ProjectFolder(path).store()) as store:
+        known = store.chunks_by_id(chunks.tolist())
+    return np.array([known[key].document_id for key in chunks.tolist()], dtype=np.int64)
 
 
 def embedded(path: Path) -> dict[str, Any]:
@@ -43,7 +50,7 @@ def corrected(project: Path) -> Path:
     with closing(ProjectFolder(project).store()) as store:
         artifact = store.artifact("evaluation")
         assert artifact is not None
-        write_bank(project / artifact.folder, bank)
+        write_bank(project / artifact.folder, Bank(bank, np.ones(300, np.int64)))
         store.put_artifact(replace(artifact, info={**artifact.info, "hubs": {"hub_queries": 300, "key": "some"}}))
     assert embedded(project)["added"] > 0
     return project
@@ -57,8 +64,8 @@ def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, 
     with closing(ProjectFolder(corrected).store()) as store:
         artifact = store.artifact("evaluation")
     assert artifact is not None
-    bank = np.load(corrected / artifact.folder / FILE).astype(np.float32)
-    offsets = dict(zip(keys.tolist(), hub_offsets(own, bank).tolist(), strict=True))
+    bank = read_bank(corrected / artifact.folder)
+    offsets = dict(zip(keys.tolist(), hub_offsets(own, documents_of(corrected, keys), bank).tolist(), strict=True))
     assert np.ptp(list(offsets.values())) > 0.01
     taken = -stored[:, -2].astype(np.float32) * np.sqrt(2)
     assert taken == pytest.approx(list(offsets.values()), abs=2e-3)
@@ -77,9 +84,24 @@ def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, 
     assert (grown.lifted, len(after)) == (True, len(keys) + 1)
     new = ~np.isin(after, keys)
     assert -rows[new, -2].astype(np.float32) * np.sqrt(2) == pytest.approx(
-        hub_offsets(grown.own(rows[new]), bank), abs=2e-3
+        hub_offsets(grown.own(rows[new]), documents_of(corrected, after[new]), bank), abs=2e-3
     )
     assert set(after[new].tolist()) <= set(hits(corrected))
+
+
+def test_without_the_bank_new_documents_are_searchable_all_the_same(corrected: Path) -> None:
+    with closing(ProjectFolder(corrected).store()) as store:
+        artifact = store.artifact("evaluation")
+    assert artifact is not None
+    (corrected / artifact.folder / FILE).unlink()
+    (corrected / "documents" / "added.md").write_text(
+        "# Added\n\nA chunk that has come since, about leave of absence.\n"
+    )
+    engine_here("ingest", str(corrected))
+    told = engine_here("embed", str(corrected), "--json").stdout
+    assert "plain cosines until then" in told
+    assert not index_of(corrected).lifted
+    assert len(hits(corrected)) == index_of(corrected).count
 
 
 def test_without_the_bank_evaluation_is_done_again(corrected: Path) -> None:
@@ -103,8 +125,9 @@ def test_an_export_of_vectors_comes_with_what_is_taken_off(corrected: Path, tmp_
     with closing(ProjectFolder(corrected).store()) as store:
         artifact = store.artifact("evaluation")
     assert artifact is not None
-    bank = np.load(corrected / artifact.folder / FILE).astype(np.float32)
-    assert vectors.shape == (len(ids), bank.shape[1])
+    bank = read_bank(corrected / artifact.folder)
+    assert vectors.shape == (len(ids), bank.vectors.shape[1])
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(ids)), abs=1e-5)
-    assert [one["hub_offset"] for one in ids] == pytest.approx(hub_offsets(vectors, bank).tolist(), abs=2e-3)
+    owners = documents_of(corrected, np.array([one["chunk_id"] for one in ids]))
+    assert [one["hub_offset"] for one in ids] == pytest.approx(hub_offsets(vectors, owners, bank).tolist(), abs=2e-3)
     assert "(`search.hubs`)" in (made.folder / "README.md").read_text("utf-8")

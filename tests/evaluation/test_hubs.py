@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.evaluation.hubs import HubTrial, decided
+from engine.evaluation.hubs import PLAIN, HubTrial, decided
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.rankings import rank_by_cosine
 from engine.lexical.named import Meant
-from engine.ranking.hubness import unit_rows
+from engine.ranking.hubness import Bank, unit_rows
 from engine.records import Chunk, Query
 from engine.settings import QuerySettings, Settings
 
@@ -62,7 +62,7 @@ class Ranked(Rankers):
 
 
 def chunk(row: int) -> Chunk:
-    return SimpleNamespace(id=row)  # type: ignore[return-value]
+    return SimpleNamespace(id=row, document_id=row)  # type: ignore[return-value]
 
 
 def query(row: int, kind: str = "imported") -> Query:
@@ -95,8 +95,10 @@ def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
     trial = HubTrial(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
     hubs = trial.take([one], {"synthetic": [None] * 60})
     assert hubs.bank is not None
-    assert hubs.bank.shape == (200, WIDTH)
-    assert hubs.as_dict() == {"hub_queries": 200, "hubs_reason": hubs.reason}
+    assert hubs.bank.vectors.shape == (200, WIDTH)
+    assert hubs.bank.documents.tolist() == [1 + row % (CHUNKS - 1) for row in range(200)]
+    assert hubs.as_dict() == {"hub_queries": 200, "hubs_reason": hubs.reason, "plain_system": "adapted"}
+    assert hubs.pairs() == [(f"{way}served", f"{way}adapted") for way in ("", "rrf_", "weighted_")]
     assert "better by it on 60 held-out queries" in hubs.reason
     assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
     assert ranked.offsets is not None
@@ -128,18 +130,40 @@ def test_else_similarities_are_cosines(trained: int, backend: str, built: bool, 
     assert ranked.offsets is None
 
 
+def test_a_merge_is_kept_by_plain_cosines_as_well() -> None:
+    ranked = Ranked()
+    one = held_out(ranked)
+    before = one.rankings["served"]
+    one.beside["served"] = np.zeros((60, 5))
+    hubs = HubTrial(context([query(row) for row in range(200)]), ranked, 0.5, first_right).take(
+        [one], {"synthetic": [None] * 60}
+    )
+    assert hubs.plain == PLAIN
+    assert one.rankings[PLAIN] is before
+    assert one.rankings["served"] is not before
+
+
+def test_vectors_of_eight_bits_are_left_as_they_are() -> None:
+    ranked, asked = Ranked(), context([query(row) for row in range(200)])
+    asked.settings = asked.settings.model_copy(
+        update={"vectors": asked.settings.vectors.model_copy(update={"dtype": "i8"})}
+    )
+    hubs = HubTrial(asked, ranked, 1.0, first_right).take([held_out(ranked)], {"synthetic": [None] * 60})
+    assert "too coarse" in hubs.reason
+
+
 def test_worse_on_judged_queries_is_not_taken() -> None:
     from engine.metrics import paired_difference
 
     values = 0.5 + 0.05 * np.where(np.arange(100) % 2, 1.0, -1.0)
     better, worse = ((paired_difference(values + by, np.full(100, 0.5), 200).percent(), 100) for by in (0.04, -0.04))
-    bank = np.eye(3, dtype=np.float32)
-    assert decided(bank, "key", better, None).bank is bank
+    bank = Bank(np.eye(3, dtype=np.float32), np.arange(3))
+    assert decided(bank, "key", "base", better, None).bank is bank
     unclear = paired_difference(values, np.full(100, 0.5), 200).percent(), 100
-    taken = decided(bank, "key", unclear, None)
+    taken = decided(bank, "key", "base", unclear, None)
     assert taken.bank is bank
     assert "not shown to be worse by it on 100 held-out queries, +0.0 points" in taken.reason
-    assert "are worse on 100 held-out queries, -4.0 points" in decided(bank, "key", worse, None).reason
-    refused = decided(bank, "key", better, worse)
+    assert "are worse on 100 held-out queries, -4.0 points" in decided(bank, "key", "base", worse, None).reason
+    refused = decided(bank, "key", "base", better, worse)
     assert refused.bank is None
     assert "worse on 100 judged queries, -4.0 points" in refused.reason
