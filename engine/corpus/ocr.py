@@ -16,6 +16,7 @@ Asker = Callable[[bytes], tuple[str, str]]
 _asker: Asker | None = None
 _DOTS = 300 / 72  # per point: what tesseract is made for
 _MOST_DOTS = 40_000_000  # of one page
+MOST_PAGES = 500  # of a file: each may take seconds
 
 
 def use(asker: Asker | None) -> None:
@@ -45,8 +46,13 @@ def pages_filled(content: bytes, texts: Sequence[str]) -> tuple[list[str], str]:
         empty = [number for number, text in enumerate(pages[: len(document)]) if not any(map(str.isalnum, text))]
         problems: list[str] = []
         filled = 0
-        for number in empty:
-            pages[number], problem = text_in(_drawn(document[number]))
+        if len(empty) > MOST_PAGES:
+            problems.append(f"only {MOST_PAGES} of {len(empty)} pages without text were looked at")
+        for number in empty[:MOST_PAGES]:
+            try:
+                pages[number], problem = text_in(_drawn(document[number]))
+            except (ValueError, RuntimeError) as error:  # of pdfium: the other pages can be drawn all the same
+                problem = str(error)
             filled += bool(pages[number].strip())
             problems += [f"page {number + 1}: {problem}"] if problem else []
     told = f"by OCR: {filled} of {len(pages)} page{'' if len(pages) == 1 else 's'}" if filled else ""

@@ -35,6 +35,7 @@ from engine.store import Artifact, FileRecord, PartRecord
 
 VERSION = 2
 ARTIFACT = "corpus"
+_GONE = " (gone)"
 ALWAYS = True  # only a look at the folder tells whether anything changed
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
@@ -148,11 +149,13 @@ def _tesseract(context: StageContext) -> Tesseract | None:
 
 
 def _ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
-    """What tells that pictures are read otherwise than before. A tesseract that is gone takes nothing away."""
+    """What tells that pictures are read otherwise than before. A tesseract that is gone takes nothing away; when it comes back,
+    what was left unread meanwhile is read."""
     if tesseract is not None:
         return tesseract.mark
     former = context.store.artifact(ARTIFACT)
-    return str(former.info.get("ocr", "")) if former and context.settings.corpus.ocr else ""
+    mark = str(former.info.get("ocr", "")) if former and context.settings.corpus.ocr else ""
+    return f"{mark.removesuffix(_GONE)}{_GONE}" if mark else ""
 
 
 def _movable(source: str, project: Path) -> str:
@@ -210,7 +213,8 @@ class Ingest:
         )
         former = context.store.artifact(ARTIFACT)
         self._new_passwords = (former.info.get("passwords") if former else None) != _passwords_mark(context)
-        self._other_ocr = (former.info.get("ocr", "") if former else "") != _ocr_mark(context, ocr)
+        gone = ocr is None and corpus.ocr
+        self._other_ocr = not gone and (former.info.get("ocr", "") if former else "") != _ocr_mark(context, ocr)
         self._tally = Tally()
         self._told = 0.0
         self._known: dict[tuple[str, str], FileRecord] = {}

@@ -10,6 +10,7 @@ import pytest
 from fixtures import office
 from fixtures.pipeline import ingest_here
 
+from engine.corpus import ocr
 from engine.corpus.sandbox import Limits, Outcome, Pool, Tesseract, find_tesseract
 from engine.doctor import examine
 from engine.errors import SettingsError
@@ -96,6 +97,23 @@ def test_only_pages_without_text_are_read_and_the_program_is_confined(tmp_path: 
     assert document.note == "by OCR: 1 of 3 pages"
 
 
+def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def draw(page: object) -> bytes:
+        drawn.append(1)
+        if len(drawn) == 2:
+            raise RuntimeError("a torn page")
+        return b"picture"
+
+    monkeypatch.setattr(ocr, "_drawn", draw)
+    monkeypatch.setattr(ocr, "_asker", lambda picture: ("The pelican sleeps.", ""))
+    monkeypatch.setattr(ocr, "MOST_PAGES", 3)
+    pages, told = ocr.pages_filled(office.pdf("", "", "", "", ""), [])
+    assert [bool(page) for page in pages] == [True, False, True, False, False]
+    assert told == "by OCR: 2 of 5 pages; only 3 of 5 pages without text were looked at; page 2: a torn page"
+
+
 def test_pictures_of_their_own_and_in_mails(tmp_path: Path, read) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "mail.eml").write_bytes(
         office.eml({"photo.jpeg": b"\xff\xd8\xff", "drawing.heic": b"x", "bad.png": b"broken"})
@@ -139,7 +157,15 @@ def test_the_ledger_tells_what_ocr_read_and_switching_it_takes_effect(tmp_path: 
     assert standing(ledger(ocr=False)) == without
     assert standing(ledger(ocr=True)) == read
     assert ingest_here(project.path)[0]["files_read"] == 0
+    whole = program.read_text()
     program.write_text("#!/bin/false\n")  # it is gone: what it read stays
+    assert standing(ledger(ocr=True)) == read
+    (documents / "later.pdf").write_bytes(office.pdf(""))
+    assert standing(ledger(ocr=True)) == {**read, "later.pdf": without["scan.pdf"]}
+    program.write_text(whole)  # it is back: what has come meanwhile is read as well
+    assert standing(ledger(ocr=True)) == {**read, "later.pdf": ("read", "OCR", "by OCR: 1 of 1 page")}
+    (documents / "later.pdf").unlink()
+    program.write_text("#!/bin/false\n")
     assert standing(ledger(ocr=True)) == read
     (finding,) = (finding for finding in examine(project) if finding.topic == "ocr")
     assert (finding.state, finding.found) == ("problem", "no tesseract was found")
