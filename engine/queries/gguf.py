@@ -192,10 +192,13 @@ class GgufModel:
         teller.choose("answers at once", self._decoder.at_once, reason)
 
     def _room(self) -> tuple[int, str]:
-        """How many sequences of the whole context fit beside what is loaded already."""
+        """How many sequences of the whole context fit beside the model."""
         import psutil
 
-        free = sum(free for _, free in free_gpu_memory()) if self._on_gpu else psutil.virtual_memory().available
+        if self._on_gpu:
+            free = sum(free for _, free in free_gpu_memory())
+        else:  # the file is mapped: its pages count as available, though each token needs them all
+            free = max(0, psutil.virtual_memory().available - self._weight.size)
         return at_once_by_memory(free, self._weight, self.context)
 
     def _pace(self, count: int) -> float:
