@@ -77,6 +77,7 @@ def shown(**changed: object) -> list[str]:
     found = {
         "project": "/data/handbook", "running": False, "counts": {"judged_queries": 3}, "progress": None,
         "stages": [{"stage": "train", "state": "to do", "reason": "not built yet"}], "resumes_at": None, "skipped": {},
+        "sweep": None,
     }  # fmt: skip
     return list(as_text({**found, **changed}, "my handbook"))
 

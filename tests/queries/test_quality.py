@@ -170,13 +170,16 @@ def poor(request: Request, number: int) -> str:
     return json.dumps({"questions": [*pairs, {"evidence": "Not in it anywhere.", "question": "Where is it?"}]})
 
 
+SIX = {"backend": "endpoint", "prompt": "one-step", "per_chunk": 6, "kinds": ["question"]}
+
+
 def shares(events: list[Event]) -> dict[str, str]:
     return {event.setting: event.value for event in events if isinstance(event, Choice) and "%" in event.value}
 
 
 def test_a_run_tells_each_filters_share_and_lists_what_it_left_out(asked_project: Make):
     with serving(poor) as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", per_chunk=6)
+        project = asked_project(**SIX, endpoint=server.url)
         events = generate_here(project)
         assert len(server.requests) == 6
         project.change_settings({"queries.quality_filters": False})
@@ -198,7 +201,7 @@ def kept_of(project: ProjectFolder) -> list[dict[str, Any]]:
 
 def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked_for_again(asked_project: Make):
     with serving(poor) as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", per_chunk=6)
+        project = asked_project(**SIX, endpoint=server.url)
         generate_here(project)
         generate_here(project)
     rows = json.loads(engine("queries", str(project.path), "--rejected", "--json").stdout)
@@ -250,7 +253,7 @@ def test_a_stop_is_heard_between_two_queries(asked_project: Make, monkeypatch: p
 
     monkeypatch.setattr("engine.queries.quality._Copied.__call__", count)
     with serving(poor) as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", per_chunk=6)
+        project = asked_project(**SIX, endpoint=server.url)
         with pytest.raises(CancelledError):
             generate_here(project, lambda: asked == 4)
     assert asked == 4
