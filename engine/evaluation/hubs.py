@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.evaluation.gaps import Gap, gap_between, judged_and_held_out, told, why_not
 from engine.evaluation.joining import Measure
-from engine.evaluation.query_sets import QuerySet, is_built
+from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankings import cosines_of
 from engine.ranking.hubness import LEAST_QUERIES, MOST_QUERIES, NEIGHBOURS, Bank, hub_offsets
 from engine.records import Query
@@ -91,7 +91,8 @@ class HubTrial:
 
         `among`: by kind of the sets, the chunks that their queries are looked for among.
         """
-        rankers, settings, queries = self._rankers, self._context.settings, self._queries()
+        rankers, settings = self._rankers, self._context.settings
+        queries = training_questions(self._context, rankers.chunks, MOST_QUERIES)
         if settings.vectors.dtype == "i8":
             return plain_cosines("vectors of 8 bits a number are too coarse for more (vectors.dtype)")
         if len(queries) < LEAST_QUERIES:
@@ -131,13 +132,3 @@ class HubTrial:
         vectors = encoder.encode_queries([query.text for query in queries]).astype(np.float16).astype(np.float32)
         chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
         return Bank(vectors, owners[np.searchsorted(self._rankers.ids, chunks)])
-
-    def _queries(self) -> list[Query]:
-        """Training queries worded as questions, at most `MOST_QUERIES` by chance, in the order that they are stored in."""
-        from engine.training.stage import train_rows
-
-        settings, queries = self._context.settings, self._context.store.queries()
-        trained = train_rows(settings, queries, self._rankers.chunks)
-        rows = np.array([row for row in trained if not is_built(queries[row], settings)], dtype=np.int64)
-        chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:MOST_QUERIES]
-        return [queries[row] for row in sorted(chosen.tolist())]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from engine.lexical.named import DocumentNames, Meant
 from engine.queries.heldout import cap_queries
 from engine.queries.opening import backend_of
@@ -71,6 +73,17 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
 def is_built(query: Query, settings: Settings) -> bool:
     """Whether the query is made of a sentence of its chunk, rather than worded as a question would be."""
     return backend_of(settings) in ("extractive", "both") and query.kind != "imported"
+
+
+def training_questions(context: StageContext, chunks: Sequence[Chunk], most: int) -> list[Query]:
+    """Training queries of `chunks` that are worded as questions, at most `most` by chance, in the order that they are stored in."""
+    from engine.training.stage import train_rows
+
+    settings, queries = context.settings, context.store.queries()
+    trained = train_rows(settings, queries, chunks)
+    rows = np.array([row for row in trained if not is_built(queries[row], settings)], dtype=np.int64)
+    chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:most]
+    return [queries[row] for row in sorted(chosen.tolist())]
 
 
 def _names(context: StageContext) -> DocumentNames:

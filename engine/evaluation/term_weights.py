@@ -15,7 +15,7 @@ import numpy as np
 from engine.evaluation.fusion import FusionChoice
 from engine.evaluation.gaps import Gap, gap_between, judged_and_held_out, told, why_not
 from engine.evaluation.joining import Joining, Measure
-from engine.evaluation.query_sets import QuerySet, is_built
+from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
 from engine.lexical.weighting import Example, learn_weights
 from engine.records import Query
@@ -84,7 +84,7 @@ class TermWeighting:
 
     def learn(self) -> Mapping[str, float] | None:
         """Word → weight, of the words that count less than in BM25; None where there are too few queries."""
-        queries = self._queries()
+        queries = training_questions(self._context, self._rankers.chunks, MOST_QUERIES)
         if len(queries) < LEAST_QUERIES:
             return None
         numbers: dict[str, int] = {}
@@ -92,15 +92,6 @@ class TermWeighting:
         seed = self._context.settings.training.seed
         weights = learn_weights(examples, len(numbers), seed, self._context.check_stop)
         return {word: float(weights[number]) for word, number in numbers.items() if weights[number] < SHOWN}
-
-    def _queries(self) -> list[Query]:
-        from engine.training.stage import train_rows
-
-        settings, queries = self._context.settings, self._context.store.queries()
-        trained = train_rows(settings, queries, self._rankers.chunks)
-        rows = np.array([row for row in trained if not is_built(queries[row], settings)], dtype=np.int64)
-        chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:MOST_QUERIES]
-        return [queries[row] for row in sorted(chosen.tolist())]
 
     def _examples(self, queries: Sequence[Query], numbers: dict[str, int]) -> list[Example]:
         """Each query with the first chunks of both rankers and its own; `numbers` gets the words."""
