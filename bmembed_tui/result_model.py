@@ -167,11 +167,8 @@ def _verdict(result: Result) -> tuple[str, str]:
     if result.served == "base":
         served = "the base encoder" if result.plain else "the base encoder, untouched"
         return "=", f"The adapted encoder was not shown to be better: search serves {served}."
-    figure = (
-        next((one for one in measured.figures("ndcg@10") if one.system == (result.plain or "served")), None)
-        if measured
-        else None
-    )
+    system = result.plain or "served"
+    figure = next((one for one in measured.figures("ndcg@10") if one.system == system), None) if measured else None
     if measured is None or figure is None or figure.gap is None:
         return "=", f"Search serves {result.served}."
     interval = f"95 % interval {figure.gap_low:+.1f} to {figure.gap_high:+.1f}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from engine.evaluation.fusion import LEAST_QUERIES as LEAST_HELD_OUT
 from engine.evaluation.joining import Measure, Rankings
 from engine.evaluation.query_sets import QuerySet
@@ -56,6 +54,6 @@ def told(gap: Gap, kind: str) -> str:
     )
 
 
-def judged_and_held_out(gaps: dict[str, Gap | None], settings: Settings) -> Sequence[Gap | None]:
+def held_out_and_judged(gaps: dict[str, Gap | None], settings: Settings) -> tuple[Gap | None, Gap | None]:
     """The gaps on held-out and on judged queries, by kind of the sets; the latter only where they may veto."""
     return gaps.get("synthetic"), gaps.get("judged") if settings.evaluation.veto else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.evaluation.gaps import Gap, gap_between, judged_and_held_out, told, why_not
+from engine.evaluation.gaps import Gap, gap_between, held_out_and_judged, told, why_not
 from engine.evaluation.joining import Measure
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankings import cosines_of
@@ -92,9 +92,9 @@ class HubTrial:
         `among`: by kind of the sets, the chunks that their queries are looked for among.
         """
         rankers, settings = self._rankers, self._context.settings
-        queries = training_questions(self._context, rankers.chunks, MOST_QUERIES)
         if settings.vectors.dtype == "i8":
             return plain_cosines("vectors of 8 bits a number are too coarse for more (vectors.dtype)")
+        queries = training_questions(self._context, rankers.chunks, MOST_QUERIES)
         if len(queries) < LEAST_QUERIES:
             return plain_cosines(
                 f"it takes {LEAST_QUERIES} training queries or more that are worded as questions to tell hubs"
@@ -104,9 +104,9 @@ class HubTrial:
         owners = np.array([chunk.document_id for chunk in rankers.chunks], dtype=np.int64)
         bank = self._bank(encoder, queries, owners)
         rankers.offsets = hub_offsets(vectors, owners, bank, self._context.check_stop)
-        found = {}
+        chunks, found = rankers.compared_chunks(vectors), {}
         for one in sets:
-            pair = rankers.compared(encoder.encode_queries(one.texts), vectors)
+            pair = rankers.compared_queries(encoder.encode_queries(one.texts)), chunks
             ids, scores = rankers.cosine(*pair, among[one.kind])
             found[one.kind] = ids, scores, cosines_of(*pair, rankers.ids, one.rankings["bm25"])
             self._context.check_stop()
@@ -116,7 +116,7 @@ class HubTrial:
         }
         key = fingerprint(queries=[query.text for query in queries], encoder=encoder.fingerprint)
         plain = plain_system(self._strength)
-        hubs = decided(bank, key, plain, *judged_and_held_out(gaps, settings))
+        hubs = decided(bank, key, plain, *held_out_and_judged(gaps, settings))
         if hubs.bank is None:
             rankers.offsets = None
             return hubs

@@ -84,12 +84,13 @@ class Rankers:
         """Ids and cosines (q, depth) of the chunks, with unit vectors `vectors`, nearest to the queries `asked` (q, d)."""
         return rank_within(asked, vectors, self.ids, self._context.settings.evaluation.depth, among)
 
-    def compared(self, asked: Floats, vectors: Floats) -> tuple[Floats, Floats]:
-        """Queries (q, d) and all chunks (n, d) by the served encoder as search compares them: their products are similarities."""
-        if self.offsets is None:
-            return asked, vectors
-        ones = np.ones(len(asked), np.float32)
-        return np.column_stack([asked, ones]), np.column_stack([vectors, -self.offsets])
+    def compared_queries(self, asked: Floats) -> Floats:
+        """Queries (q, d) by the served encoder such that their products with `compared_chunks` are similarities."""
+        return asked if self.offsets is None else np.column_stack([asked, np.ones(len(asked), np.float32)])
+
+    def compared_chunks(self, vectors: Floats) -> Floats:
+        """All chunks (n, d) by the served encoder, as search compares them with `compared_queries`."""
+        return vectors if self.offsets is None else np.column_stack([vectors, -self.offsets])
 
     def vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> Floats:
         """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched

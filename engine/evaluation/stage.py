@@ -325,7 +325,7 @@ class Evaluation:
             asked = encoder.encode_queries(one.texts)
             vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
             if name == "served":
-                asked, vectors = self._rankers.compared(asked, vectors)
+                asked, vectors = self._rankers.compared_queries(asked), self._rankers.compared_chunks(vectors)
             self._rank(one, name, asked, vectors, among)
             context.check_stop()
         index = self._weighed.index if self._weighed else self._rankers.lexical

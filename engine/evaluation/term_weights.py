@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.evaluation.fusion import FusionChoice
-from engine.evaluation.gaps import Gap, gap_between, judged_and_held_out, told, why_not
+from engine.evaluation.gaps import Gap, gap_between, held_out_and_judged, told, why_not
 from engine.evaluation.joining import Joining, Measure
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
@@ -76,11 +76,11 @@ class TermWeighting:
     def __init__(self, context: StageContext, rankers: Rankers, strength: float) -> None:
         self._context, self._rankers, self.plain = context, rankers, rankers.lexical
         self._encoder = rankers.encoder(strength)
-        self._vectors = rankers.vectors(self._encoder, strength, rankers.chunks, "served")
+        self._vectors = rankers.compared_chunks(rankers.vectors(self._encoder, strength, rankers.chunks, "served"))
 
     def _pair(self, texts: Texts) -> tuple[Floats, Floats]:
         """The texts' and all chunks' vectors, as search compares them."""
-        return self._rankers.compared(self._encoder.encode_queries(texts), self._vectors)
+        return self._rankers.compared_queries(self._encoder.encode_queries(texts)), self._vectors
 
     def learn(self) -> Mapping[str, float] | None:
         """Word → weight, of the words that count less than in BM25; None where there are too few queries."""
@@ -166,4 +166,4 @@ class TermTrial:
             )
             for one in sets
         }  # fmt: skip
-        return decided(learnt, *judged_and_held_out(gaps, self._settings))
+        return decided(learnt, *held_out_and_judged(gaps, self._settings))

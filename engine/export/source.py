@@ -76,12 +76,13 @@ class Source(View):
 
     def _check_evaluated(self, info: dict[str, Any]) -> None:
         """What the last evaluation chose must be what is embedded: its figures go into the card."""
+        from engine.vectors.stage import hubs_of
+
         if self.evaluation is None:
             return
         chosen = self.evaluation.info["served"]
         same = chosen.get("adapter") == info["adapter"]
-        hubs: dict[str, Any] = self.evaluation.info.get("hubs", {})
-        same = same and (hubs.get("key", "") if self.settings.vectors.dtype != "i8" else "") == info.get("hubs", "")
+        same = same and hubs_of(self) == info.get("hubs", "")
         if not same or (info["adapter"] and chosen["scale"] != info["scale"]):
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",

@@ -86,7 +86,6 @@ def lifted_query(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def lowered(vectors: NDArray[Any]) -> NDArray[np.float32]:
     """The unit vectors (n, d) that `lifted` made (n, d + 2) of, up to rounding."""
-
     return unit_rows(vectors[:, :-ADDED])
 
 

@@ -40,7 +40,7 @@ def inputs(view: View) -> dict[str, Any]:
         "chunks": view.store.corpus_fingerprint(),
         "encoder": served_fingerprint(view, adapter, scale),
         **_chunk_side(view, adapter, scale, side),
-        **({"hubs": key} if (key := _hubs(view)) else {}),
+        **({"hubs": key} if (key := hubs_of(view)) else {}),
         "vectors": view.settings.vectors.model_dump(),
     }
 
@@ -52,7 +52,7 @@ def _chunk_side(view: View, adapter: Path | None, scale: float, side: str) -> di
     return {"side": side} if side != "both" else {}
 
 
-def _hubs(view: View) -> str:
+def hubs_of(view: View) -> str:
     """What names the queries that show hubs, which evaluation chose to take off; empty where it did not."""
     evaluation = view.store.artifact("evaluation")
     hubs: dict[str, Any] = evaluation.info.get("hubs", {}) if evaluation else {}
@@ -64,7 +64,7 @@ def _bank(context: StageContext) -> Bank | None:
     """The queries that show hubs; None where these are left as they are, or cannot be taken off now, which is said."""
     from engine.ranking.hubness import read_bank
 
-    if not _hubs(context):
+    if not hubs_of(context):
         return None
     try:
         return read_bank(context.project.folder_of(context.need("evaluation", "evaluate")))
@@ -97,7 +97,7 @@ def verify(view: View) -> None:
     adapter, _, _ = _served(view)
     if artifact.info["adapter"] != _named(view, adapter):
         raise DamagedError("The adapter was trained anew.", "", "Run 'engine embed'.")
-    if artifact.info.get("hubs", "") != _hubs(view):
+    if artifact.info.get("hubs", "") != hubs_of(view):
         raise DamagedError("The index does not take off hubs as evaluation chose.", "", "Run 'engine embed'.")
 
 
@@ -126,7 +126,7 @@ def run(context: StageContext) -> dict[str, Any]:
         "model": settings.model, "max_tokens": settings.max_tokens,
         "adapter": _named(context, adapter), "chunk_adapter": _named(context, of_chunks), "scale": scale,
         "encoder": served_fingerprint(context, adapter, scale), "chunk_encoder": encoder.fingerprint,
-        "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks), "hubs": _hubs(context) if bank else "",
+        "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks), "hubs": hubs_of(context) if bank else "",
     }  # fmt: skip
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     _tidy(context, encoder.fingerprint)
@@ -166,7 +166,7 @@ def _write(
     )  # asked for, or damaged: not to be built upon
     made_by = former.info.get("chunk_encoder", former.info["encoder"]) if former else ""
     made = (made_by, former.info.get("version"), former.info.get("hubs", "")) if former else ()
-    if former and not forced and made == (encoder, VERSION, _hubs(context) if bank else ""):
+    if former and not forced and made == (encoder, VERSION, hubs_of(context) if bank else ""):
         try:
             source = context.project.folder_of(former)
             old = VectorIndex.open(source)
