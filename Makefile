@@ -4,17 +4,26 @@ BIN := $(VENV)/bin
 # Quantised models crash on CPUs with AMX when llama.cpp is built with these paths by GCC 12.
 export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 
-.PHONY: demo test test-slow lint benchmarks screenshots clean
+.PHONY: demo test pytest test-slow window lint benchmarks screenshots clean
 
 demo: $(VENV)/.installed
 	$(BIN)/engine demo
 
+# Linting keeps one core busy for a minute: the tests begin beside it.
+test: $(VENV)/.installed-dev
+	$(MAKE) --no-print-directory --jobs 2 lint pytest
+
 # Modules are compiled once, not at each of the hundreds of starts of a process, whatever the shell has set.
-test: $(VENV)/.installed-dev lint
+pytest: $(VENV)/.installed-dev
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m slow --timeout 3600
+test-slow: window
+	$(BIN)/python -m pytest -m slow --timeout 3600 -r s
+
+# The window's packages are large, and not to be had everywhere.
+window: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory $(VENV)/.installed-window || echo "THE WINDOW IS NOT TESTED: its packages could not be installed."
+	@for tool in Xvfb xdotool xclip; do command -v $$tool > /dev/null || echo "THE WINDOW IS NOT TESTED: $$tool is not installed."; done
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -37,6 +46,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+$(VENV)/.installed-window: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[desktop]'
 	touch $@
 
 clean:

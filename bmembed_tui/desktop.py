@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 SIZE = (1120, 720)
 SMALLEST = (480, 320)
+ICON_SECONDS = (
+    3.0  # after the page is there: what knows where the icon lies takes 0.3 s to load, which are the first screen's
+)
+# Of Chromium, where the kernel does not keep it off the network: no policy of a page forbids WebRTC and preconnecting.
+FLAGS = (
+    "--disable-background-networking", "--no-pings", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp", "--proxy-server=socks5://127.0.0.1:9", "--proxy-bypass-list=<-loopback>",
+)  # fmt: skip
 SOCKETS = Path("/tmp/.X11-unix")
 
 
@@ -27,6 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Open a window, or make a shortcut to it."""
     chosen = _parser().parse_args(arguments)
     try:
+        _check_extra()
         if chosen.install_shortcut:
             from bmembed_tui.window.shortcut import install
 
@@ -34,8 +43,18 @@ def main(arguments: list[str] | None = None) -> None:
             return
         sys.exit(open_window(chosen.project))
     except EngineError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        _tell(error)
         sys.exit(error.exit_code)
+
+
+def _tell(error: EngineError) -> None:
+    """On standard error; and where that is no terminal, as after a click in a menu, by the system."""
+    if sys.stderr is not None:
+        print(f"Error: {error}", file=sys.stderr)
+    if sys.stderr is None or not sys.stderr.isatty():
+        from bmembed_tui.window.notice import show
+
+        show(str(error))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,10 +70,13 @@ def open_window(project: str | None) -> int:
     _check_extra()
     _check_display()
     from bmembed_tui.window.bridge import Bridge
+    from bmembed_tui.window.no_network import refuse_network
     from bmembed_tui.window.page import page
 
     _prepare_web_view()
     bridge = Bridge(project)  # the app starts while the window's libraries are loaded
+    if _display_is_here():
+        refuse_network()
     try:
         _show(bridge, page())
     finally:
@@ -92,9 +114,7 @@ def _show(bridge: Bridge, page: Page) -> None:
     def begin() -> None:
         bridge._copy = copier()
         if view := getattr(window.native, "webview", None) if sys.platform.startswith("linux") else None:
-            from bmembed_tui.window.qt import on_the_desk
-
-            on_the_desk().watch(view, bridge._paste)  # the page of Qt's web view is not told of drops
+            _look_after(view, bridge)
             return
         with suppress(Exception):  # a window that is closed at once
             window.dom.document.events.drop += dropped
@@ -102,12 +122,58 @@ def _show(bridge: Bridge, page: Page) -> None:
     def fill() -> None:  # from another thread: the one of the windows would wait for itself
         threading.Thread(target=window.run_js, args=[page.script], daemon=True, name="window-page").start()
 
-    window.expose(*offered(bridge))
+    functions = offered(bridge)
+    _let_through({function.__name__ for function in functions})
+    window.expose(*functions)
     bridge._choose = choose
     bridge._on_end = window.destroy
+    if sys.platform.startswith("linux"):
+        from bmembed_tui.window.qt import call_it
+
+        call_it("bmembed")
     window.events.before_load += fill
     window.events.loaded += begin
-    webview.start(gui="qt" if sys.platform.startswith("linux") else None, http_server=False, private_mode=True)
+    webview.start(
+        gui="qt" if sys.platform.startswith("linux") else None,
+        http_server=False,
+        private_mode=True,
+        icon=_icon("bmembed.ico") if sys.platform == "win32" else None,
+    )
+
+
+def _icon(name: str) -> str:
+    from engine.project import desktop_files
+
+    return str(desktop_files() / name)
+
+
+def _look_after(view: Any, bridge: Bridge) -> None:
+    """What Qt's web view and its window are not given by pywebview: drops, of which their page is not told, and an icon."""
+    from bmembed_tui.window.qt import on_the_desk
+
+    def picture() -> None:
+        with suppress(EngineError):
+            on_the_desk().show_icon(view, _icon("bmembed.png"))
+
+    on_the_desk().watch(view, bridge._paste)
+    later = threading.Timer(ICON_SECONDS, picture)
+    later.daemon = True
+    later.start()
+
+
+def _let_through(names: set[str]) -> None:
+    """Refuse the page all but these: pywebview also answers to names of its own, such as one that moves the window."""
+    from webview import util
+
+    call = util.js_bridge_call
+    if not sys.platform.startswith("linux"):
+        names = {*names, "pywebviewEventHandler"}  # by which a drop is told
+
+    def guarded(window: Any, name: str, values: Any, key: str) -> None:
+        if name in names:
+            call(window, name, values, key)
+
+    util.js_bridge_call = guarded  # what draws the window is imported later, and takes this one
 
 
 def _check_extra() -> None:
@@ -124,17 +190,20 @@ def _check_display() -> None:
         return
     display = os.environ.get("DISPLAY", "")
     number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
-    local = display.startswith((":", "unix:"))
-    if not display or (local and not (SOCKETS / f"X{number}").exists()):
+    if not display or (_display_is_here() and not (SOCKETS / f"X{number}").exists()):
         shown = f"the display {display} is not there" if display else "there is no display (DISPLAY is not set)"
         raise EngineError(f"A window cannot be opened: {shown}. Use bmembed-tui, which works in a terminal.")
 
 
+def _display_is_here() -> bool:
+    """Whether the display is one of this machine: another one, as over SSH, is reached through the network."""
+    return bool(os.environ.get("WAYLAND_DISPLAY")) or os.environ.get("DISPLAY", "").startswith((":", "unix:"))
+
+
 def _prepare_web_view() -> None:
     os.environ.setdefault("QT_API", "pyside6")
-    os.environ["QTWEBENGINE_CHROMIUM_FLAGS"] = " ".join(
-        [os.environ.get("QTWEBENGINE_CHROMIUM_FLAGS", ""), "--disable-background-networking", "--no-pings"]
-    ).strip()
+    for name in ("QTWEBENGINE_CHROMIUM_FLAGS", "WEBVIEW2_ADDITIONAL_BROWSER_ARGUMENTS"):
+        os.environ[name] = " ".join([os.environ.get(name, ""), *FLAGS]).strip()
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")  # Chromium's own refuses the administrator
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from pathlib import Path
+
+from engine.errors import fault_record
 
 
 def record(error: BaseException) -> Path | None:
-    """Write the traceback, without the values of variables (they may hold document text), to the user's state folder.
+    """Write the traceback to the user's state folder, without messages and values of variables: they may quote a document.
 
     Returns the file, or None where it cannot be written.
     """
@@ -21,7 +22,7 @@ def record(error: BaseException) -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.writelines(traceback.format_exception(error))
+            file.write(fault_record(error))
     except OSError:
         return None
     return path

@@ -3,30 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-SYSTEMS = {
-    "bm25": "BM25",
-    "bm25_learnt": "BM25, weighed",
-    "base": "base",
-    "cl": "contrastive",
-    "adapted": "adapted",
-    "served_cosine": "served, cosine",
-    "served": "served",
-    "rrf_base": "hybrid, base",
-    "rrf_cl": "hybrid, contrastive",
-    "rrf_adapted": "hybrid, adapted",
-    "rrf_served_cosine": "hybrid, cosine",
-    "rrf_unweighed": "hybrid, unweighed",
-    "rrf_served": "hybrid, served",
-    "weighted_base": "hybrid, base",
-    "weighted_cl": "hybrid, contrastive",
-    "weighted_adapted": "hybrid, adapted",
-    "weighted_served_cosine": "hybrid, cosine",
-    "weighted_unweighed": "hybrid, unweighed",
-    "weighted_served": "hybrid, served",
-}
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 METRIC_NAMES = {
     "ndcg@10": "nDCG@10",
@@ -41,7 +20,11 @@ FEW = 200  # queries under which a difference of some points cannot be told from
 
 @dataclass(frozen=True)
 class Figure:
-    """A system's figure in percent with its 95 % interval; `gap`: the same of its difference to base, with a verdict."""
+    """A system's figure in percent with its 95 % interval; `gap`: the same of its difference to base, with a verdict
+    and the randomisation test's p, None in reports of before.
+
+    `name`: how the engine calls the system where there is little room.
+    """
 
     system: str
     value: float
@@ -51,6 +34,8 @@ class Figure:
     gap_low: float = 0.0
     gap_high: float = 0.0
     verdict: str = ""
+    p_value: float | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,8 +49,10 @@ class Change:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """One set of queries with known answers. `kind`: judged or synthetic. `fusion`: how hybrid search joins its rankings.
+    """One set of queries with known answers. `kind`: judged or synthetic, and `synthetic`: how many are. `fusion`: how hybrid
+    search joins its rankings.
 
+    `names`: system → what the engine calls it, in the order in which they are shown.
     `better`, `worse` and `counts` are of the system `changed` against base: the adapted one where base is served.
     """
 
@@ -80,26 +67,30 @@ class QuerySet:
     counts: tuple[int, int, int]
     fusion: str = "rrf"
     changed: str = "served"
+    names: Mapping[str, str] = field(default_factory=dict)
+    synthetic: int = 0
 
     def figures(self, metric: str) -> list[Figure]:
-        """Every system that was measured, in a fixed order; hybrid ones as search joins the rankings."""
+        """Every system that was measured but merges, in a fixed order; hybrid ones as search joins the rankings."""
         other = "rrf_" if self.fusion == "weighted" else "weighted_"
-        names = [name for name in SYSTEMS if not name.startswith(other)]
+        names = [name for name in {**self.names, **self.systems} if not name.startswith(other) and "merge-" not in name]
         return [self._figure(name, metric) for name in names if metric in self.systems.get(name, {})]
 
     def _figure(self, name: str, metric: str) -> Figure:
         own, gap = self.systems[name][metric], self.differences.get(name, {}).get(metric)
+        found = Figure(name, own["value"], own["low"], own["high"], name=self.names.get(name, name))
         if gap is None:
-            return Figure(name, own["value"], own["low"], own["high"])
-        return Figure(
-            name, own["value"], own["low"], own["high"], gap["value"], gap["low"], gap["high"], str(gap["verdict"])
-        )
+            return found
+        shown = {"gap": gap["value"], "gap_low": gap["low"], "gap_high": gap["high"], "p_value": gap.get("p_value")}
+        return replace(found, **shown, verdict=str(gap["verdict"]))
 
     @property
     def caution(self) -> str:
         """What to know before believing the figures; empty where nothing is."""
         if self.kind != "judged":
             return "Made from your documents by the same generator as the training queries: they flatter the adapted encoder."
+        if self.synthetic:
+            return f"{self.synthetic} of these queries were made from your documents: they are easier than what people ask."
         if self.queries < FEW:
             return f"Only {self.queries} judged queries: small differences cannot be told from chance."
         return ""
@@ -123,7 +114,8 @@ def result_from(answer: Mapping[str, Any]) -> Result:
     report = answer["report"]
     joined = report.get("fusion") or {}
     fusion = str(joined.get("method", "rrf"))
-    sets = tuple(_query_set(one, fusion) for one in report["query_sets"])
+    names = {name: str(system["short"]) for name, system in (answer.get("systems") or {}).items()}
+    sets = tuple(_query_set(one, fusion, names) for one in report["query_sets"])
     return Result(
         str(report["selection"]["served"]), str(answer["reason"]), sets, str(answer["folder"]), str(report["created"]),
         str(joined.get("plain_system") or ""),
@@ -141,13 +133,13 @@ def hybrid_of(queries: QuerySet, served_name: str) -> str:
     return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base."
 
 
-def _query_set(data: Mapping[str, Any], fusion: str) -> QuerySet:
+def _query_set(data: Mapping[str, Any], fusion: str, names: Mapping[str, str]) -> QuerySet:
     comparison, changes = data["comparison"], data["changes"]
     return QuerySet(
         str(data["name"]), str(data["kind"]), int(comparison["queries"]), int(comparison.get("left_out", 0)),
         comparison["systems"], comparison["differences"], _changes(changes["better"]), _changes(changes["worse"]),
         (int(changes["count_better"]), int(changes["count_worse"]), int(changes["count_equal"])), fusion,
-        str(data.get("changed_system") or "served"),
+        str(data.get("changed_system") or "served"), names, int(data.get("synthetic") or 0),
     )  # fmt: skip
 
 
@@ -161,6 +153,10 @@ def verdict_of(result: Result) -> tuple[str, str]:
     return sign, sentence + (" Chunks that are near to every query count less." if result.plain else "")
 
 
+def _chance(p_value: float | None) -> str:
+    return "" if p_value is None else ", p < 0.001" if p_value < 0.001 else f", p = {p_value:.3f}"
+
+
 def _verdict(result: Result) -> tuple[str, str]:
     judged = next((one for one in result.sets if one.kind == "judged" and one.queries), None)
     measured = judged or next(iter(result.sets), None)
@@ -171,7 +167,7 @@ def _verdict(result: Result) -> tuple[str, str]:
     figure = next((one for one in measured.figures("ndcg@10") if one.system == system), None) if measured else None
     if measured is None or figure is None or figure.gap is None:
         return "=", f"Search serves {result.served}."
-    interval = f"95 % interval {figure.gap_low:+.1f} to {figure.gap_high:+.1f}"
+    interval = f"95 % interval {figure.gap_low:+.1f} to {figure.gap_high:+.1f}{_chance(figure.p_value)}"
     by = f"{figure.gap:+.1f} nDCG@10 ({interval}) on {measured.queries} {measured.name}"
     if measured.kind == "judged" and figure.verdict == "no difference shown":
         shown = "Search serves {}: better on held-out queries. On {} judged ones no difference is shown: {:+.1f} nDCG@10 ({})."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ class Hit:
     rankers: Mapping[str, tuple[int, float]]
     shares: Mapping[str, float]
     place_name: str = ""
+    hub_offset: float | None = None
+    """What semantic search took from the cosine; None where it ranks by cosines."""
 
     @classmethod
     def from_answer(cls, answer: Mapping[str, Any]) -> Hit:
@@ -53,7 +55,7 @@ class Hit:
             tuple(answer["headings"]), answer["snippet"], tuple((start, end) for start, end in answer["marks"]),
             answer["format"], answer["chunk_id"], answer["document_id"], answer["start"], answer["end"],
             answer.get("line", 1), answer.get("page"), rankers, answer.get("shares", {}),
-            answer.get("place", ""),
+            answer.get("place", ""), answer["rankers"].get("semantic", {}).get("hub_offset"),
         )  # fmt: skip
 
     @property
@@ -82,7 +84,7 @@ class Hit:
 
 
 def ranker_score(ranker: str, score: float) -> str:
-    """A score on a ranker's own scale: BM25, cosine, or a fusion of the two."""
+    """A score on a ranker's own scale: BM25, similarity, or a fusion of the two."""
     return f"{score:.{2 if ranker == 'bm25' else 3 if ranker == 'semantic' else 4}f}"
 
 
@@ -108,7 +110,7 @@ class Filters:
             case "format" | "language":
                 return list(dict.fromkeys(_words(self.formats if facet == "format" else self.languages)))
             case "author":
-                return [self.authors] if self.authors.strip() else []
+                return [_unquoted(self.authors)] if self.authors.strip() else []
             case "folder":
                 folder = _FOLDER.fullmatch(self.paths)
                 return [folder[1]] if folder else []
@@ -124,7 +126,7 @@ class Filters:
                 text = " ".join(kept if there else [*kept, value])
                 return replace(self, formats=text) if facet == "format" else replace(self, languages=text)
             case "author":
-                return replace(self, authors="" if there else value)
+                return replace(self, authors="" if there else _quoted(value))
             case "folder":
                 return replace(self, paths="" if there else f"/{re.sub(_GLOB_SIGNS, '?', value)}/")
         after, before = ("", "") if there else _year(value)
@@ -155,7 +157,18 @@ class Filters:
 
 
 def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+    """What stands between commas; in double quotes they part nothing."""
+    return [part.strip() for part in re.findall(r'\s*"[^"]*"\s*(?=,|$)|[^,]+', text) if part.strip()]
+
+
+def _quoted(author: str) -> str:
+    """An author's whole name, as the engine takes it: it may hold commas, and be a part of another's."""
+    return '"' + author.replace('"', "") + '"'
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    return text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' and text.count('"') == 2 else text
 
 
 def _words(text: str) -> list[str]:
@@ -205,12 +218,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Standing:
-    """Ranks of a chunk among all, by the untouched encoder and by the served one; None where that is not known."""
+    """Ranks of a chunk among all by cosine, by the untouched encoder and by the served one; None where that is not known.
+
+    `rank` and `similarity`: of semantic search, which may take `hub_offset` from the served cosine.
+    """
 
     base_rank: int | None
     served_rank: int | None
     base_cosine: float | None = None
     served_cosine: float | None = None
+    rank: int | None = None
+    similarity: float | None = None
+    hub_offset: float | None = None
 
 
 @dataclass(frozen=True)
@@ -225,7 +244,7 @@ class Explained:
     def from_answer(cls, answer: Mapping[str, Any]) -> Explained:
         """From the engine's JSON."""
         chunks = {
-            int(key): Standing(one["base_rank"], one["served_rank"], one.get("base_cosine"), one.get("served_cosine"))
+            int(key): Standing(**{part.name: one.get(part.name) for part in fields(Standing)})
             for key, one in answer["chunks"].items()
         }
         return cls(answer["served"], chunks, answer.get("note", ""))

@@ -10,12 +10,12 @@ from typing import Any
 
 from engine.api import Project
 from engine.copies import copied
-from engine.corpus.beir import read_queries_jsonl
+from engine.corpus.beir import read_beir_judgments, read_queries_jsonl
 from engine.corpus.imports import imported_queries
 from engine.errors import DatasetError, UsageError
 from engine.events import Event, StageFinished
 from engine.project import ProjectFolder
-from engine.recipes import DEFAULT, recipes_of
+from engine.recipes import DEFAULT, recipes_of, untrainable
 from engine.settings import DEFAULT_MODEL, validate
 
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
@@ -38,7 +38,8 @@ def benchmark(
     that is removed again; one that `keep` already holds is used if it was made for the same measurement, else UsageError.
     Returns `systems` → metric → {value, low, high} in percent, `differences` against base, `pairs` of hybrids, `served`,
     `stages`. With `recipes` (names of engine/recipes.py) also `recipes`: name → the same, each in a project of its own
-    beside `keep`, which begins as a copy. UsageError for an unknown recipe.
+    beside `keep`, which begins as a copy; {skipped: why} for one that cannot be trained here. UsageError for an unknown
+    recipe, DatasetError for judgments that cannot be used.
     """
     chosen_recipes = recipes_of(recipes) if recipes else {}
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
@@ -48,6 +49,7 @@ def benchmark(
                 f"{name} is missing.",
                 "Name a folder with corpus, queries and qrels.",
             )
+    read_beir_judgments(dataset)  # what is wrong with them is told before anything is made
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
     measurement = _Measurement(dataset, queries, settings or {}, on_event, should_stop)
     try:
@@ -56,7 +58,9 @@ def benchmark(
             return result
         rows = {DEFAULT: result}
         for name, changes in chosen_recipes.items():
-            if changes:
+            if changes and (why := measurement.untrainable(name)):
+                rows[name] = {"skipped": why}
+            elif changes:
                 rows[name] = measurement.of(place.with_name(f"{place.name}-{name}"), changes, like=place)
         return {**result, "recipes": rows}
     finally:
@@ -77,6 +81,10 @@ class _Measurement:
     ) -> None:
         self._dataset, self._queries, self._settings = dataset, queries, settings
         self._on_event, self._should_stop = on_event, should_stop
+
+    def untrainable(self, name: str) -> str:
+        """As `engine.recipes.untrainable`, with the settings of this measurement."""
+        return untrainable(name, validate(_chosen(self._settings, self._queries)))
 
     def of(self, place: Path, recipe: dict[str, Any], like: Path | None = None) -> dict[str, Any]:
         """The figures of the project in `place`, trained by `recipe`. A new one begins as a copy of the one in `like`."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from engine import errors
-from engine.errors import EngineError, ResourceError, StageError
+from engine.errors import CancelledError, EngineError, ResourceError, StageError
 
 TEXT_SENT = 2000  # characters of each part of an error: a pipe that nobody reads yet holds 64 KiB
-GRACE_SECONDS = 5.0
+GRACE_SECONDS, POLL_SECONDS = 5.0, 0.05
 
 
 def import_path() -> str:
@@ -36,6 +42,57 @@ def revive(data: dict[str, str], code: int) -> EngineError:
     error = kind(data["what"], data["why"], data["to_do"])
     error.exit_code = code
     return error
+
+
+def asked_apart(
+    module: str, arguments: Sequence[str], what: str, should_stop: Callable[[], bool] = lambda: False
+) -> Any:
+    """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; what it then tells is raised.
+
+    Raises the EngineError that it has `told` on its standard output, or StageError that says how it died.
+    """
+    command = [sys.executable, "-P", "-m", module, *arguments]
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+        env=dict(os.environ, PYTHONPATH=import_path()),
+    )  # fmt: skip
+    reader = threading.Thread(target=lambda: output.extend(child.stdout or ()), daemon=True)
+    output: list[bytes] = []
+    reader.start()
+    stopped = False
+    try:
+        while child.poll() is None:
+            if should_stop() and not stopped:
+                child.terminate()
+                stopped = True
+            time.sleep(POLL_SECONDS)
+        reader.join()
+    finally:
+        end(child)
+    try:
+        answer = json.loads(b"".join(output))
+    except ValueError:
+        if stopped:
+            raise CancelledError(f"{what} was cancelled.", "You asked for it.", "Nothing was changed.") from None
+        code = child.returncode
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        raise StageError(
+            f"{what} crashed ({name}).", "Native code of a model library died.", "Try another model."
+        ) from None
+    if child.returncode:
+        raise revive(answer, child.returncode)
+    return answer
+
+
+def exit_with_parent() -> None:
+    """Leave at once when the process that started this one dies: it holds the other end of our standard input."""
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def crash(stage: str, code: int, folder: Path) -> EngineError:

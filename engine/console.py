@@ -29,25 +29,13 @@ from engine.events import (
     Warned,
 )  # fmt: skip
 from engine.events import Progress as ProgressEvent
+from engine.systems import ADAPTED, BASE, SERVED, SYSTEMS, label_of
 
 if TYPE_CHECKING:
     from engine.search import Found, Hit
 
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
-LABELS = {
-    "bm25": "BM25", "bm25_learnt": "BM25 weighed", "base": "base", "adapted": "adapted", "served": "served", "rrf_base": "RRF base",
-    "rrf_adapted": "RRF adapted", "rrf_served": "RRF served", "weighted_base": "weighted base",
-    "weighted_adapted": "weighted adapted", "weighted_served": "weighted served", "cl": "CL", "rrf_cl": "RRF CL",
-    "weighted_cl": "weighted CL", "rrf_unweighed": "RRF served, words unweighed",
-    "weighted_unweighed": "weighted served, words unweighed", "served_cosine": "served, by cosine",
-    "rrf_served_cosine": "RRF served, by cosine", "weighted_served_cosine": "weighted served, by cosine",
-}  # fmt: skip
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
-SHOWN = (
-    "bm25", "bm25_learnt", "base", "cl", "adapted", "served_cosine", "served", "rrf_base", "rrf_cl", "rrf_adapted",
-    "rrf_served_cosine", "rrf_unweighed", "rrf_served", "weighted_base", "weighted_cl", "weighted_adapted",
-    "weighted_served_cosine", "weighted_unweighed", "weighted_served",
-)  # fmt: skip
 
 
 def narration() -> Console:
@@ -154,32 +142,41 @@ def duration(seconds: float) -> str:
 def _own(systems: Mapping[str, Any], name: str) -> Any:
     """A system's figures; None where what is served is base or adapted itself, whose row says the same."""
     figures = systems.get(name)
-    alike = [systems.get(name.replace("served", other)) for other in ("base", "adapted")] if "served" in name else []
+    alike = [systems.get(name.replace(SERVED, other)) for other in (BASE, ADAPTED)] if SERVED in name else []
     return None if figures in alike else figures
 
 
-def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, systems: tuple[str, ...] = SHOWN) -> None:
+def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, systems: Iterable[str] = SYSTEMS) -> None:
     """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent."""
     titles = {
         "judged": "judged queries",
         "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
     }
     for kind, table in tables.items():
+        some = kind == "judged" and table.get("synthetic")
+        made = f", {table['synthetic']} of them made from the documents (synthetic: they flatter)" if some else ""
         view = Table(
-            title=f"{table['queries']} {titles.get(kind, kind)} · percent, 95 % interval", title_justify="left"
+            title=f"{table['queries']} {titles.get(kind, kind)}{made} · percent, 95 % interval", title_justify="left"
         )
         view.add_column("system")
         for metric in METRICS:
             view.add_column(metric_name(metric), justify="right")
         for name in systems:
             if figures := _own(table["systems"], name):
-                view.add_row(LABELS[name], *(_cell(figures[metric]) for metric in METRICS))
+                view.add_row(label_of(name), *(_cell(figures[metric]) for metric in METRICS))
         console.print(view)
 
 
 def metric_name(metric: str) -> str:
     """As people write it."""
-    for plain, written in (("hit", "Hit"), ("mrr", "MRR"), ("ndcg", "nDCG"), ("map", "MAP"), ("recall", "Recall")):
+    for plain, written in (
+        ("hit", "Hit"),
+        ("mrr", "MRR"),
+        ("ndcg_exp", "nDCG-exp"),
+        ("ndcg", "nDCG"),
+        ("map", "MAP"),
+        ("recall", "Recall"),
+    ):
         metric = metric.replace(plain, written)
     return metric
 
@@ -193,7 +190,7 @@ def show_differences(pairs: Mapping[str, Mapping[str, Any]], console: Console) -
     for name, row in pairs.items():
         gap = row["ndcg@10"]
         one, _, other = name.partition(" − ")
-        text = f"{LABELS[one]} − {LABELS[other]}: {_gap(gap)} nDCG@10: {gap['verdict']}{_certainty(gap)}"
+        text = f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10: {gap['verdict']}{_certainty(gap)}"
         console.print(text)
 
 
@@ -212,18 +209,25 @@ def _certainty(gap: Mapping[str, Any]) -> str:
     return chance if needed is None else f"{chance}; about {needed:,} queries would show one as large"
 
 
+_HYBRIDS = {"rrf": "RRF", "weighted": "weighted sum"}
+
+
 def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:
     """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
     view = Table(title="recipes · nDCG@10 in percent, paired differences with 95 % intervals", title_justify="left")
-    for name in ("recipe", "adapted", "adapted − base", "hybrid served", "− hybrid base", "trained in"):
-        view.add_column(name, justify="left" if name == "recipe" else "right")
+    for name in ("recipe", "adapted", "adapted − base", "hybrid by", "hybrid served", "− hybrid base", "trained in"):
+        view.add_column(name, justify="left" if name in ("recipe", "hybrid by") else "right")
     for name, row in rows.items():
+        if "skipped" in row:
+            view.add_row(name, "skipped", Text(row["skipped"], justify="left"))
+            continue
         systems, gaps, hybrid = row["systems"], row["differences"], row["fusion"]["method"]
         pair = row["pairs"].get(f"{hybrid}_served − {hybrid}_base")
         view.add_row(
             name,
             f"{systems['adapted']['ndcg@10']['value']:.1f}" if "adapted" in systems else "none",
             _judged(gaps["adapted"]["ndcg@10"]) if "adapted" in gaps else "",
+            _HYBRIDS[hybrid],
             f"{systems[f'{hybrid}_served']['ndcg@10']['value']:.1f}",
             _judged(pair["ndcg@10"]) if pair else "",
             duration(row["stages"]["train"]["seconds"]) if "train" in row["stages"] else "",
@@ -232,8 +236,9 @@ def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> Non
 
 
 def _judged(gap: Mapping[str, Any]) -> str:
-    needed = gap.get("needed")
-    return f"{_gap(gap)}\n{gap['verdict']}" + ("" if needed is None else f",\nwould need {needed:,} queries")
+    p, needed = gap.get("p_value"), gap.get("needed")
+    chance = "" if p is None else f", p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
+    return f"{_gap(gap)}\n{gap['verdict']}{chance}" + ("" if needed is None else f",\nwould need {needed:,} queries")
 
 
 def show_sweep(found: Mapping[str, Any], console: Console) -> None:
@@ -252,7 +257,11 @@ def show_sweep(found: Mapping[str, Any], console: Console) -> None:
         view.add_row("", "base", _cell(rows[0][1]["systems"]["base"][VERSUS]), "", "")
         for cell, table in rows:
             adapted, gap = table["systems"].get("adapted"), (table["against_base"] or {}).get(VERSUS)
-            told = (_cell(adapted[VERSUS]), _gap(gap), gap["verdict"]) if adapted and gap else ("none", "", "")
+            told = (
+                (_cell(adapted[VERSUS]), _gap(gap), gap["verdict"] + _certainty(gap))
+                if adapted and gap
+                else ("none", "", "")
+            )
             same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
             view.add_row(str(cell["number"]), label_of(cell, varied(found)) + same, *told)
         console.print(view)

@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.errors import EngineError
 from engine.findings import Finding as Finding
 from engine.findings import file_size, gpu, needs
-from engine.project import FOLDERS, ProjectFolder, known_projects, projects_root
+from engine.project import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
 from engine.settings import Settings
 
 PACKAGES = (
@@ -163,7 +163,7 @@ def _private(folder: Path) -> list[Finding]:
     """Whether only the user can open a project's folder and what the engine keeps there."""
     if os.name == "nt":
         return []
-    inside = (path for name in FOLDERS for path in ((folder / name), *(folder / name).rglob("*")))
+    inside = (path for name in OWN_FOLDERS for path in ((folder / name), *(folder / name).rglob("*")))
     own_files = (path for path in folder.iterdir() if path.is_file())
     open_ones = [path for path in (folder, *own_files, *inside) if _others_may(path)]
     if not open_ones:

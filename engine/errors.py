@@ -7,7 +7,11 @@ Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input, 4 pr
 from __future__ import annotations
 
 import difflib
+import os
+import traceback
 from collections.abc import Iterable
+
+FAULTS_TOLD = 10  # of a chain of exceptions
 
 
 class EngineError(Exception):
@@ -100,3 +104,16 @@ def nearest(word: str, valid: Iterable[str]) -> str | None:
     spellings = {name.lower(): name for name in valid}
     close = difflib.get_close_matches(word.lower(), list(spellings), n=1, cutoff=0.5)
     return spellings[close[0]] if close else None
+
+
+def fault_record(error: BaseException) -> str:
+    """A traceback for the log. Messages of exceptions may quote a document: they are left out unless BMEMBED_LOG_TEXT=1."""
+    if os.environ.get("BMEMBED_LOG_TEXT") == "1":
+        return "".join(traceback.format_exception(error))
+    parts: list[str] = []
+    link: BaseException | None = error
+    while link is not None and len(parts) < FAULTS_TOLD:
+        frames = "".join(traceback.format_tb(link.__traceback__))
+        parts.append(f"Traceback (most recent call last):\n{frames}{type(link).__name__} (its message is left out)\n")
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return "\n".join(reversed(parts))

@@ -196,11 +196,12 @@ class Run:
             return
         reason = "asked for" if forced else "looks for changes" if status.state == "done" else status.reason
         self._tell(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
-        self._child(stage, status.fingerprint)
+        self._child(stage, status.fingerprint, forced)
 
-    def _child(self, stage: str, wanted: str) -> None:
+    def _child(self, stage: str, wanted: str, forced: bool) -> None:
         # -P: without it, modules of the folder that the user stands in would come before the installed ones
         command = [sys.executable, "-P", "-m", "engine.stage_process", str(self.project.path), stage, wanted, self.id]
+        command += ["force"] * forced
         environment = dict(os.environ, PYTHONPATH=import_path())
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=environment

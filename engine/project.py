@@ -22,6 +22,7 @@ from engine.store import Artifact, Store
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
 FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
+OWN_FOLDERS = (*FOLDERS, "checkpoints", "sweep")  # those that only some projects have, too
 KEPT = "sweep-"  # how the names of reports begin that are kept
 
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from engine.disk import disk_errors, write_text
 from engine.errors import EngineError
-from engine.export.folder import RECORD, forget_unfinished
-from engine.project import FOLDERS, ProjectFolder
+from engine.export.folder import RECORD, finished_exports, known_exports, tidied, unfinished_exports
+from engine.project import OWN_FOLDERS, ProjectFolder
 
 SETTINGS = "project.toml"
+UNFINISHED = "an unfinished export"
 _MADE = {
     "lexical": "BM25 index",
     "vectors": "vector index",
@@ -72,7 +73,7 @@ class Purged:
 
 def extent(project: ProjectFolder) -> tuple[int, int]:
     """Files and bytes that a purge would remove."""
-    sizes = [_size(path) for path in _own(project.path)]
+    sizes = [_size(path) for path in (*_own(project.path), *unfinished_exports(project))]
     return sum(files for files, _ in sizes), sum(size for _, size in sizes)
 
 
@@ -86,8 +87,7 @@ def purge(project: ProjectFolder) -> Purged:
     with project.locked(), project.locked("sweep"):
         elsewhere = tuple(_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
-            forget_unfinished(project)
-            removed = tuple(_remove(path) for path in _own(root))
+            removed = (*_unfinished_removed(project), *(_remove(path) for path in _own(root)))
     for lock in root.glob("*.lock"):
         lock.unlink(missing_ok=True)
     kept = tuple(sorted(path.name for path in root.iterdir()))
@@ -100,9 +100,8 @@ def purge(project: ProjectFolder) -> Purged:
 
 def _own(root: Path) -> list[Path]:
     """What the engine has made in a project's folder, settings last; locks are not among it: they are held."""
-    names = [*FOLDERS, "checkpoints", "sweep"]
     files = sorted({path for pattern in _PATTERNS for path in root.glob(pattern)} | {root / RECORD})
-    found = [path for path in (*(root / name for name in names), *files) if path.exists() or path.is_symlink()]
+    found = [path for path in (*(root / name for name in OWN_FOLDERS), *files) if path.exists() or path.is_symlink()]
     return [path for path in [*found, root / SETTINGS] if path.suffix != ".lock"]
 
 
@@ -114,6 +113,13 @@ def _remove(path: Path) -> Removed:
         path.unlink(missing_ok=True)
     name = "project.db" if path.name.startswith((".tmp-project.db", "project.db")) else path.name
     return Removed(_MADE.get(name, "unfinished file"), path.name, files, size)
+
+
+def _unfinished_removed(project: ProjectFolder) -> list[Removed]:
+    """What killed exports left elsewhere."""
+    sizes = {path: _size(path) for path in unfinished_exports(project)}
+    tidied(project)
+    return [Removed(UNFINISHED, str(path), *size) for path, size in sizes.items() if not path.exists()]
 
 
 def _size(path: Path) -> tuple[int, int]:
@@ -129,11 +135,12 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
     with suppress(EngineError):  # settings that cannot be read name no documents
         for source in project.sources(project.settings()):
             yield Elsewhere("your documents", "They are yours, and were only read.", str(source), source.exists())
-    for entry in forget_unfinished(project):
+    for entry in finished_exports(project):
         there = Path(entry["folder"]).exists()
         kinds = ", ".join(entry["kinds"])
         yield Elsewhere("an export", f"It holds: {kinds}." if there else "It was moved.", entry["folder"], there)
-    for name in FOLDERS:
+    yield from _unfinished_left(project)
+    for name in OWN_FOLDERS:
         if (project.path / name).is_symlink():
             where = str((project.path / name).resolve())
             yield Elsewhere("what a link led to", "The link alone was removed.", where, True)
@@ -143,13 +150,33 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
         Elsewhere("terminal scrollback, also of tmux and screen", "Hits and queries that were printed are in it."),
         Elsewhere("your shell's history", "It holds the queries of 'engine search'."),
         Elsewhere("the clipboard and its history", "Hits that were copied are in it."),
+        Elsewhere(
+            "lists of recent files, previews and thumbnails",
+            "Viewers keep them of documents that were opened from hits.",
+        ),
+        Elsewhere("the system's own search index", "It may have read the project's files, and exports."),
+        Elsewhere("core dumps and reports of crashes", "They hold memory of a process that crashed."),
         Elsewhere("backups, snapshots and synchronised folders", "They keep copies of the project's folder."),
         Elsewhere("swap and hibernation files", "They may hold memory of past runs."),
         Elsewhere("free space of the disk", "Deleted files can be restored until they are overwritten."),
     )
     with suppress(EngineError):
         if endpoint := project.settings().queries.endpoint:
-            yield Elsewhere("the server that wrote queries", "It was sent text of the documents.", endpoint)
+            yield Elsewhere(
+                "the server that wrote queries",
+                "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness).",
+                endpoint,
+            )
+
+
+def _unfinished_left(project: ProjectFolder) -> Iterator[Elsewhere]:
+    """Exports that were killed, and whose folders are not there now, or are none of ours by their names."""
+    ours = {*map(str, unfinished_exports(project))}
+    finished = {entry["folder"] for entry in finished_exports(project)}
+    for entry in known_exports(project):
+        place = str(entry.get("building") or "")
+        if place and place not in ours and entry["folder"] not in finished:
+            yield Elsewhere(UNFINISHED, "It was killed; its disk may not be here now.", place, os.path.lexists(place))
 
 
 def _leftovers() -> Iterator[Path]:

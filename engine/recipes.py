@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.errors import UsageError
+from engine.settings import Settings
 
 LOSSES: dict[str, dict[str, Any]] = {
     "shared_listnet": {"objective": "shared_listnet"},
@@ -18,6 +19,7 @@ LOSSES: dict[str, dict[str, Any]] = {
 TEACHERS: dict[str, dict[str, Any]] = {
     "teacher-bm25": {"teacher": "bm25"},
     "teacher-rrf": {"teacher": "rrf"},
+    "teacher-cross-encoder": {"teacher": "cross-encoder"},
     "teacher-entropy": {"target": "entropy"},
     "refresh": {"side": "both", "refresh_every": 50},
     "false-negatives-drop": {"false_negatives": "drop"},
@@ -30,10 +32,29 @@ METHODS: dict[str, dict[str, Any]] = {
     "side-query": {"side": "query"},
     "side-both-then-query": {"side": "both-then-query"},
 }
+MEMORY: dict[str, dict[str, Any]] = {
+    "checkpointing": {"gradient_checkpointing": "on"},
+    "4-bit": {"quantisation": "4-bit"},
+}
 PUBLISHED: dict[str, dict[str, Any]] = {"paper": {"preset": "paper"}, "cl": {"preset": "cl"}}
-GROUPS = {"losses": LOSSES, "teachers": TEACHERS, "methods": METHODS, "published": PUBLISHED}
+GROUPS = {"losses": LOSSES, "teachers": TEACHERS, "methods": METHODS, "memory": MEMORY, "published": PUBLISHED}
 DEFAULT = "default"
-RECIPES: dict[str, dict[str, Any]] = {DEFAULT: {}, **LOSSES, **TEACHERS, **METHODS, **PUBLISHED}
+RECIPES: dict[str, dict[str, Any]] = {DEFAULT: {}, **LOSSES, **TEACHERS, **METHODS, **MEMORY, **PUBLISHED}
+
+
+def untrainable(name: str, settings: Settings) -> str:
+    """Why the recipe `name` cannot be trained with `settings` on this machine; empty where it can."""
+    if name == "teacher-cross-encoder" and not settings.training.cross_encoder:
+        return "no cross-encoder is named: --set training.cross_encoder=FOLDER"
+    if name == "4-bit":
+        from engine.encoders.hardware import choose_hardware
+        from engine.encoders.quantisation import check_four_bit
+
+        try:
+            check_four_bit(choose_hardware(settings.encoder.device, settings.encoder.dtype, "train").device)
+        except UsageError as error:
+            return error.why
+    return ""
 
 
 def recipes_of(wanted: Sequence[str]) -> dict[str, dict[str, Any]]:

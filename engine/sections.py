@@ -30,7 +30,7 @@ class CorpusSettings(Section):
     passwords_file: str = Field(
         default="",
         description=(
-            "text file with a password a line, tried on PDF, Word, Excel and PowerPoint files and ZIP archives that are locked; "
+            "text file with a password a line, tried on locked PDF, Word, Excel, PowerPoint, OpenDocument and ZIP files; "
             "it is read anew at every run, and nothing of it is kept in the project"
         ),
     )
@@ -44,6 +44,12 @@ class CorpusSettings(Section):
         default="",
         description="languages for OCR as tesseract names them, such as deu+eng; empty takes those installed where they are few",
     )
+    ocr_seconds: int = Field(
+        default=1800,
+        ge=1,
+        le=864_000,
+        description="longest time that OCR takes for one file; what it has read by then is kept",
+    )
     reading_processes: int = Field(
         default=0,
         ge=0,
@@ -51,7 +57,10 @@ class CorpusSettings(Section):
         description="processes that read files side by side; 0 takes one per processor, up to 8",
     )
     reading_seconds: int = Field(
-        default=60, ge=1, le=86_400, description="longest time for one file, or one thing inside a file"
+        default=60,
+        ge=1,
+        le=86_400,
+        description="longest time for one file, or one thing inside a file; a file as a whole has 20 times as much",
     )
     reading_memory_mb: int = Field(
         default=2048, ge=512, le=1_048_576, description="memory that each reading process may use"
@@ -77,7 +86,10 @@ class LexicalSettings(Section):
     """BM25."""
 
     language: str = Field(
-        default="auto", description="language of stemming and stop words: auto, none, or a code such as en, de, fr"
+        default="auto",
+        description=(
+            "language of stemming and stop words: auto (each document's own), or for all of them none or a code such as en, de, fr"
+        ),
     )
     titles: bool = Field(default=True, description="whether a document's title counts as part of each of its chunks")
 
@@ -150,7 +162,14 @@ class QuerySettings(Section):
         le=64,
         description="answers that a GGUF model writes at once; 0: as many as are faster than one and fit in memory",
     )
-    max_queries: int = Field(default=8000, ge=1, le=1_000_000, description="training queries in all, at most")
+    max_queries: int = Field(
+        default=8000,
+        ge=1,
+        le=1_000_000,
+        description=(
+            "training queries in all, at most; a language model is asked for no more than these, of which filters leave out some"
+        ),
+    )
     max_hours: float = Field(
         default=0.0,
         ge=0.0,
@@ -345,7 +364,14 @@ class EvaluationSettings(Section):
         default=False,
         description=(
             "whether queries with typos, with masked words and with words exchanged are measured as well; takes "
-            "several times as long"
+            "several times as long; a server that writes the queries is sent judged questions, too"
+        ),
+    )
+    sentence_pairs: str = Field(
+        default="",
+        description=(
+            "file of sentence pairs with people's scores of how similar they are, which the encoders are compared on, too: .jsonl, "
+            ".csv or .tsv with sentence1, sentence2 and score; a relative one lies in the project folder"
         ),
     )
     cl_baseline: bool = Field(
@@ -374,7 +400,7 @@ class SearchSettings(Section):
         default="auto",
         description=(
             "how hybrid search joins both rankings: by reciprocal rank fusion (rrf), by a weighted sum of scores (weighted), "
-            "or as held-out queries show to be better, the even sum where they cannot (auto)"
+            "or by the even sum, unless held-out queries show another way to be better (auto)"
         ),
     )
     rrf_u: int = Field(default=40, ge=1, le=MOST, description="constant of reciprocal rank fusion")

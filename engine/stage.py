@@ -50,7 +50,7 @@ class StageContext(View):
     """A stage at work: it may emit events and must ask `should_stop` at safe points.
 
     `should_stop` returns only when the run is not, or no longer, paused. `should_finish` says whether the user wants the
-    stage to end early with what it has; training alone asks it.
+    stage to end early with what it has; training alone asks it. `forced`: the user asked for the stage, up to date or not.
     """
 
     stage: str
@@ -59,6 +59,7 @@ class StageContext(View):
     emit: Emit
     should_stop: Callable[[], bool]
     should_finish: Callable[[], bool] = field(default=lambda: False)
+    forced: bool = False
     _told: set[tuple[str, str]] = field(default_factory=set)
 
     def progress(self, done: int, total: int, unit: str) -> None:

@@ -1,4 +1,4 @@
-"""The child process of one stage: `python -m engine.stage_process FOLDER STAGE FINGERPRINT RUN`.
+"""The child process of one stage: `python -m engine.stage_process FOLDER STAGE FINGERPRINT RUN [force]`.
 
 Its one line on standard output, on failure, is the error as JSON; whatever libraries print goes to `runs/ID/STAGE.log`.
 """
@@ -12,37 +12,35 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from contextlib import suppress
 from pathlib import Path
 
 from engine import environment
-from engine.children import told
+from engine.children import exit_with_parent, told
 from engine.control import Gate
-from engine.errors import CancelledError, EngineError, ResourceError, StageError
+from engine.errors import CancelledError, EngineError, ResourceError, StageError, fault_record
 from engine.events import EventLog, StageFailed, StageFinished
 from engine.pipeline import stage_module
 from engine.project import ProjectFolder
 from engine.stage import StageContext
 
-FAULTS_TOLD = 10  # of a chain of exceptions
 LOCK_WAIT_SECONDS = 30.0  # a killed parent's child notices within moments and lets go
 
 
 def main(arguments: list[str]) -> int:
     """Run the stage; returns the exit code of the error that ended it, or 0."""
     environment.prepare_process()
-    folder, stage, wanted, run = arguments
+    folder, stage, wanted, run, *more = arguments
     project = ProjectFolder(Path(folder))
     answer = _redirect_output(project.path / "runs" / run / f"{stage}.log")
-    _exit_with_parent()
+    exit_with_parent()
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = EventLog(project.path / "runs" / run / "events.jsonl")
     try:
         with project.locked("stage", wait=LOCK_WAIT_SECONDS):
-            _work(project, stage, wanted, run, log, stopping)
+            _work(project, stage, wanted, run, log, stopping, forced=bool(more))
         return 0
     except BaseException as caught:
         error = _explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
@@ -52,7 +50,9 @@ def main(arguments: list[str]) -> int:
         return error.exit_code
 
 
-def _work(project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event) -> None:
+def _work(
+    project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event, *, forced: bool
+) -> None:
     started = time.monotonic()
     gate = Gate(project.path / "runs" / run, stage, log, stopping.is_set)
     store = project.store()
@@ -67,6 +67,7 @@ def _work(project: ProjectFolder, stage: str, wanted: str, run: str, log: EventL
             emit=log,
             should_stop=gate,
             should_finish=gate.should_finish,
+            forced=forced,
         )
         summary = stage_module(stage).run(context)
     finally:
@@ -104,30 +105,6 @@ def _redirect_output(path: Path) -> int:
     os.dup2(target, 1)
     os.dup2(target, 2)
     return answer
-
-
-def _exit_with_parent() -> None:
-    """Leave at once when the run's process dies: it holds the other end of our standard input."""
-
-    def watch() -> None:
-        while os.read(0, 1024):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def fault_record(error: BaseException) -> str:
-    """A traceback for the log. Messages of exceptions may quote a document: they are left out unless BMEMBED_LOG_TEXT=1."""
-    if os.environ.get("BMEMBED_LOG_TEXT") == "1":
-        return "".join(traceback.format_exception(error))
-    parts: list[str] = []
-    link: BaseException | None = error
-    while link is not None and len(parts) < FAULTS_TOLD:
-        frames = "".join(traceback.format_tb(link.__traceback__))
-        parts.append(f"Traceback (most recent call last):\n{frames}{type(link).__name__} (its message is left out)\n")
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-    return "\n".join(reversed(parts))
 
 
 def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:

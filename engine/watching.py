@@ -6,23 +6,23 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import CancelledError, EngineError, NoDocumentsError, ProjectBusyError, SettingsError, UsageError
 from engine.events import Event, StageFinished
-
-if TYPE_CHECKING:
-    from engine.project import ProjectFolder
+from engine.project import FOLDERS, ProjectFolder
 
 WORDS, MEANING = ("ingest", "index"), ("embed",)  # what makes documents found by their words, and by their meaning
 EMBED_SECONDS = 60.0  # so long newer changes may put off what makes the older ones found by their meaning
 SETTLE_MS = 400  # changes that follow one another this closely are taken together
 BUSY_SECONDS = 5.0
 LOOK_SECONDS = 600.0  # a look without a sign of change: a file system may lose some, a network folder tells none
-_OWN = ("project.toml", "project.db", "runs", "lexical", "vectors", "adapters", "reports", "cache", "rankings")
+GLANCE_SECONDS = 1.0  # between two glances at whether the folders are still those that are watched
+_OWN = {*FOLDERS, "project.toml", "project.db", "checkpoints"}
+_BESIDE = ("-wal", "-shm", "-journal", ".bak")  # of the database
 
 
 def watch(
@@ -37,16 +37,15 @@ def watch(
     `tell` gets a sentence after each time. A file that cannot be read, or a run that holds the project, ends nothing.
     Raises UsageError where the project names no folder, ProjectBusyError never.
     """
-    settings = project.settings()
-    folders = watched_folders(project.sources(settings))
-    if not folders:
+    sources = project.sources(project.settings())
+    if not sources:
         raise UsageError(
             "There is nothing to watch.", "corpus.paths in project.toml is empty.", "Name a folder in corpus.paths."
         )
     dirty = threading.Event()
-    watcher = threading.Thread(target=_watch_folders, args=(folders, project.path, dirty, stop), daemon=True)
+    watcher = threading.Thread(target=_watch_folders, args=(_Sources(project), dirty, stop), daemon=True)
     watcher.start()
-    tell(f"Watching {', '.join(map(str, folders))}.")
+    tell(f"Watching {', '.join(map(str, sources))}.")
     keeper = _Keeper(project, tell, on_event, stop, dirty)
     while not stop.is_set():
         dirty.clear()  # what changes from here on asks for a run of its own
@@ -68,6 +67,37 @@ def watched_folders(sources: Sequence[Path]) -> list[Path]:
 
 
 @dataclass
+class _Sources:
+    """The folders of a project: those that its settings name now, and which ones on the disk these are."""
+
+    project: ProjectFolder
+    _settings: tuple[int, int, int] | None = None
+    _paths: list[Path] = field(default_factory=list)
+
+    def standing(self) -> dict[Path, tuple[int, int]]:
+        """Folder → what tells it from another one that takes its place."""
+        changed = _file_mark(self.project.path / "project.toml")
+        if changed is not None and changed != self._settings:
+            with suppress(SettingsError):  # who brings the project in line says what is wrong with them
+                self._paths = self.project.sources(self.project.settings())
+            self._settings = changed
+        found = {}
+        for folder in watched_folders(self._paths):
+            with suppress(OSError):  # gone at this moment
+                status = folder.stat()
+                found[folder] = (status.st_dev, status.st_ino)
+        return found
+
+
+def _file_mark(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@dataclass
 class _Keeper:
     project: ProjectFolder
     tell: Callable[[str], None]
@@ -75,6 +105,7 @@ class _Keeper:
     stop: threading.Event
     dirty: threading.Event
     embedded: float = field(default_factory=time.monotonic)
+    _problem: str = ""
 
     def bring_in_line(self) -> float:
         """Make what changed searchable. Returns the seconds to wait before it is tried again, or 0."""
@@ -88,6 +119,7 @@ class _Keeper:
             if "embed" in self._run(MEANING, self._is_put_off):
                 self.tell(f"Semantic search is up to date after {time.monotonic() - started:.1f} s.")
             self.embedded = time.monotonic()
+            self._problem = ""
             if changed:
                 self._tell_drift()
         except ProjectBusyError:
@@ -95,11 +127,18 @@ class _Keeper:
         except CancelledError:
             return 0.0
         except (NoDocumentsError, SettingsError) as error:
-            self.tell(" ".join(filter(None, (error.what, error.why))))
+            self._tell_problem(error.what, error.why)
         except EngineError as error:
-            self.tell(" ".join(filter(None, (error.what, error.why, error.to_do))))
+            self._tell_problem(error.what, error.why, error.to_do)
             return BUSY_SECONDS
         return 0.0
+
+    def _tell_problem(self, *sentences: str) -> None:
+        """Once, however often it is met: a folder may be away for hours."""
+        told = " ".join(filter(None, sentences))
+        if told != self._problem:
+            self.tell(told)
+        self._problem = told
 
     def _is_put_off(self) -> bool:
         return self.stop.is_set() or (self.dirty.is_set() and time.monotonic() - self.embedded < EMBED_SECONDS)
@@ -135,25 +174,59 @@ def _changes(ingest: dict[str, Any]) -> str:
     return ", ".join(f"{ingest[key]} {word}" for key, word in names.items() if ingest.get(key))
 
 
-def _watch_folders(folders: Sequence[Path], own: Path, dirty: threading.Event, stop: threading.Event) -> None:
-    """Set `dirty` whenever something changes, until `stop` is set. Done in a thread of its own."""
-    import watchfiles
+def _watch_folders(sources: _Sources, dirty: threading.Event, stop: threading.Event) -> None:
+    """Set `dirty` whenever something changes, until `stop` is set. Done in a thread of its own.
 
-    def counts(_change: watchfiles.Change, path: str) -> bool:
-        """Whether a change may matter: not what the project itself writes, where it lies in a watched folder."""
-        inside = Path(path).parts[len(own.parts) :] if Path(path).is_relative_to(own) else ()
-        return not (inside and (inside[0].startswith(_OWN) or inside[0].endswith(".lock")))
-
+    A folder that is moved away takes its watch along: one that stands in its place is watched anew, as is one that was not
+    there before.
+    """
+    watched: dict[Path, tuple[int, int]] | None = None
     while not stop.is_set():
+        former, watched = watched, sources.standing()
+        if former is not None and watched != former:
+            dirty.set()
+        if not watched:
+            stop.wait(GLANCE_SECONDS)
+            continue
         try:
-            for _ in watchfiles.watch(
-                *folders, watch_filter=counts, debounce=SETTLE_MS, stop_event=stop, rust_timeout=1000,
-                raise_interrupt=False, ignore_permission_denied=True, force_polling=_polling(folders),
-            ):  # fmt: skip
-                dirty.set()
+            _watch_these(watched, sources, dirty, stop, again=former is not None)
         except OSError:  # a folder is gone: the next look says so, and it may come back
             dirty.set()
-            stop.wait(BUSY_SECONDS)
+            stop.wait(GLANCE_SECONDS)
+
+
+def _watch_these(
+    watched: dict[Path, tuple[int, int]],
+    sources: _Sources,
+    dirty: threading.Event,
+    stop: threading.Event,
+    *,
+    again: bool,
+) -> None:
+    """Watch until other folders stand there. `again`: changes between two watches were seen by neither."""
+    import watchfiles
+
+    own = sources.project.path
+    for changes in watchfiles.watch(
+        *watched, watch_filter=lambda _change, path: not _is_own(Path(path), own), debounce=SETTLE_MS, stop_event=stop,
+        rust_timeout=int(1000 * GLANCE_SECONDS), yield_on_timeout=True, raise_interrupt=False,
+        ignore_permission_denied=True, force_polling=_polling(list(watched)),
+    ):  # fmt: skip
+        if changes or again:
+            dirty.set()
+        again = False
+        if sources.standing() != watched:
+            return
+
+
+def _is_own(path: Path, project: Path) -> bool:
+    """Whether this is what the project itself writes, where it lies in a watched folder."""
+    if not path.is_relative_to(project) or path == project:
+        return False
+    name = path.relative_to(project).parts[0]
+    for ending in _BESIDE:
+        name = name.removesuffix(ending)
+    return name in _OWN or name.startswith(".tmp-") or name.endswith(".lock")
 
 
 def _polling(folders: Sequence[Path]) -> bool | None:

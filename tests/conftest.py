@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.once import made_once
-from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine
+from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine_at_once, engine_here
 from fixtures.tiny_model import build_tiny_model
 
 from engine.project import ProjectFolder
@@ -72,7 +72,7 @@ def new_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Pat
         encoder = {"model": str(tiny_model), "device": "cpu", "dtype": "float32"}
         ProjectFolder.create(path, {**SETTINGS, "encoder": encoder})
         copy_documents(path / "documents", ("incidents", "policies"), 12)
-        engine("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
+        engine_here("import-judgments", str(path), str(SAMPLE / "questions.jsonl"))
 
     return made_once(tmp_path_factory, "new", make)
 
@@ -83,7 +83,7 @@ def finished_built(tmp_path_factory: pytest.TempPathFactory, new_built: Path) ->
 
     def make(path: Path) -> None:
         shutil.copytree(new_built, path)
-        engine("run", str(path))
+        engine_at_once("run", str(path))
 
     return made_once(tmp_path_factory, "finished", make)
 

@@ -103,16 +103,18 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
         "systems": {"base": figure(37.2), "rrf_served": figure(41.5)},
         "differences": {}, "pairs": {}, "fusion": {"method": "rrf"}, "stages": {},
     }  # fmt: skip
-    out = Console(file=io.StringIO(), width=120)
-    console.show_recipes({"listnet": trained, "none": untrained}, out)
+    out = Console(file=io.StringIO(), width=140)
+    rows = {"listnet": trained, "none": untrained, "4-bit": {"skipped": "It runs on a CUDA GPU alone."}}
+    console.show_recipes(rows, out)
     console.show_differences({"adapted − base": gap(2.4)}, out)
     shown = out.file.getvalue()  # type: ignore[attr-defined]
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
-    assert rows == [
-        ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
-        ["", "", "better", "", "no difference shown,", ""],
-        ["", "", "", "", "would need 1,234 queries", ""],
-        ["none", "none", "", "41.5", "", ""],
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
+    assert cells == [
+        ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "weighted sum", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
+        ["", "", "better", "", "", "no difference shown,", ""],
+        ["", "", "", "", "", "would need 1,234 queries", ""],
+        ["none", "none", "", "RRF", "41.5", "", ""],
+        ["4-bit", "skipped", "It runs on a CUDA GPU alone.", "", "", "", ""],
     ]
     assert "adapted − base: +2.40 (+1.40 to +3.40) nDCG@10: better" in shown
 

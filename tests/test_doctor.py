@@ -40,9 +40,15 @@ def test_a_projects_own_model_and_hardware(tmp_path: Path, model: Path) -> None:
         shutil.move(tmp_path / "gone", model)
 
 
-@pytest.mark.parametrize("place", [".", "project.toml", "project.db", "runs", "cache/vectors.bin"])
+@pytest.mark.parametrize(
+    "place",
+    [".", "project.toml", "project.db", "runs", "cache/vectors.bin", "sweep", "sweep/project.db", "checkpoints/a"],
+)
 def test_what_others_may_open_is_a_problem(project: ProjectFolder, place: str) -> None:
-    (project.path / "cache" / "vectors.bin").touch(mode=0o600)
+    for folder in ("sweep", "checkpoints", "checkpoints/a"):
+        (project.path / folder).mkdir(mode=0o700)
+    for file in ("cache/vectors.bin", "sweep/project.db"):
+        (project.path / file).touch(mode=0o600)
     assert [finding.state for finding in about(examine(project), "permissions")] == ["good"]
     path = project.path / place
     path.chmod(path.stat().st_mode | 0o040)

@@ -219,7 +219,7 @@ def test_a_long_error_fits_into_the_pipe_that_nobody_reads_yet(project: ProjectF
         "import sys, engine.stage_process as process\n"
         "from engine.errors import DamagedError\n"
         f"text = {text[:1]!r} * {len(text)}\n"
-        "def work(*_): raise DamagedError(text, text, text)\n"
+        "def work(*_, **__): raise DamagedError(text, text, text)\n"
         "process._work = work\n"
         f"sys.exit(process.main([{str(project.path)!r}, 'ingest', 'f', 'a']))"
     )

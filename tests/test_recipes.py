@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from engine.errors import UsageError
-from engine.recipes import GROUPS, LOSSES, RECIPES, recipes_of
+from engine.recipes import GROUPS, LOSSES, RECIPES, recipes_of, untrainable
 from engine.settings import validate, value_of
 from engine.training.config import PRESETS, Objective
 
@@ -19,7 +19,7 @@ def test_every_loss_has_a_recipe() -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_a_valid_setting(name: str) -> None:
-    training = validate({"training": RECIPES[name]}).training
+    training = validate({"training": {"cross_encoder": "folder", **RECIPES[name]}}).training
     PRESETS[training.preset].with_overrides(training.overrides())
 
 
@@ -50,3 +50,12 @@ def test_an_unknown_name_is_refused() -> None:
 )
 def test_a_value_is_read_as_project_toml_reads_it(text: str, value: object) -> None:
     assert value_of(text) == value
+
+
+def test_what_cannot_be_trained_here_is_said_beforehand() -> None:
+    settings = validate({"encoder": {"device": "cpu"}})
+    assert "training.cross_encoder=FOLDER" in untrainable("teacher-cross-encoder", settings)
+    assert "CUDA GPU alone" in untrainable("4-bit", settings)
+    assert {untrainable(name, settings) for name in RECIPES if name not in ("teacher-cross-encoder", "4-bit")} == {""}
+    named = validate({"training": {"cross_encoder": "folder"}})
+    assert untrainable("teacher-cross-encoder", named) == ""

@@ -273,8 +273,9 @@ def test_text_that_utf8_cannot_hold_is_the_inputs_fault(store: Store) -> None:
     with pytest.raises(InputError, match="cannot be stored") as caught:
         put_file(store, "caf\udce9.md")
     str(caught.value).encode()
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="character 14 of 14") as caught:
         put_document(store, ["fine", "half a pair: \ud83d"])
+    assert "half" not in f"{caught.value.what} {caught.value.why}", "errors are recorded: they quote no document"
     assert live(store) == {}
 
 

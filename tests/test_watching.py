@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 from fixtures.pipeline import ingest_here
 
 from engine.project import ProjectFolder
 from engine.store import Artifact
-from engine.watching import _Keeper, _watch_folders, watched_folders
+from engine.watching import _Keeper, _Sources, _watch_folders, watched_folders
+
+Begin = Callable[[ProjectFolder], threading.Event]
 
 
 def make(tmp_path: Path) -> ProjectFolder:
@@ -49,23 +53,96 @@ def test_drift_is_told_above_the_limit_only(tmp_path: Path) -> None:
     assert "engine run" in told[0]
 
 
-def test_what_the_project_writes_is_no_change_where_it_lies_among_its_documents(tmp_path: Path) -> None:
-    own = tmp_path / "project"
-    (own / "documents").mkdir(parents=True)
-    dirty, stop = threading.Event(), threading.Event()
-    watcher = threading.Thread(target=_watch_folders, args=([tmp_path], own, dirty, stop))
-    watcher.start()
-    try:
-        while not dirty.wait(0.2):  # until it has begun to watch
-            (own / "documents" / "a.txt").write_text("The tern rests.")
-        threading.Event().wait(2)
+@pytest.fixture
+def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+    """Begins to watch a project; what is set when something changes."""
+    monkeypatch.setattr("engine.watching.GLANCE_SECONDS", 0.1)
+    stop, threads = threading.Event(), []
+
+    def begin(project: ProjectFolder) -> threading.Event:
+        dirty = threading.Event()
+        threads.append(threading.Thread(target=_watch_folders, args=(_Sources(project), dirty, stop)))
+        threads[-1].start()
+        return dirty
+
+    yield begin
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def quiet(dirty: threading.Event) -> None:
+    """Wait until nothing is told any more."""
+    dirty.clear()
+    while dirty.wait(1.5):
         dirty.clear()
-        (own / "project.db").write_text("x")
-        (own / "runs").mkdir()
-        (own / "run.lock").write_text("x")
-        assert not dirty.wait(3)
-        (own / "documents" / "b.txt").write_text("The gull waits.")
-        assert dirty.wait(20)
-    finally:
-        stop.set()
-        watcher.join()
+
+
+def noticed(dirty: threading.Event, path: Path) -> bool:
+    """Whether a new file is noticed."""
+    path.write_text("The gull waits.")
+    return dirty.wait(20)
+
+
+def test_what_the_project_writes_is_no_change_where_it_lies_among_its_documents(
+    tmp_path: Path, watching: Begin
+) -> None:
+    own = tmp_path / "project"
+    project = ProjectFolder.create(own, {"corpus": {"paths": [str(tmp_path)]}})
+    (own / "reports 2024").mkdir()
+    dirty = watching(project)
+    while not dirty.wait(0.2):  # until it has begun to watch
+        (tmp_path / "a.txt").write_text("The tern rests.")
+    quiet(dirty)
+    (own / "project.db-wal").write_text("x")
+    (own / "runs" / "1").mkdir(parents=True)
+    (own / "run.lock").write_text("x")
+    assert not dirty.wait(1.5)
+    assert noticed(dirty, own / "reports 2024" / "b.txt")  # its name only begins like one of the project's own
+
+
+def test_a_folder_in_the_place_of_another_is_watched(tmp_path: Path, watching: Begin) -> None:
+    project = make(tmp_path)
+    documents = tmp_path / "documents"
+    dirty = watching(project)
+    while not dirty.wait(0.2):
+        (documents / "a.txt").write_text("The tern rests.")
+    quiet(dirty)
+    documents.rename(tmp_path / "documents.old")
+    assert dirty.wait(20)
+    quiet(dirty)
+    documents.mkdir()
+    assert dirty.wait(20)
+    quiet(dirty)
+    assert noticed(dirty, documents / "gull.txt")
+    quiet(dirty)
+    documents.rename(tmp_path / "documents.older")  # at once, as programs that bring folders in line do
+    (tmp_path / "documents.old").rename(documents)
+    assert dirty.wait(20)
+    quiet(dirty)
+    assert noticed(dirty, documents / "heron.txt")
+
+
+def test_folders_that_come_later_are_watched(tmp_path: Path, watching: Begin) -> None:
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "late")]}})
+    dirty = watching(project)
+    assert not dirty.wait(1)
+    (tmp_path / "late").mkdir()
+    assert dirty.wait(20)
+    quiet(dirty)
+    assert noticed(dirty, tmp_path / "late" / "gull.txt")
+    (tmp_path / "other").mkdir()
+    project.change_settings({"corpus.paths": [str(tmp_path / "late"), str(tmp_path / "other")]})
+    quiet(dirty)
+    assert noticed(dirty, tmp_path / "other" / "heron.txt")
+
+
+def test_the_same_problem_is_told_once(tmp_path: Path) -> None:
+    project = make(tmp_path)
+    (tmp_path / "documents").rename(tmp_path / "away")
+    told: list[str] = []
+    keeper = _Keeper(project, told.append, None, threading.Event(), threading.Event())
+    keeper.bring_in_line()
+    keeper.bring_in_line()
+    assert len(told) == 1
+    assert "does not exist" in told[0]

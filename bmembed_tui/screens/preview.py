@@ -15,7 +15,7 @@ from textual.screen import Screen
 from bmembed_tui.plain import plain
 from bmembed_tui.search_model import MOST_MATCHES, Hit, Span, find_terms
 from bmembed_tui.text_rows import fitted
-from bmembed_tui.viewing import open_file
+from bmembed_tui.viewing import open_at
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.document_view import DocumentView
 from bmembed_tui.widgets.key_line import KeyLine
@@ -133,9 +133,11 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
     @work(exclusive=True, group="open")
     async def action_open_file(self) -> None:
         """Open the file with the system's viewer, at the page of the hit."""
-        problem = await asyncio.to_thread(lambda: open_file(self._hit.file, self._hit.page))
-        if problem and self.is_attached:
-            self.notify(problem, markup=False, severity="warning", timeout=10)
+        opened = await asyncio.to_thread(lambda: open_at(self._hit.file, self._hit.page))
+        if opened.problem and self.is_attached:
+            self.notify(opened.problem, markup=False, severity="warning", timeout=10)
+        elif self._hit.page is not None and not opened.at_page and self.is_attached:
+            self.notify(f"Opened: the hit is on {self._hit.place}.", markup=False)
 
     def action_copy_chunk(self) -> None:
         """The chunk's text to the clipboard."""

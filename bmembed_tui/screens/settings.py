@@ -251,7 +251,7 @@ What is searchable now stays searchable until then."""
             found = await self._desk.ask("what_if", changes=self._changes)
         except EngineError as error:
             found = {"problem": error.as_dict(), "stages": []}
-        if self.is_attached:
+        if self.is_attached and self.query("#apply"):  # while the screen is taken down, its parts go first
             line.update(_effect(found))
             self._weighed = not found["problem"]
             self.query_one("#apply").disabled = not self._weighed

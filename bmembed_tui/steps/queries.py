@@ -13,7 +13,7 @@ from textual.widgets import Button
 from bmembed_tui.project_status import ProjectStatus
 from bmembed_tui.run_state import RunState
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.queries_told import HERE, problem, standing, standing_text
+from bmembed_tui.steps.queries_told import HERE, standing, standing_text
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.query_list import QueryList
 from bmembed_tui.widgets.query_making import SAMPLE_WHERE, QueryMaking
@@ -122,7 +122,7 @@ again, and make ranking and training stale."""
         self.query_one("#queries-list").display = table
         making = self.query_one(QueryMaking)
         making.display = not table
-        making.stand(self._where, problem=problem(self.host.status), seen=not table and self.host.pane is self)
+        making.stand(self._where, seen=not table and self.host.pane is self)
         drawn = (self._where, table, making.sampling)
         if drawn != self._drawn:
             self._drawn = drawn

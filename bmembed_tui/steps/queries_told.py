@@ -12,6 +12,7 @@ HERE = ("ingest", "index", "generate")
 DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
 CHECKED = "chunks encoded"  # what the stage counts once the queries are made and are checked by the base encoder
 CHECKING = "checking the queries by the base encoder"
+UP_TO_DATE = "up to date"
 BAR = 20
 NONE_MADE = (
     "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
@@ -56,13 +57,18 @@ def standing_text(where: str, status: ProjectStatus, run: RunState) -> Content:
     if told is None:
         return Content("")
     if where == "made":
-        none = not status.counts.get("queries")
-        return plain(NONE_MADE, "bold $text-error") if none else Content("")
+        return _made_text(told.reason, bool(status.counts.get("queries")))
     if problem(status):
         return plain(f"✗ problem: {told.reason}", "bold $text-error")
     if where == "stale":
         return plain(f"~ stale: {told.reason}. Generate them again to bring them up to date.", "$text-warning")
     return Content("")
+
+
+def _made_text(reason: str, some: bool) -> Content:
+    if not some:
+        return plain(NONE_MADE, "bold $text-error")
+    return Content("") if reason == UP_TO_DATE else plain(f"· {reason}.", "$text-muted")
 
 
 def progress_text(run: RunState) -> Content:

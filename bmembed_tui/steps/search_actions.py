@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from bmembed_tui.search_model import Hit, terms_of
 from bmembed_tui.steps import search_told as told
 from bmembed_tui.steps.search_view import SearchView
-from bmembed_tui.viewing import open_file
+from bmembed_tui.viewing import open_at
 from bmembed_tui.widgets.hit_list import HitList
 from bmembed_tui.widgets.why import why_text
 from engine.errors import EngineError
@@ -73,9 +73,9 @@ class HitActions(SearchView):
 
     @work(exclusive=True, group="open")
     async def _open_beside(self, hit: Hit) -> None:
-        problem = await asyncio.to_thread(lambda: open_file(hit.file, hit.page))
+        opened = await asyncio.to_thread(lambda: open_at(hit.file, hit.page))
         if self.is_attached:
-            self._say(problem or f"Opened {hit.path}.")
+            self._say(opened.problem or told.opened(hit, at_page=opened.at_page))
 
     def action_copy_path(self) -> None:
         """The file's path to the clipboard."""

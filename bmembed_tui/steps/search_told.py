@@ -8,7 +8,7 @@ from textual.content import Content
 
 from bmembed_tui.in_app import with_ways
 from bmembed_tui.plain import plain
-from bmembed_tui.search_model import ALL, MODES, NAMES, Answer
+from bmembed_tui.search_model import ALL, MODES, NAMES, Answer, Hit
 from bmembed_tui.searching import LOADING, Searching
 from engine.errors import EngineError
 
@@ -61,7 +61,9 @@ def scale(answer: Answer) -> str:
     """What the scores are: those of the one ranker that answered, or fused ones."""
     used = {name for hit in answer.hits for name in hit.rankers}
     alone = len(used) == 1 and not any(hit.shares for hit in answer.hits)
-    return SCALES[used.pop() if alone else answer.by]
+    by = used.pop() if alone else answer.by
+    less_hubs = by == "semantic" and any(hit.hub_offset is not None for hit in answer.hits)
+    return "similarity" if less_hubs else SCALES[by]
 
 
 def head(mode: str, searching: Searching, *, current: bool, alone: bool) -> Content:
@@ -100,6 +102,13 @@ def judged(rank: int, relevant: bool | None, before: bool | None, queries: int) 
         return f"Hit {rank} has no mark: there is nothing to take back."
     what = f"taken back: {MARKS[bool(before)]}" if relevant is None else MARKS[relevant]
     return f"{what} (hit {rank}) · {queries:,} judged quer{'y' if queries == 1 else 'ies'} for evaluation"
+
+
+def opened(hit: Hit, *, at_page: bool) -> str:
+    """What opening a hit's file came to: where the viewer was told no page, the user is."""
+    if at_page:
+        return f"Opened {hit.path} at page {hit.page}."
+    return f"Opened {hit.path}: the hit is on {hit.place}." if hit.page is not None else f"Opened {hit.path}."
 
 
 def problem(error: EngineError) -> str:

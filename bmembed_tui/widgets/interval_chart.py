@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from bmembed_tui.plain import plain
-from bmembed_tui.result_model import SYSTEMS, VERDICT_SIGNS, Figure
+from bmembed_tui.result_model import VERDICT_SIGNS, Figure
 
-NAME_WIDTH = 16
+NAME_WIDTH = 16  # at least
 LEAST_PLOT = 10
 STYLES = {"better": "$text-success", "worse": "$text-error"}
 
@@ -23,18 +23,19 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
         return plain("Nothing was measured.")
     low, high = min(figure.low for figure in figures), max(figure.high for figure in figures)
     gaps = [_gap(figure, short=width < 96) for figure in figures]
-    plot = width - NAME_WIDTH - 7 - max(map(len, gaps)) - 2
+    names = max(NAME_WIDTH, *(len(figure.name) + 1 for figure in figures))
+    plot = width - names - 7 - max(map(len, gaps)) - 2
     if plot >= LEAST_PLOT:
         intervals = [f" {interval_line(figure, low, high, plot)} " for figure in figures]
     else:
         intervals = _told(figures)
-        if width < NAME_WIDTH + 7 + len(intervals[0]) + max(map(len, gaps)):
+        if width < names + 7 + len(intervals[0]) + max(map(len, gaps)):
             gaps = [gap.replace("[+", "[").replace(", +", ",").replace(", ", ",") for gap in gaps]
-        if width < NAME_WIDTH + 7 + len(intervals[0]) + max(map(len, gaps)):
+        if width < names + 7 + len(intervals[0]) + max(map(len, gaps)):
             gaps = [gap.partition(" [")[0] for gap in gaps]
     lines = []
     for figure, interval, gap in zip(figures, intervals, gaps, strict=True):
-        parts = [plain(f"{SYSTEMS[figure.system]:<{NAME_WIDTH}}", "bold"), plain(f"{figure.value:5.1f} ")]
+        parts = [plain(f"{figure.name:<{names}}", "bold"), plain(f"{figure.value:5.1f} ")]
         parts += [plain(interval, "$text-accent"), plain(" "), plain(gap, STYLES.get(figure.verdict, "$text-muted"))]
         lines.append(Content.assemble(*parts))
     return Content("\n").join(lines)

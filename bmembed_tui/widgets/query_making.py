@@ -44,8 +44,8 @@ class QueryMaking(Vertical):
     def __init__(self, ask: Ask, project: Path, **options: Any) -> None:
         super().__init__(**options)
         self._ask, self._project = ask, project
-        self._where, self._problem, self._seen = "unknown", False, False
-        self._backend = ""
+        self._where, self._seen = "unknown", False
+        self._backend, self._by_server = "", False
         self._sampled = self._chosen_now = False
 
     def compose(self) -> ComposeResult:
@@ -56,9 +56,9 @@ class QueryMaking(Vertical):
             yield QuerySample(self._project, id="sample")
         yield ChangeLine(self._ask, id="queries-change")
 
-    def stand(self, where: str, *, problem: bool, seen: bool) -> None:
-        """Where the queries stand, whether the engine has an error with their source, whether the user looks on."""
-        self._where, self._problem, self._seen = where, problem, seen
+    def stand(self, where: str, *, seen: bool) -> None:
+        """Where the queries stand, and whether the user looks on."""
+        self._where, self._seen = where, seen
         sample = self.query_one(QuerySample)
         self.query_one("#sample-button").display = where in SAMPLE_WHERE and not (sample.sampling or sample.shown)
 
@@ -86,6 +86,9 @@ class QueryMaking(Vertical):
 
     def _show_settings(self, queries: Mapping[str, Any], *, anew: bool = False) -> None:
         self.query_one(QuerySource).show(queries, anew=anew)
+        self._by_server = queries["backend"] == "endpoint" or (
+            queries["backend"] == "auto" and bool(queries["endpoint"])
+        )
         if queries["backend"] != self._backend:
             self._backend, self._sampled = str(queries["backend"]), False
 
@@ -101,7 +104,7 @@ class QueryMaking(Vertical):
             return
         chosen, self._chosen_now = self._chosen_now, False
         free = self._where == "new" and self._backend == "extractive" and not self._sampled
-        if free or (chosen and (self._problem or self._backend != "endpoint")):
+        if free or (chosen and not self._by_server):
             self.sample()
 
     def sample(self) -> None:

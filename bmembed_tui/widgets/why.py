@@ -7,13 +7,14 @@ from typing import Any
 from textual.content import Content
 
 from bmembed_tui.plain import plain
-from bmembed_tui.search_model import NAMES, Hit, ranker_score
+from bmembed_tui.search_model import NAMES, Hit, Standing, ranker_score
 from bmembed_tui.searching import LOADING, Facts
 from bmembed_tui.text_rows import fitted
 from bmembed_tui.widgets.safe import SafeStatic
 
 BAR = 10  # columns of a bar
 RANKERS = ("bm25", "semantic")
+WIDE = 100  # columns from which the parts of a similarity are told beside it
 APART = "had no part in this list"
 
 
@@ -49,7 +50,9 @@ def ranker_lines(hit: Hit, mode: str, width: int = 200, facts: Facts | None = No
 
 def _ranked(name: str, hit: Hit, width: int) -> str:
     rank, score = hit.rankers[name]
-    return _with_share(_place(name, rank, score), hit.shares.get(name), width)
+    taken = hit.hub_offset if name == "semantic" else None
+    told = _with_share(_place(name, rank, score, taken), hit.shares.get(name), width)
+    return told + (f", {_parts(score, taken)}" if taken is not None and width >= WIDE else "")
 
 
 def _with_share(text: str, share: float | None, width: int) -> str:
@@ -58,20 +61,35 @@ def _with_share(text: str, share: float | None, width: int) -> str:
     return f"{text:<26} {share_bar(share)} {share:4.0%}{' of the score' if width >= 64 else ''}"
 
 
-def _place(name: str, rank: int, score: float) -> str:
-    return f"rank {rank:<3} {'score' if name == 'bm25' else 'cosine'} {ranker_score(name, score)}"
+def _place(name: str, rank: int, score: float, taken: float | None = None) -> str:
+    scale = "score" if name == "bm25" else "cosine" if taken is None else "similarity"
+    return f"rank {rank:<3} {scale} {ranker_score(name, score)}"
+
+
+def _parts(similarity: float, taken: float) -> str:
+    """Of what a similarity with hubs taken off is made."""
+    return f"cosine {similarity + taken:.3f} less {taken:.3f} as a hub"
 
 
 def _unranked(name: str, hit: Hit, mode: str, width: int, facts: Facts | None) -> str:
     explained = facts.explained if facts else None
     known = explained.chunks.get(hit.chunk_id) if explained and name == "semantic" else None
-    if known is not None and known.served_rank is not None and known.served_cosine is not None:
-        place = _place(name, known.served_rank, known.served_cosine)
+    if known is not None and known.rank is not None and known.similarity is not None:
+        place = _place(name, known.rank, known.similarity, known.hub_offset)
     else:
         place = "not among its best" if mode == "hybrid" and hit.shares else ""
     if mode != "hybrid":
         return f"{place}, {APART}" if place else APART
     return _with_share(place or APART, hit.shares.get(name), width)
+
+
+def _hub_lines(standing: Standing) -> list[str]:
+    taken, similarity = standing.hub_offset or 0.0, standing.similarity or 0.0
+    return [
+        f"\nSimilarity {similarity:.3f}, by which semantic search ranks, is {_parts(similarity, taken)}:",
+        "half of how near the chunk is to questions about other documents, so that one that is near to",
+        "whatever is asked does not stand before better ones. The adapter's ranks are by cosine alone.",
+    ]
 
 
 def share_bar(share: float) -> str:
@@ -108,6 +126,8 @@ def why_text(hit: Hit, mode: str, facts: Facts, *, loading: bool) -> Content:
         parts.append(
             plain(f"         cosine by base {standing.base_cosine:.3f}, as served {standing.served_cosine:.3f}")
         )
+        if standing.similarity is not None and standing.hub_offset is not None:
+            parts += [plain(line, lines=True) for line in _hub_lines(standing)]
     if explained is not None and explained.note:
         parts.append(plain(f"\n{explained.note}", lines=True))
     if hit.shares:

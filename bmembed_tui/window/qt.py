@@ -21,6 +21,11 @@ class Desk:
         with suppress(RuntimeError):  # the window has just been closed
             self._carrier.copied.emit(text)
 
+    def show_icon(self, view: Any, path: str) -> None:
+        """Give the window of `view` the icon of a file."""
+        with suppress(RuntimeError):
+            self._carrier.pictured.emit(view, path)
+
     def watch(self, view: Any, dropped: Dropped) -> None:
         """Call `dropped` with the paths of files and folders that are dropped on `view`, which sees nothing of it.
 
@@ -30,11 +35,20 @@ class Desk:
             self._carrier.watched.emit(view, dropped)
 
 
+def call_it(name: str) -> None:
+    """Name this program as its desktop entry is named, so that the system shows its window as that one's. Before any window."""
+    from PySide6.QtCore import QCoreApplication
+    from PySide6.QtGui import QGuiApplication
+
+    QCoreApplication.setApplicationName(name)
+    QGuiApplication.setDesktopFileName(name)
+
+
 @cache
 def on_the_desk() -> Desk:
     """The desk of this process. Call it when there is a window."""
     from PySide6.QtCore import QEvent, QObject, Qt, Signal
-    from PySide6.QtGui import QGuiApplication
+    from PySide6.QtGui import QGuiApplication, QIcon
     from PySide6.QtWebEngineCore import QWebEngineUrlRequestInfo, QWebEngineUrlRequestInterceptor
 
     class Refusing(QWebEngineUrlRequestInterceptor):  # type: ignore[misc]
@@ -43,10 +57,15 @@ def on_the_desk() -> Desk:
 
     class Carrier(QObject):  # type: ignore[misc]  # the extra is not there for the type checker
         copied = Signal(str)
+        pictured = Signal(object, str)
         watched = Signal(object, object)
 
         def take(self, text: str) -> None:
             QGuiApplication.clipboard().setText(text)
+
+        def picture(self, view: Any, path: str) -> None:
+            with suppress(RuntimeError):
+                view.window().setWindowIcon(QIcon(path))
 
         def watch(self, view: Any, dropped: Dropped) -> None:
             self.dropped, self.refusing = dropped, Refusing()
@@ -68,5 +87,6 @@ def on_the_desk() -> Desk:
     carrier: Any = Carrier()
     carrier.moveToThread(QGuiApplication.instance().thread())
     carrier.copied.connect(carrier.take, Qt.ConnectionType.QueuedConnection)
+    carrier.pictured.connect(carrier.picture, Qt.ConnectionType.QueuedConnection)
     carrier.watched.connect(carrier.watch, Qt.ConnectionType.QueuedConnection)
     return Desk(carrier)

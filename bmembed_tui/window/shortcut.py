@@ -9,32 +9,28 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
+from bmembed_tui.window.shell_link import shell_link
+from engine import __version__
 from engine.errors import EngineError
 from engine.project import desktop_files
 
 NAME = "bmembed"
 COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.desktop")
-_SHELL_LINK = (
-    "$link = (New-Object -ComObject WScript.Shell).CreateShortcut($env:BMEMBED_LINK); "
-    "$link.TargetPath = $env:BMEMBED_TARGET; $link.Arguments = $env:BMEMBED_ARGUMENTS; "
-    "$link.IconLocation = $env:BMEMBED_ICON; $link.Save()"
-)
-Run = Callable[[list[str], dict[str, str]], None]
+ABOUT = "Adapt an embedding model to your documents, offline, and search them"
 
 
-def install(platform: str = sys.platform, home: Path | None = None, run: Run | None = None) -> list[Path]:
+def install(platform: str = sys.platform, home: Path | None = None) -> list[Path]:
     """Write the shortcut and its icon; returns the files. Raises EngineError where they cannot be written."""
     place = home or Path.home()
     try:
         if platform == "darwin":
             return _on_macos(place)
         if platform == "win32":
-            return _on_windows(place, run or _run)
+            return _on_windows(place)
         return _on_linux(place)
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         raise EngineError("The shortcut could not be made.", f"{error}.", "Check the folder's permissions.") from error
 
 
@@ -69,31 +65,26 @@ def _on_macos(home: Path) -> list[Path]:
     program.chmod(0o755)
     facts = {
         "CFBundleName": NAME, "CFBundleExecutable": NAME, "CFBundleIconFile": NAME, "CFBundlePackageType": "APPL",
-        "CFBundleIdentifier": f"org.{NAME}.desktop", "NSHighResolutionCapable": True,
+        "CFBundleIdentifier": f"org.{NAME}.desktop", "CFBundleInfoDictionaryVersion": "6.0",
+        "CFBundleShortVersionString": __version__, "CFBundleVersion": __version__, "NSHighResolutionCapable": True,
+        "LSArchitecturePriority": ["arm64", "x86_64"],  # of a script macOS would else think that it wants Rosetta
     }  # fmt: skip
     plist.write_bytes(plistlib.dumps(facts))
     _copy(desktop_files() / "bmembed.icns", icon)
     return [plist, program, icon]
 
 
-def _on_windows(home: Path, run: Run) -> list[Path]:
-    """A link in the start menu. What it is made of goes through the environment, so that no shell reads it."""
+def _on_windows(home: Path) -> list[Path]:
+    """A link in the start menu. Its icon lies beside the program's settings: an update may move ours."""
     roaming = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
     link = roaming / "Microsoft" / "Windows" / "Start Menu" / "Programs" / f"{NAME}.lnk"
-    link.parent.mkdir(parents=True, exist_ok=True)
+    icon = roaming / NAME / f"{NAME}.ico"
+    _copy(desktop_files() / "bmembed.ico", icon)
     windowed = Path(COMMAND[0]).with_name("pythonw.exe")
-    values = {
-        "BMEMBED_LINK": str(link),
-        "BMEMBED_TARGET": str(windowed if windowed.exists() else COMMAND[0]),
-        "BMEMBED_ARGUMENTS": subprocess.list2cmdline(COMMAND[1:]),
-        "BMEMBED_ICON": str(desktop_files() / "bmembed.ico"),
-    }
-    run(["powershell", "-NoProfile", "-NonInteractive", "-Command", _SHELL_LINK], values)
-    return [link]
-
-
-def _run(command: list[str], values: dict[str, str]) -> None:
-    subprocess.run(command, env={**os.environ, **values}, check=True, capture_output=True, timeout=60)
+    target = windowed if windowed.exists() else COMMAND[0]
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.write_bytes(shell_link(str(target), subprocess.list2cmdline(COMMAND[1:]), str(icon), ABOUT))
+    return [link, icon]
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -106,6 +106,27 @@ def stoppable() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def cleaned_up() -> Iterator[None]:
+    """SIGTERM, and the end of the terminal, end the command as Ctrl-C does: what it has begun is taken away."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)  # the second must not break off what the first has begun
+        raise KeyboardInterrupt
+
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in before:
+        if before[number] == signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bool) -> None:
     """Run stages with progress shown; with `--json`, every event goes to standard output, one JSON object a line.
 

@@ -24,7 +24,10 @@ HELP = "y right · n wrong · s skip · u undo · q quit"
 ORIGINS = {
     "named": "that you named",
     "judged": "of this project that have hits without a mark",
-    "generated": "that were made from the documents and held out from training (synthetic: your own tell more)",
+    "generated": (
+        "that were made from the documents and held out from training (synthetic: your own tell more, and only these have a say "
+        "in what is served)"
+    ),
 }
 
 
@@ -39,7 +42,8 @@ def judge(
 ) -> None:
     """Judge the top hits of queries: y(es), n(o), s(kip), u(ndo), q(uit). What is judged counts in 'engine evaluate'.
 
-    Hits of BM25, semantic and hybrid search are shown together, without a word on which of them found a hit. Without
+    Hits of BM25, semantic and hybrid search, and of the encoder before adaptation, are shown together, without a word on which of
+    them found a hit. A hit that has no mark counts as wrong, so that systems whose hits were not shown are undervalued. Without
     queries, the project's own are taken: those that are judged and have hits without a mark, then held-out ones that were
     made from the documents. Every answer is kept at once; the next 'engine judge' goes on with what has no mark yet.
     Without a terminal, one letter a line is read from standard input.
@@ -239,7 +243,9 @@ def _tell(told: dict[str, Any]) -> None:
     elif told["open"]:
         print(f"{told['open']} hits have no mark yet: the same command goes on with them.", file=sys.stderr)
     if judged < MOST:
-        few = f"A query counts once a hit of it was right; from {MOST} on they have a say in what is served."
+        few = (
+            f"A query counts once a hit of it was right; from {MOST} of your own on they have a say in what is served."
+        )
         print(few, file=sys.stderr)
     if right + wrong:
         print(f"Next: {told['next']}", file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, opened, print_json
+from engine.cli.app import AsJson, ProjectName, app, cleaned_up, opened, print_json
 
 if TYPE_CHECKING:
     from engine.project import ProjectFolder
@@ -32,7 +32,7 @@ def export(
     from engine.console import harmless
     from engine.export import export_project
 
-    with opened(name) as project:
+    with opened(name) as project, cleaned_up():
         made = export_project(
             project.folder,
             target,

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from engine.corpus import zip_aes
 from engine.corpus.formats import MOST_UNPACKED, open_zip, refuse_bomb
 from engine.corpus.passwords import known
 from engine.corpus.readers import Found, LeftOut, Member, UnreadableFileError
@@ -17,6 +18,10 @@ _PIECE = 2**20
 _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 _ENCRYPTED = 1
 _UTF8_NAME = 0x800
+_COMPRESSIONS = {
+    1: "Shrink", 6: "Implode", 9: "Deflate64", 93: "Zstandard", 95: "XZ", 96: "JPEG", 97: "WavPack", 98: "PPMd",
+    zip_aes.METHOD: "AES and a compression",
+}  # fmt: skip
 
 
 class ZipReader:
@@ -31,12 +36,15 @@ class ZipReader:
             refuse_bomb(path, members)
             if not members:
                 raise UnreadableFileError(path, "an archive without files", "empty")
-            left = MOST_UNPACKED
+            left, hidden = MOST_UNPACKED, True
             for member in members:
                 found = _member(archive, member, left)
                 if found is not None:
+                    hidden = False
                     left -= len(found.data) if isinstance(found, Member) else 0
                     yield found
+            if hidden:
+                raise UnreadableFileError(path, "an archive of hidden files only", "empty")
 
 
 READER = ZipReader()
@@ -59,19 +67,24 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> Fou
         return Member(name, content)
     except OverflowError:
         return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB")
+    except NotImplementedError:  # a RuntimeError as well
+        how = _COMPRESSIONS.get(member.compress_type, f"method {member.compress_type}")
+        return LeftOut(name, "quarantined", "unsupported", f"packed with {how}, which is not unpacked")
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError) as error:
         return LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
-    except NotImplementedError as error:
-        return LeftOut(name, "quarantined", "unsupported", str(error).rstrip("."))
 
 
 def _unlocked(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, passwords: Sequence[str | None]
 ) -> bytes | None:
     """The bytes of a member with the first password that opens it; None where none does."""
+    if member.compress_type == zip_aes.METHOD:
+        return zip_aes.opened(archive, member, most, [password for password in passwords if password is not None])
     for password in passwords:
         try:
             return _unpacked(archive, member, most, password)
+        except NotImplementedError:
+            raise
         except (RuntimeError, zipfile.BadZipFile, zlib.error):  # a wrong one, that may pass the first check by chance
             if password is None:
                 raise

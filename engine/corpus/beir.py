@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.corpus.readers import ReadDocument, clean
+from engine.corpus.readers import LARGEST_FILE, ReadDocument, clean
 from engine.corpus.scan import BEIR_CORPUS
 from engine.errors import DatasetError
 from engine.records import JudgedQuery
+
+_LONGEST_LINE = 16 * 2**20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,13 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path, longest: int = _LONGEST_LINE) -> Iterator[str]:
     number = 0
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(longest + 1), b""), 1):
+                if len(line) > longest:
+                    raise _malformed(f"{path}, line {number}", f"it is longer than {longest // 2**20} MB")
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise _malformed(f"{path}, line {number}", "it is not UTF-8") from error
@@ -140,13 +144,13 @@ def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _json_array(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, row in enumerate(_parsed("".join(_lines(path)), str(path)), 1):
+    for number, row in enumerate(_parsed("".join(_lines(path, LARGEST_FILE)), str(path)), 1):
         place = f"{path}, item {number}"
         yield place, _object(row, place)
 
 
 def _starts_array(path: Path) -> bool:
-    return next((line.lstrip().startswith("[") for line in _lines(path) if line.strip()), False)
+    return next((line.lstrip().startswith("[") for line in _lines(path, LARGEST_FILE) if line.strip()), False)
 
 
 def _parsed(text: str, place: str) -> Any:

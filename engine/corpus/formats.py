@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -40,16 +41,23 @@ _OPEN_DOCUMENT = {
 _STREAMS = (("WordDocument", "doc"), ("Workbook", "xls"), ("Book", "xls"), ("PowerPoint Document", "ppt"))
 _HEADER = re.compile(
     rb"(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|delivered-to|reply-to|sender|"
-    rb"content-type|envelope-to|x-[a-z0-9-]+)[ \t]*:",
+    rb"content-type|envelope-to|status|x-[a-z0-9-]+)[ \t]*:",
     re.IGNORECASE,
 )
 _LINES_LOOKED_AT = 12
+_RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")
+_TABBED = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
 
 def ending_of(path: str) -> str:
     """`a/Report.PDF` → `.pdf`; empty for a name without one, or one that only starts with a dot."""
     name, dot, ending = path.rpartition("/")[2].rpartition(".")
     return f".{ending.lower()}" if dot and name else ""
+
+
+def is_header(line: bytes) -> bool:
+    """Whether a line is a header field that mails have."""
+    return _HEADER.match(line) is not None
 
 
 def is_mail(head: bytes) -> bool:
@@ -78,9 +86,10 @@ def true_format(path: Path, format: str, data: bytes | None = None) -> str:
         return _zip_format(path, format, data)
     if head.startswith(MAGIC):
         return _compound_format(path, data)
-    if b"%PDF-" in head[:1024]:
+    start = head.removeprefix(BOM_UTF8).lstrip()
+    if start.startswith(b"%PDF-") or (format in BINARY and b"%PDF-" in head[:1024]):
         return "pdf"
-    if head.lstrip().startswith(b"{\\rtf"):
+    if _RTF.match(start):
         return "rtf"
     if format not in BINARY:
         return format
@@ -104,17 +113,41 @@ def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
         raise UnreadableFileError(path, "a spreadsheet of Excel before version 5, which is not read", "unsupported")
     if format == "doc" and head[:4] in (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00"):
         raise UnreadableFileError(path, "a document of Word before version 6, which is not read", "unsupported")
+    if format == "doc" and is_mail(head):  # as browsers save a page with its pictures
+        return "eml"
+    if format == "xls" and _is_tabbed(head):
+        return "csv"
     if format == "zip" and head.startswith((b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")):
         return "zip"
     raise UnreadableFileError(path, f"its content is not that of a .{format} file", "damaged")
 
 
+def _is_tabbed(head: bytes) -> bool:
+    """Whether every line has cells, as in the tables that many programs write as text and call .xls."""
+    if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        head = head.decode("utf-16", "replace").encode()
+    return all(map(_TABBED.match, head.splitlines()[:-1] or [head]))
+
+
 def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
-    """A ZIP archive. Raises UnreadableFileError for a damaged one."""
+    """A ZIP archive, also one that something follows. Raises UnreadableFileError for a damaged one."""
     try:
-        return zipfile.ZipFile(path if data is None else BytesIO(data))
+        try:
+            return zipfile.ZipFile(path if data is None else BytesIO(data))
+        except zipfile.BadZipFile:
+            if (path.stat().st_size if data is None else len(data)) > LARGEST_FILE:
+                raise
+            return zipfile.ZipFile(BytesIO(_without_tail(read_bytes(path, data))))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
         raise UnreadableFileError(path, f"damaged: {str(error).rstrip('.') or 'not a ZIP archive'}") from error
+
+
+def _without_tail(content: bytes) -> bytes:
+    """An archive up to its own end, which zipfile looks for in the last 64 KB alone."""
+    end = content.rfind(b"PK\x05\x06")
+    if end < 0:
+        raise zipfile.BadZipFile("File is not a zip file")
+    return content[: end + 22 + int.from_bytes(content[end + 20 : end + 22], "little")]
 
 
 def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:

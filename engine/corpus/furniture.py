@@ -4,66 +4,187 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 _EDGE = 2  # lines at the top and at the bottom of a page that may be furniture
 _FEWEST = 3  # pages that show a line before it is taken for one
-_SHARE = 0.6  # of the pages, for a line without a number that counts the pages
-_NUMBER = re.compile(r"\d+")
+_SHARE = 0.6  # of the pages, for a line that says the same on each
+_NUMBERED = 0.4  # of the pages from the first numbered to the last, for numbers that stand alone
+_SHORT = 5  # lines of a page that has no edges: what it repeats may be what it says
+_BARE = re.compile(
+    r"(?P<sign>[-\u2013\u2014|\u00b7\u2022~]?) ?(?P<number>\d{1,5}) ?(?P=sign)$|(?P<first>\d{1,5}) ?/ ?\d{1,5}$"
+)
+_CALLED = re.compile(
+    r"\b(?:page|pg\.?|p\.|seite|s\.|blatt|pagina|p\u00e1gina|p\u00e1g\.?|strona|str\.|strana|side|sida|sivu|oldal|sayfa|halaman|"
+    r"trang|\u0441\u0442\u0440\u0430\u043d\u0438\u0446\u0430|\u0441\u0442\u0440\.|\u03c3\u03b5\u03bb\u03af\u03b4\u03b1|\u7b2c)\s*(\d{1,5})(?!\d)(?:\s*(?:of|von|de|di|van|sur|\u0438\u0437|/)\s*\d+|\s*[\u9875\u9801])?|(?<!\d)(\d{1,5})\s*(?:\u9875|\u9801|\u30da\u30fc\u30b8|\ud398\uc774\uc9c0)",
+    re.IGNORECASE,
+)  # fmt: skip
+_FIRST, _LAST = re.compile(r"(\d{1,5})\s"), re.compile(r".*\s(\d{1,5})$")
+_ASKS = re.compile(
+    r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE
+)  # for the number in the next line
+_LABEL = 3  # words of a line that may be a name and what is said of it
 
 Lines = list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """A line that may tell a page's number: the line without it, how far it is ahead of the page, and whether it can be
+    nothing else (it stands alone, or is called a page)."""
+
+    rest: str
+    ahead: int
+    sure: bool
+
+
+@dataclass
+class _Edge:
+    """What is furniture at the top of the pages, or at their bottom; `shown` has what was left in place once."""
+
+    same: set[str] = field(default_factory=set)
+    counting: set[_Numbered] = field(default_factory=set)
+    shown: set[str] = field(default_factory=set)
 
 
 def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
     """The pages' texts (`numbers`: which pages they are) without lines that come again at their edges.
 
-    A line is furniture where it stands at the same edge of most pages, or where a number in it counts the pages along. A
-    page is never left empty.
+    A line is furniture where it says the same at the same edge of most pages, or where it tells the number of its page.
+    The first of each kind stays, so that no word is lost; only numbers that stand alone, or are called a page, go
+    altogether. Pages of few lines stay as they are: what they repeat may be all that they say.
     """
     if len(pages) < _FEWEST:
         return list(pages)
-    split = [page.strip("\n").split("\n") for page in pages]
-    heads = _repeated([lines[:_EDGE] for lines in split], numbers)
-    feet = _repeated([lines[-_EDGE:] for lines in split], numbers)
+    split = [[*map(str.rstrip, page.strip("\n").split("\n"))] for page in pages]
+    heads, feet = _furniture([_top(lines) for lines in split], numbers), _furniture(list(map(_bottom, split)), numbers)
+    _count_on(heads, feet, split, numbers)
     return [_stripped(lines, number, heads, feet) for lines, number in zip(split, numbers, strict=True)]
 
 
-def _shape(line: str) -> str:
-    return _NUMBER.sub("#", " ".join(line.split()))
+def _top(lines: Lines) -> Lines:
+    return [] if _is_short(lines) else [_squeezed(line) for line in lines[:_EDGE]]
 
 
-def _counting(line: str, page: int) -> set[tuple[str, int, int]]:
-    """(shape, which number, how far it is ahead of the page) for every number in a line."""
-    return {(_shape(line), at, int(found) - page) for at, found in enumerate(_NUMBER.findall(line)) if len(found) < 6}
+def _bottom(lines: Lines) -> Lines:
+    return [] if _is_short(lines) else [_squeezed(line) for line in lines[: -_EDGE - 1 : -1]]
 
 
-def _repeated(edges: Sequence[Lines], numbers: Sequence[int]) -> tuple[set[str], set[tuple[str, int, int]]]:
-    """Lines that most pages show, and shapes whose number counts the pages."""
-    whole = Counter(line for lines in edges for line in {" ".join(line.split()) for line in lines} if line)
+def _is_short(lines: Lines) -> bool:
+    return sum(bool(line.strip()) for line in lines) <= _SHORT
+
+
+def _squeezed(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
+    """The lines that most pages show at one edge (each page's outermost line first), and those that surely number them."""
+    found = _Edge()
+    count = Counter(line for lines in edges for line in set(lines) if line)
     least = max(_FEWEST, _SHARE * len(edges))
-    seen: dict[tuple[str, int, int], set[int]] = defaultdict(set)
+    found.same = {line for line, times in count.items() if times >= least and not _has_rival(line, count)}
+    alone: dict[_Numbered, list[int]] = defaultdict(list)
     for lines, page in zip(edges, numbers, strict=True):
-        for line in lines:
-            for key in _counting(line, page):
-                seen[key].add(page)
-    counting = {key for key, pages in seen.items() if len(pages) >= _FEWEST}
-    return {line for line, count in whole.items() if count >= least}, counting
+        for at, line in enumerate(lines):
+            for told in _numbered(line, page):
+                if told.sure and (told.rest or _is_alone(lines, at)):
+                    alone[told].append(page)
+    found.counting = {told for told, shown in alone.items() if _goes_on(shown, dense=not told.rest)}
+    return found
 
 
-def _stripped(
-    lines: Lines,
-    page: int,
-    heads: tuple[set[str], set[tuple[str, int, int]]],
-    feet: tuple[set[str], set[tuple[str, int, int]]],
-) -> str:
-    def is_one(line: str, known: tuple[set[str], set[tuple[str, int, int]]]) -> bool:
-        return " ".join(line.split()) in known[0] or bool(_counting(line, page) & known[1])
+def _is_alone(lines: Lines, at: int) -> bool:
+    """Whether a number that fills a line is at the very edge of its page, and answers to nothing."""
+    return at == 0 and not any(_ASKS.search(line) for line in lines[1:2])
 
-    top = 0
-    while top < min(_EDGE, len(lines)) and is_one(lines[top], heads):
-        top += 1
-    bottom = len(lines)
-    while bottom > max(top, len(lines) - _EDGE) and is_one(lines[bottom - 1], feet):
-        bottom -= 1
-    kept = "\n".join(lines[top:bottom])
-    return kept if kept.strip() else "\n".join(lines)
+
+def _has_rival(line: str, others: Iterable[str]) -> bool:
+    """Whether a line is one of several things said in its place: `Result: passed` where other pages say `Result: failed`."""
+    label, colon, _ = line.partition(":")
+    words = line.split()
+    if not colon and len(words) > _LABEL:
+        return False
+    label = label if colon else words[0]
+    alike = (other for other in others if other.startswith(label) and not other.startswith(line))
+    return any(bool(colon) or len(other.split()) <= _LABEL + 2 for other in alike)
+
+
+def _goes_on(pages: Sequence[int], *, dense: bool) -> bool:
+    return len(pages) >= _FEWEST and (not dense or len(pages) >= _NUMBERED * (max(pages) - min(pages) + 1))
+
+
+def _numbered(line: str, page: int) -> Iterator[_Numbered]:
+    """What a line may tell as the number of its page."""
+    bare = _BARE.match(line)
+    if bare:
+        yield _Numbered("", int(bare["number"] or bare["first"]) - page, True)
+        return
+    called = _CALLED.search(line)
+    if called:
+        yield _without(line, called, page, sure=True)
+    for found in (_FIRST.match(line), _LAST.match(line)):
+        if found and not called:
+            yield _without(line, found, page, sure=False)
+
+
+def _without(line: str, found: re.Match[str], page: int, *, sure: bool) -> _Numbered:
+    group = 1 if found[1] else 2
+    rest = f"{line[: found.start(group)]}#{line[found.end(group) :]}"
+    return _Numbered(rest, int(found[group]) - page, sure)
+
+
+def _count_on(heads: _Edge, feet: _Edge, split: Sequence[Lines], numbers: Sequence[int]) -> None:
+    """Adds lines of words that begin or end with their page's number (`12 Moorings`), where the document is known to print
+    such numbers: elsewhere they stand alone, or they go on while the words change. A page tells its number once."""
+    printed = {told.ahead for edge in (heads, feet) for told in edge.counting}
+    for edge, lines_of in ((heads, _top), (feet, _bottom)):
+        shown: dict[_Numbered, list[int]] = defaultdict(list)
+        for lines, page in zip(split, numbers, strict=True):
+            if not _tells_its_number(lines, page, heads, feet):
+                for told in {told for line in lines_of(lines) for told in _numbered(line, page) if not told.sure}:
+                    shown[told].append(page)
+        ahead = printed | _carried_on(shown)
+        edge.counting |= {told for told, pages in shown.items() if told.ahead in ahead and _goes_on(pages, dense=False)}
+
+
+def _tells_its_number(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> bool:
+    return any(
+        told in edge.counting
+        for edge, shown in ((heads, _top(lines)), (feet, _bottom(lines)))
+        for line in shown
+        for told in _numbered(line, page)
+        if told.sure
+    )
+
+
+def _carried_on(shown: Mapping[_Numbered, Sequence[int]]) -> set[int]:
+    """Counts that go on while the words beside them change, as those of a book's chapters do."""
+    words = Counter(told.ahead for told, pages in shown.items() if len(pages) >= _FEWEST)
+    return {ahead for ahead, different in words.items() if different > 1}
+
+
+def _stripped(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> str:
+    gone: set[int] = set()
+    for edge, shown, step in ((heads, _top(lines), 1), (feet, _bottom(lines), -1)):
+        for at in range(len(shown)):
+            told = _told(shown, at, page, edge)
+            if told is None:
+                break
+            if told and told not in edge.shown:
+                edge.shown.add(told)
+            else:
+                gone.add(at if step > 0 else len(lines) - 1 - at)
+    return "\n".join(line for place, line in enumerate(lines) if place not in gone)
+
+
+def _told(lines: Lines, at: int, page: int, edge: _Edge) -> str | None:
+    """What a line of furniture says beside its page's number; None for one that is none."""
+    if lines[at] in edge.same:
+        return lines[at]
+    for told in _numbered(lines[at], page):
+        if told in edge.counting and (told.rest or _is_alone(lines, at)):
+            words = _CALLED.sub("", told.rest.replace("#", "0"))
+            return told.rest if any(map(str.isalpha, words)) else ""
+    return None

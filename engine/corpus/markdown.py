@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.corpus.plain import decode
+from engine.corpus.plain import decoded
 from engine.corpus.readers import Heading, ReadDocument, UnreadableFileError, read_bytes, title_from_name
 
 _FRONT_MATTER = re.compile(
@@ -29,12 +29,13 @@ class MarkdownReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
-        text, front_title = split_front_matter(decode(read_bytes(path, data), path))
+        content, note = decoded(read_bytes(path, data), path)
+        text, front_title = split_front_matter(content)
         if not text.strip():
             raise UnreadableFileError(path, "empty")
         headings = tuple(find_headings(text))
         first = next((heading.title for heading in headings if heading.level == 1), "")
-        yield ReadDocument(front_title or first or title_from_name(path), text, headings, format="md")
+        yield ReadDocument(front_title or first or title_from_name(path), text, headings, format="md", note=note)
 
 
 READER = MarkdownReader()

@@ -5,6 +5,7 @@ The parent has tesseract at work in a process of its own (`engine.corpus.sandbox
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -14,15 +15,16 @@ from engine.corpus.readers import clean
 
 Asker = Callable[[bytes], tuple[str, str]]
 _asker: Asker | None = None
+_seconds, _end = 0.0, float("inf")
 _DOTS = 300 / 72  # per point: what tesseract is made for
 _MOST_DOTS = 40_000_000  # of one page
 MOST_PAGES = 500  # of a file: each may take seconds
 
 
-def use(asker: Asker | None) -> None:
-    """Ask this one from now on in this process; None: nobody is there to recognise anything."""
-    global _asker
-    _asker = asker
+def use(asker: Asker | None, seconds: float = float("inf")) -> None:
+    """Ask this one from now on in this process, for so many seconds in all; None: nobody is there to recognise anything."""
+    global _asker, _seconds, _end
+    _asker, _seconds, _end = asker, seconds, time.monotonic() + seconds
 
 
 def on() -> bool:
@@ -32,34 +34,47 @@ def on() -> bool:
 
 def text_in(picture: bytes) -> tuple[str, str]:
     """(text, problem): what is written in a picture, its pages parted by form feeds; the problem where that is not known."""
+    if time.monotonic() > _end:
+        return "", f"OCR of this file has taken {_seconds:,.0f} s, and is given no more (corpus.ocr_seconds)"
     text, problem = _asker(picture) if _asker else ("", "OCR is off")
     return clean(text), problem
 
 
-def pages_filled(content: bytes, texts: Sequence[str]) -> tuple[list[str], str]:
-    """The texts of a PDF's pages, those without any recognised; and what to say of that, which is empty where nothing was.
+def pages_filled(content: bytes, texts: Sequence[str]) -> tuple[list[str], str, dict[int, str]]:
+    """The texts of a PDF's pages, those without any recognised; what to say of that, which is empty where nothing was; and, by
+    its number, why a page without text was not looked at, or could not be.
 
     Raises ValueError where the PDF cannot be drawn.
     """
-    with closing(_opened(content)) as document:
+    unread: dict[int, str] = {}
+    with closing(opened(content)) as document:
         pages = [*texts, *[""] * (len(document) - len(texts))]
         empty = [number for number, text in enumerate(pages[: len(document)]) if not any(map(str.isalnum, text))]
         problems: list[str] = []
         filled = 0
         if len(empty) > MOST_PAGES:
             problems.append(f"only {MOST_PAGES} of {len(empty)} pages without text were looked at")
-        for number in empty[:MOST_PAGES]:
+            unread |= dict.fromkeys((number + 1 for number in empty[MOST_PAGES:]), problems[0])
+        for done, number in enumerate(empty[:MOST_PAGES]):
+            if time.monotonic() > _end:
+                problem = text_in(b"")[1]
+                left = len(empty) - done
+                problems.append(f"{left} of {len(empty)} pages without text were not looked at: {problem}")
+                unread |= dict.fromkeys((late + 1 for late in empty[done:]), problem)
+                break
             try:
                 pages[number], problem = text_in(_drawn(document[number]))
             except (ValueError, RuntimeError) as error:  # of pdfium: the other pages can be drawn all the same
                 problem = str(error)
             filled += bool(pages[number].strip())
             problems += [f"page {number + 1}: {problem}"] if problem else []
+            unread |= {number + 1: problem} if problem else {}
     told = f"by OCR: {filled} of {len(pages)} page{'' if len(pages) == 1 else 's'}" if filled else ""
-    return pages, "; ".join([*filter(None, [told]), *problems[:3]])
+    return pages, "; ".join([*filter(None, [told]), *problems[:3]]), dict(sorted(unread.items()))
 
 
-def _opened(content: bytes) -> Any:
+def opened(content: bytes) -> Any:
+    """A PDF as pypdfium2 opens it, with a known password where it needs one. Raises ValueError where none opens it."""
     from pypdfium2 import PdfDocument, PdfiumError
 
     for password in (None, *known()):

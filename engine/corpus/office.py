@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from engine.corpus import ocr
 from engine.corpus.passwords import known
-from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
-from engine.corpus.second_look import text_of
-from engine.corpus.structure import MARK, MARKED, Text, from_nodes, from_pages, place_pages
+from engine.corpus.places import place_pages
+from engine.corpus.prepared import prepared, restored
+from engine.corpus.readers import LeftOut, Page, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
+from engine.corpus.scans import pages_left_out, scanned_pages
+from engine.corpus.second_look import lacking
+from engine.corpus.structure import MARK, Text, from_nodes, from_pages, marked, parted
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
 MIME = {
@@ -27,7 +31,6 @@ MIME = {
     "ods": "application/vnd.oasis.opendocument.spreadsheet",
     "rtf": "application/rtf",
     "epub": "application/epub+zip",
-    "wordml": "application/xml",
     "msg": "application/vnd.ms-outlook",
 }
 _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
@@ -35,6 +38,7 @@ _NO_TITLE = re.compile(
     r"(?:untitled|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$", re.IGNORECASE
 )
 _LONGEST_TITLE = 300
+_MOST_COMPARED = 4 * 10**9  # characters
 _PAGED = ("pdf", "pptx")
 
 
@@ -43,17 +47,16 @@ class OfficeReader:
 
     formats = frozenset(MIME) - {"msg"}
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument | LeftOut]:
         """See `Reader.read`."""
         from engine.corpus.formats import true_format
 
         format = true_format(path, path.suffix.lstrip(".").lower(), data)
-        content = read_bytes(path, data)
+        content = prepared(format, read_bytes(path, data))
         result = extract(path, content, format)
-        told, note = _recognised(result, content) if format == "pdf" and ocr.on() else (clean(result.content), "")
+        told, note, unread = _pages_of_pdf(result, content) if format == "pdf" else (clean(result.content), "", {})
         text = _text(result, told, format)
-        if _letters(text.text) <= sum(_letters(heading.title) for heading in text.headings):  # such as names of sheets
-            text = Text("\n\n".join(filter(None, (text.text.strip(), text_of(path, format, content)))), text.headings)
+        text = _with(text, lacking(path, format, content, text.text))
         if not text.text.strip():
             raise _without_text(path, format, content, note)
         metadata: Mapping[str, Any] = result.metadata
@@ -62,6 +65,8 @@ class OfficeReader:
             author=author_of(metadata), created=seconds(metadata.get("created_at")),
             changed=seconds(metadata.get("modified_at")), note=note,
         )  # fmt: skip
+        if unread:
+            yield pages_left_out(unread, len(result.pages or unread))
 
 
 READER = OfficeReader()
@@ -96,33 +101,77 @@ def extract(path: Path, content: bytes, format: str) -> Any:
 
 def _failed(path: Path, message: str) -> UnreadableFileError:
     told = message.partition(": ")[2] or message
+    if "Pdfium initialization failed" in message:
+        why = "the library that reads PDF files could not be loaded: it says nothing of this file"
+        return UnreadableFileError(path, why, "unsupported")
     if re.search(r"password|encrypted", told, re.IGNORECASE):
         return UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
     parts = dict.fromkeys(part.strip() for part in " ".join(clean(told).split()).split(": "))
     return UnreadableFileError(path, f"damaged: {': '.join(parts)[:200]}", "damaged")
 
 
-def _recognised(result: Any, content: bytes) -> tuple[str, str]:
-    """The marked text of a PDF, with what OCR recognises on pages that hold none; and what to say of that."""
-    pieces = MARKED.split(clean(result.content))
-    texts = dict(zip(map(int, pieces[1::2]), pieces[2::2], strict=True))
+def _pages_of_pdf(result: Any, content: bytes) -> tuple[str, str, dict[int, str]]:
+    """The marked text of a PDF, with what OCR recognises where it is on; what to say of that; and which pages are pictures
+    that nobody has read, each with what kept OCR from it.
+    """
+    before, pages = parted(clean(result.content))
+    if result.pages and pages:
+        _drop_tables(pages, clean(result.pages[-1]["content"]))
+    scans = scanned_pages(content, pages)
+    if not ocr.on():
+        return marked(before, pages), "", dict.fromkeys(scans, "")
+    texts = ["" if number in scans else pages.get(number, "") for number in range(1, max(pages, default=0) + 1)]
     try:
-        pages, note = ocr.pages_filled(content, [texts.get(n, "") for n in range(1, max(texts, default=0) + 1)])
+        filled, note, unread = ocr.pages_filled(content, texts)
     except (ValueError, RuntimeError) as error:
-        return clean(result.content), str(error)
-    marked = [MARK.format(page_num=number) + page for number, page in enumerate(pages, 1)]
-    return "".join([pieces[0], *marked]), note
+        return marked(before, pages), str(error), dict.fromkeys(scans, str(error))
+    for number, text in enumerate(filled, 1):
+        own = pages.get(number, "")
+        pages[number] = text if number not in scans or _within(own, text) else f"{own.strip()}\n{text}"
+    return marked(before, pages), note, unread
+
+
+def _drop_tables(pages: dict[int, str], last: str) -> None:
+    """Takes away what kreuzberg tells behind the last page: what it takes for tables, which their pages have told already."""
+    number = max(pages)
+    whole = pages[number].strip("\n")
+    pages[number] = whole[: len(last.strip("\n"))]
+    told = "".join(filter(str.isalnum, "".join(pages.values())))
+    words = set(re.findall(r"[^\W_]+", whole[len(pages[number]) :]))
+    if len(words) * len(told) > _MOST_COMPARED or not all(word in told for word in words):
+        pages[number] = whole
+
+
+def _within(own: str, text: str) -> bool:
+    return "".join(own.split()) in "".join(text.split())
 
 
 def _text(result: Any, content: str, format: str) -> Text:
     if format in _PAGED:
         return from_pages(content, "slide" if format == "pptx" else "page")
+    content = restored(content)
     nodes = result.document["nodes"] if result.document else []
     sheets = format in ("xlsx", "xls", "ods")
-    built = from_nodes(nodes, sheets=sheets, footnotes=format != "ppt")
+    built = _restored(from_nodes(nodes, sheets=sheets, footnotes=format != "ppt"))
     if not sheets and _letters(built.text) < 0.9 * _letters(content):
         return Text(content)  # nothing is lost where the structure does not hold all
-    return place_pages(built, [clean(page["content"]) for page in result.pages or []]) if format == "docx" else built
+    pages = [restored(clean(page["content"])) for page in result.pages or []]
+    return place_pages(built, pages) if format == "docx" else built
+
+
+def _with(text: Text, more: str) -> Text:
+    """A text with what stands beside it, on a page of its own where it has pages."""
+    if not more:
+        return text
+    start = len(text.text) + 2 if text.text else 0
+    last = text.pages[-1:]
+    pages = (*text.pages, *(Page(start, page.number + 1, "beside the text") for page in last))
+    return Text("\n\n".join(filter(None, (text.text, more))), text.headings, pages)
+
+
+def _restored(text: Text) -> Text:
+    headings = tuple(replace(heading, title=restored(heading.title)) for heading in text.headings)
+    return Text(restored(text.text), headings, text.pages)
 
 
 def _letters(text: str) -> int:

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from engine.corpus.compound import MAGIC
-from engine.corpus.formats import FORMATS, IMAGES, MOST_UNPACKED, PICTURES, STREAMED, ending_of, is_mail, true_format
+from engine.corpus.formats import (
+    BINARY,
+    FORMATS,
+    IMAGES,
+    MOST_UNPACKED,
+    PICTURES,
+    STREAMED,
+    ending_of,
+    is_mail,
+    true_format,
+)
 from engine.corpus.ocr import on
 from engine.corpus.readers import (
     OFFICE,
@@ -21,11 +31,15 @@ from engine.corpus.readers import (
     reader_for,
 )
 from engine.corpus.unlocking import unlocked
+from engine.corpus.unlocking_odf import unlocked_package
 
 MOST_MEMBERS = 100_000
 DEEPEST = 6
 LONGEST_TEXT = 64 * 2**20  # characters
+MOST_TEXT = 4 * LONGEST_TEXT  # of a file and all in it: they are held at once
 _LONGEST_NAME = 200
+_LONGEST_ENDING = 10
+_FEWEST_MARKS = 2
 
 
 def everything_in(
@@ -45,9 +59,12 @@ class _Opening:
     begin: Callable[[str], None]
     members: int = 0
     unpacked: int = 0
-    names: set[str] = field(default_factory=set)
+    size: int = 0
+    characters: int = 0
+    names: dict[str, int] = field(default_factory=dict)  # how often each was met
 
     def file(self, path: Path, format: str) -> Iterator[ReadDocument | LeftOut]:
+        self.size = path.stat().st_size  # what lies in it as it is, as mails in a mailbox do, unpacks nothing
         yield from self._read(path, format, None, "", 0)
 
     def _read(
@@ -56,6 +73,8 @@ class _Opening:
         if data is None and format in OFFICE:
             data = read_bytes(path)  # once, for what it is and for what is in it
         found_format, data = _unlocked_format(path, format, data)
+        if found_format != format and format not in BINARY and not _holds(path, found_format, data):
+            found_format = format
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
             data, inner = read_bytes(path, data), path.with_name(_named(path.stem, found_format))
@@ -69,7 +88,11 @@ class _Opening:
                 yield from self._document(replace(found, member=member), path)
 
     def _document(self, found: ReadDocument, path: Path) -> Iterator[ReadDocument | LeftOut]:
-        if len(found.text) <= LONGEST_TEXT:
+        self.characters += len(found.text)
+        if found.member and self.characters > MOST_TEXT:
+            why = f"all texts in the file have more than {MOST_TEXT:,} characters"
+            yield LeftOut(found.member, "quarantined", "too large", why)
+        elif len(found.text) <= LONGEST_TEXT:
             yield found
         elif found.member:
             yield LeftOut(found.member, "quarantined", "too large", _too_long(found))
@@ -102,16 +125,17 @@ class _Opening:
             return f"nested more than {DEEPEST} deep"
         if self.members > MOST_MEMBERS:
             return f"the file holds more than {MOST_MEMBERS:,} others"
-        if self.unpacked > MOST_UNPACKED:
+        if self.unpacked > MOST_UNPACKED + self.size:
             return f"the file unpacks to more than {MOST_UNPACKED // 2**20} MB"
         return ""
 
     def _unique(self, name: str) -> str:
-        candidate, number = name, 1
-        while candidate in self.names:
+        """A name that no member has had yet: the number goes before the ending, which tells the format."""
+        candidate, number, ending = name, self.names.get(name, 0) + 1, _ending(name)
+        while number > 1 and (candidate := f"{name.removesuffix(ending)} ({number}){ending}") in self.names:
             number += 1
-            candidate = f"{name} ({number})"
-        self.names.add(candidate)
+        self.names[name] = number
+        self.names.setdefault(candidate, 1)
         return candidate
 
 
@@ -120,9 +144,10 @@ def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, 
     try:
         return true_format(path, format, data), data
     except UnreadableFileError as error:
-        if error.kind != "encrypted" or data is None or not data.startswith(MAGIC):
+        if error.kind != "encrypted":
             raise
-        content = unlocked(path, data)
+        data = read_bytes(path, data)
+        content = unlocked(path, data) if data.startswith(MAGIC) else unlocked_package(path, data)
         return true_format(path, format, content), content
 
 
@@ -167,8 +192,25 @@ def _named(stem: str, format: str) -> str:
 
 def _joined(within: str, name: str) -> str:
     parts = [part for part in clean(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
-    shown = "/".join(part[:_LONGEST_NAME] for part in parts) or "unnamed"
+    shown = "/".join(map(_shortened, parts)) or "unnamed"
     return f"{within}/{shown}" if within else shown
+
+
+def _shortened(name: str) -> str:
+    ending = _ending(name)
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - len(ending)] + ending
+
+
+def _ending(name: str) -> str:
+    """The ending of a name as it is written; empty where it is too long to be one."""
+    length = len(ending_of(name))
+    return name[len(name) - length :] if length <= _LONGEST_ENDING else ""
+
+
+def _holds(path: Path, format: str, data: bytes | None) -> bool:
+    """Whether a file that its name calls a text is what its first bytes say, and not a text about such files."""
+    mark = {"pdf": b"endobj", "rtf": b"\\"}.get(format)
+    return mark is None or read_bytes(path, data).count(mark) >= _FEWEST_MARKS
 
 
 def _too_long(found: ReadDocument) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 BEIR_CORPUS = "corpus.jsonl"
 OWN_FILES = {"project.toml", "project.db"}
+_LONGEST_ENTRY = 16 * 2**20  # bytes
 _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
 
 
@@ -65,10 +67,10 @@ def scan(
 
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
     a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
-    their source only, unless `follow_links`, and a file reached in two ways counts once. A folder with a corpus.jsonl is
-    a BEIR data set: that file is its only document. A folder that is a project of this program is left out. A file
-    without an ending is looked into: it may be a mail. `pictures`: whether these are documents, as they are to
-    OCR. Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
+    their source only, unless `follow_links`, and a file reached in two ways counts once. A folder with a corpus.jsonl whose
+    first line is an entry of a BEIR data set is one: that file is its only document. A folder that is a project of this
+    program is left out. A file without an ending is looked into: it may be a mail. `pictures`: whether these are
+    documents, as they are to OCR. Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
     """
     wanted, unwanted = _patterns(include), _patterns(exclude)
     result = Scan()
@@ -181,7 +183,11 @@ class _Walk:
             self._take(path, status, real)
 
     def _is_beir(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> bool:
-        return BEIR_CORPUS in found and found[BEIR_CORPUS].is_file() and self._matches(prefix + BEIR_CORPUS)
+        path = prefix + BEIR_CORPUS
+        return BEIR_CORPUS in found and found[BEIR_CORPUS].is_file() and self._matches(path) and self._begins_beir(path)
+
+    def _begins_beir(self, path: str) -> bool:
+        return _begins_beir(Path(self._source, path))
 
     def _beir_only(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> dict[str, os.DirEntry[str]]:
         for name, entry in found.items():
@@ -201,7 +207,9 @@ class _Walk:
         if not stat.S_ISREG(status.st_mode):
             self._skip(path, "not a regular file")
             return
-        format = "beir" if path.rpartition("/")[2] == BEIR_CORPUS else self._formats.get(ending)
+        format = self._formats.get(ending)
+        if path.rpartition("/")[2] == BEIR_CORPUS and self._begins_beir(path):
+            format = "beir"
         if not ending and status.st_size:
             format = _mail_format(Path(self._source, path))
         if ending in IMAGES and format is None:
@@ -223,6 +231,20 @@ class _Walk:
     def _skip(self, path: str, reason: str) -> None:
         shown = path.encode("utf-8", "backslashreplace").decode() or "."
         self._result.skipped.append(Skipped(shown, reason))
+
+
+def _begins_beir(path: Path) -> bool:
+    """Whether the first line of a corpus.jsonl is an entry of a BEIR data set; one that is closed to us is taken for it."""
+    try:
+        with path.open("rb") as file:
+            first = next(filter(bytes.strip, iter(lambda: file.readline(_LONGEST_ENTRY), b"")), b"")
+    except OSError:
+        return True
+    try:
+        entry = json.loads(first.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and "_id" in entry and bool({"text", "title"} & entry.keys())
 
 
 def _mail_format(path: Path) -> str | None:

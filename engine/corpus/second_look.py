@@ -1,22 +1,37 @@
-"""A second look at files that kreuzberg finds no text in: charts, drawings and embedded HTML of office files; plain RTF."""
+"""A second look at what kreuzberg does not tell of an office file: comments, notes, headers and footers, charts, drawings,
+embedded HTML; and plain RTF.
+"""
 
 from __future__ import annotations
 
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.prepared import restored
 from engine.corpus.readers import UnreadableFileError, clean
 
 _LARGEST_PART = 64 * 2**20
-_PARTS = re.compile(
-    r"(?:(?:word|xl|ppt)/(?:charts|drawings|diagrams)/(?:chart|drawing|data)\d*\.xml|word/afchunk\d*\.(?:x?html?))$"
-)
-_PARAGRAPH, _TEXT = "p", ("t", "v")
+_DRAWN = r"(?:charts|drawings|diagrams)/(?:chart|drawing|data)\d*\.xml"
+_PARTS = {
+    "docx": (r"word/document\.xml", r"word/(?:footnotes|endnotes)\.xml", rf"word/{_DRAWN}", r"word/afchunk\d*\.x?html?",
+             r"word/comments\.xml", r"word/(?:header|footer)\d*\.xml"),
+    "xlsx": (rf"xl/{_DRAWN}", r"xl/(?:comments|comments/comment|threadedComments/threadedComment)\d*\.xml"),
+    "pptx": (r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml", rf"ppt/{_DRAWN}", r"ppt/comments/[^/]+\.xml"),
+    "odt": (r"content\.xml", r"styles\.xml"),
+    "ods": (r"content\.xml",),
+}  # fmt: skip
+_TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # what kreuzberg tells, in another writing
+_SAID = re.compile(r"comments?", re.IGNORECASE)  # parts whose lines count even where all of their words come elsewhere
+_PARAGRAPH = ("p", "h")
+_SIGNS_OF = {**dict.fromkeys(("tab", "br", "cr", "s", "line-break", "ptab"), " "), "noBreakHyphen": "-"}
+_CELLS = ("table-cell", "covered-table-cell")
+_NEVER = ("fld", "instrText", "delText", "annotation", "note")
+_WORD = re.compile(r"\w+")
 _SKIPPED = frozenset({
     "fonttbl", "colortbl", "stylesheet", "info", "pict", "object", "themedata", "colorschememapping", "listtable",
     "listoverridetable", "rsidtbl", "generator", "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr",
@@ -27,57 +42,112 @@ _BREAKS = {"par": "\n\n", "line": "\n", "tab": "\t", "cell": " | ", "row": "\n",
 _SIGNS = {"emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”", "bullet": "•"}
 
 
-def text_of(path: Path, format: str, content: bytes) -> str:
-    """What a reader of the file would see of it; empty where that is nothing."""
+def lacking(path: Path, format: str, content: bytes, text: str) -> str:
+    """What a reader of the file would see beside its text, a line for each paragraph; empty where that is nothing.
+
+    `content` is as `prepared` gives it. A line is told where the text lacks one of its words, a comment where the text does
+    not hold it as it is.
+    """
     if format == "rtf":
-        return clean(rtf_text(content)).strip()
-    return "\n\n".join(_parts(path, content)) if format in ("docx", "xlsx", "pptx") else ""
+        return "" if any(map(str.isalnum, text)) else clean(rtf_text(content)).strip()
+    if format not in _PARTS:
+        return ""
+    words, squeezed = set(_WORD.findall(text.casefold())), "".join(text.split())
+    told: dict[str, None] = {}
+    for part, line in _lines_of(path, format, content):
+        said = _SAID.search(part) and "".join(line.split()) not in squeezed
+        if said or not words.issuperset(_WORD.findall(line.casefold())):
+            told[line] = None
+    return "\n".join(told)
 
 
-def _parts(path: Path, content: bytes) -> Iterator[str]:
-    from engine.corpus.html import READER as HTML
-
+def _lines_of(path: Path, format: str, content: bytes) -> Iterator[tuple[str, str]]:
+    """(name of the part, line) in the order of the kinds of parts; of a damaged part, nothing."""
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
-            for member in archive.infolist():
-                if not _PARTS.search(member.filename) or member.file_size > _LARGEST_PART:
-                    continue
-                data = archive.read(member)
-                text = _xml_text(data) if member.filename.endswith(".xml") else _html_text(HTML, path, data)
-                if text:
-                    yield text
+            for kind in _PARTS[format]:
+                for member in archive.infolist():
+                    if re.fullmatch(kind, member.filename) and member.file_size <= _LARGEST_PART:
+                        for line in _lines_in(path, format, member.filename, archive.read(member)):
+                            yield member.filename, line
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError):
         return
 
 
-def _html_text(reader: Any, path: Path, data: bytes) -> str:
+def _lines_in(path: Path, format: str, part: str, data: bytes) -> Iterator[str]:
+    if part.endswith(".xml"):
+        without = next((name for place, name in _TOLD if part.startswith(place)), "")
+        lines: Iterable[str] = _xml_lines(data, cells=format != "ods", without=without)
+    else:
+        lines = _html_lines(path, data)
+    shown = (" ".join(restored(clean(line)).split()) for line in lines)
+    return (line for line in shown if any(map(str.isalnum, line)))
+
+
+def _html_lines(path: Path, data: bytes) -> list[str]:
+    from engine.corpus.html import READER
+
     try:
-        return str(next(reader.read(path, data)).text)
+        return [line for found in READER.read(path, data) for line in found.text.split("\n")]
     except UnreadableFileError:
-        return ""
+        return []
 
 
-def _xml_text(data: bytes) -> str:
-    """The texts of a drawing, a paragraph a line; and the words and numbers of a chart, in order, each once."""
+def _xml_lines(data: bytes, *, cells: bool, without: str) -> Iterator[str]:
+    """The paragraphs of a part (`cells`: those in cells of tables, too), the words and numbers of a chart, the comments of a
+    sheet, the letters of a drawn word; nothing of the elements that `without` names.
+    """
     from lxml import etree
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError):
-        return ""
-    lines: list[str] = []
-    for node in root.iter():
-        name = etree.QName(node).localname if isinstance(node.tag, str) else ""
-        if name == _PARAGRAPH:
-            lines.append("".join(inner.text or "" for inner in node.iter() if _local(inner) == "t"))
-        elif name == "v" and node.text:
-            lines.append(node.text)
-    return "\n".join(dict.fromkeys(filter(None, (" ".join(clean(line).split()) for line in lines))))
+        return
+    if without:
+        etree.strip_elements(root, without, with_tail=False)
+    open_document = ":opendocument:" in str(root.tag)
+    for node in root.iter(etree.Element):
+        name = _local(node)
+        if name in _PARAGRAPH:
+            within = _local(node.getparent())
+            if within != "deletion" and (cells or within not in _CELLS):
+                yield paragraph_text(node, every=open_document)
+        elif name == "v":
+            yield _number(node.text or "")
+        elif name == "text" and not open_document:
+            yield "".join(_pieces(node, every=not len(node)))
+        elif name == "textpath":
+            yield node.get("string") or ""
+
+
+def paragraph_text(node: Any, *, every: bool = False) -> str:
+    """The text of a paragraph, without that of paragraphs inside it; `every`: of all its elements, not of `t` alone."""
+    return "".join(_pieces(node, every=every))
+
+
+def _pieces(node: Any, *, every: bool) -> Iterator[str]:
+    if every or _local(node) == "t":
+        yield node.text or ""
+    for child in node:
+        name = _local(child)
+        if name in _SIGNS_OF:
+            yield _SIGNS_OF[name]
+        elif name and name not in (*_PARAGRAPH, *_NEVER):
+            yield from _pieces(child, every=every)
+        yield (child.tail or "") if every else ""
+
+
+def _number(text: str) -> str:
+    try:
+        return f"{float(text):.12g}"
+    except ValueError:
+        return text
 
 
 def _local(node: Any) -> str:
-    return str(node.tag).rpartition("}")[2] if isinstance(node.tag, str) else ""
+    tag = getattr(node, "tag", None)
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 class _Rtf:

@@ -1,4 +1,4 @@
-"""OpenDocument presentations, which kreuzberg does not read: the text of every slide."""
+"""OpenDocument presentations, which kreuzberg does not read: the text of every slide, and its notes."""
 
 from __future__ import annotations
 
@@ -65,14 +65,15 @@ def _add(built: Builder, slide: Any, number: int) -> None:
     titled = False
     for block in slide.iter(f"{_TEXT}p", f"{_TEXT}h", f"{_TABLE}table"):
         above = {node.tag for node in block.iterancestors()}
-        if f"{_TABLE}table" in above or f"{_PRESENTATION}notes" in above:
+        if f"{_TABLE}table" in above:
             continue
         if block.tag == f"{_TABLE}table":
+            headed = True if block.find(f"{_TABLE}table-header-rows") is not None else None
             built.block(rows_as_text([[_line(cell) for cell in row.iter(f"{_TABLE}table-cell")]
-                                      for row in block.iter(f"{_TABLE}table-row")]))  # fmt: skip
+                                      for row in block.iter(f"{_TABLE}table-row")], headed=headed))  # fmt: skip
             continue
         line = _line(block)
-        if line and not titled and len(line) <= _LONGEST_TITLE:
+        if line and not titled and len(line) <= _LONGEST_TITLE and f"{_PRESENTATION}notes" not in above:
             built.heading(1, line)
         elif f"{_TEXT}list-item" in above:
             built.item(line)

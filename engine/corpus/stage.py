@@ -8,13 +8,14 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from engine.corpus.attempts import ocr_mark, passwords_file, passwords_mark, reading_limits, wanted_tesseract
 from engine.corpus.beir import read_beir_judgments
-from engine.corpus.formats import STREAMED
+from engine.corpus.formats import PICTURES, STREAMED
 from engine.corpus.imports import read_judgments, restore_marked
 from engine.corpus.passwords import read_passwords
 from engine.corpus.readers import (
@@ -26,27 +27,28 @@ from engine.corpus.readers import (
     reader_for,
     title_from_name,
 )
-from engine.corpus.sandbox import Limits, Outcome, Pool, Tesseract, find_tesseract
+from engine.corpus.rows import document_of, is_closed, record_of, told_by_system
+from engine.corpus.sandbox import Limits, Outcome, Pool, Tesseract
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
-from engine.errors import NoDocumentsError, UsageError
+from engine.errors import DatasetError, NoDocumentsError, UsageError
 from engine.records import Document
 from engine.stage import StageContext, View, fingerprint
 from engine.store import Artifact, FileRecord, PartRecord
 
-VERSION = 2
+VERSION = 3
 ARTIFACT = "corpus"
-_GONE = " (gone)"
 ALWAYS = True  # only a look at the folder tells whether anything changed
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
 BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
+_BY_OCR = frozenset({"pdf", *PICTURES.values()})  # what a note on tells of OCR; on others it tells of the encoding
 SKIPPED_KEPT = 1000  # names of files left out that 'engine status' can show
 
 
 def inputs(view: View) -> dict[str, Any]:
     """Everything but the files themselves, which the stage compares one by one."""
     aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file", "ocr",
-             "ocr_languages"}  # fmt: skip
+             "ocr_languages", "ocr_seconds"}  # fmt: skip
     return {"corpus": view.settings.corpus.model_dump(exclude=aside), "model": view.settings.encoder.model}
 
 
@@ -65,7 +67,7 @@ def run(context: StageContext) -> dict[str, Any]:
     """Scan the sources and bring documents and chunks in line with them.
 
     Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError when nothing is
-    readable: then the project keeps what it had.
+    readable: then the project keeps what it had of the files that are still there; of all, where the folders are bare.
     """
     from engine.encoders import resolve_model
 
@@ -76,7 +78,7 @@ def run(context: StageContext) -> dict[str, Any]:
         )
     corpus = context.settings.corpus
     found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
-    _refuse_empty(found, sources)
+    _refuse_empty(found, sources, context)
     found.files = [replace(file, source=_movable(file.source, context.project.path)) for file in found.files]
     found.closed = [(_movable(source, context.project.path), path) for source, path in found.closed]
     model = resolve_model(context.settings.encoder.model)
@@ -85,13 +87,14 @@ def run(context: StageContext) -> dict[str, Any]:
         model=model.fingerprint,
         **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
     )
-    tesseract = _tesseract(context)
+    tesseract = wanted_tesseract(context)
     tally = Ingest(context, model.tokenizer_file, chunking, tesseract).bring_in_line(found)
     judged = _import_judgments(context, found.files)
     info = {
         "chunks": context.store.corpus_fingerprint(),
-        "passwords": _passwords_mark(context),
-        "ocr": _ocr_mark(context, tesseract),
+        "passwords": passwords_mark(context),
+        "ocr": ocr_mark(context, tesseract),
+        "limits": reading_limits(context),
         "skipped": _told_skipped(context, found.skipped),
     }
     artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, info)
@@ -104,58 +107,58 @@ def run(context: StageContext) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _refuse_empty(found: Scan, sources: list[Path]) -> None:
-    if not found.files:
-        places = ", ".join(str(source) for source in sources)
-        why = _reasons(found.skipped) if found.skipped else "The folder is empty, or no file matches corpus.include."
-        raise _no_documents(f"No readable documents in {places}.", why)
+def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> None:
+    """Raises NoDocumentsError where there is nothing to read. What was deleted leaves search all the same, but not where the
+    folders are bare: so does one look whose disk is not mounted.
+    """
+    if found.files:
+        return
+    there = {_movable(str(source), context.project.path) for source in sources if not _is_bare(source)}
+    with context.store.transaction():
+        _forget_deleted(context, context.store.files(), found, there)
+    places = ", ".join(str(source) for source in sources)
+    why = _reasons(found.skipped) if found.skipped else "The folder is empty, or no file matches corpus.include."
+    raise _no_documents(f"No readable documents in {places}.", why, context)
 
 
-def _no_documents(what: str, why: str) -> NoDocumentsError:
+def _is_bare(source: Path) -> bool:
+    """Whether a folder holds nothing at all, or does not let us see what."""
+    try:
+        with os.scandir(source) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return True
+
+
+def _forget_deleted(
+    context: StageContext, known: dict[tuple[str, str], FileRecord], found: Scan, sources: Container[str] | None = None
+) -> int:
+    """Within a transaction: files of `sources` (None: of all, also of former ones) that are gone leave search; returns how many
+    of these were read. What the system does not let us look at is not gone."""
+    present = {(file.source, file.path) for file in found.files}
+    gone = [
+        record
+        for key, record in known.items()
+        if key not in present
+        and record.state != "gone"
+        and not is_closed(record, found.closed)
+        and (sources is None or record.source in sources)
+    ]
+    for record in gone:
+        context.store.forget_file(record.id)
+    if gone:
+        context.store.mark_incomplete(ARTIFACT)
+    return sum(record.state == "read" for record in gone)
+
+
+def _no_documents(what: str, why: str, context: StageContext) -> NoDocumentsError:
+    kept = " What was searchable before stays so." if context.store.counts()["chunks"] else ""
     return NoDocumentsError(
         what,
         why,
         "Put documents that hold text there (text, office files, PDF, mails, or a BEIR folder), or name another folder in "
-        "project.toml. What was searchable before stays so.",
+        f"project.toml.{kept}",
     )
-
-
-def _passwords_file(context: StageContext) -> Path:
-    return context.project.path / Path(context.settings.corpus.passwords_file).expanduser()
-
-
-def _passwords_mark(context: StageContext) -> list[int] | None:
-    """What tells that the file of passwords is another than before, without telling anything of what it holds."""
-    if not context.settings.corpus.passwords_file:
-        return None
-    try:
-        status = _passwords_file(context).stat()
-    except OSError:
-        return None
-    return [status.st_mtime_ns]
-
-
-def _tesseract(context: StageContext) -> Tesseract | None:
-    """What reads pictures, where it is wanted and there. Raises SettingsError for a language that it does not know."""
-    corpus = context.settings.corpus
-    if not corpus.ocr:
-        return None
-    found = find_tesseract(corpus.ocr_languages)
-    if found is None:
-        context.warn("corpus.ocr is on, but no tesseract with data for a language was found: scans are not read.")
-    else:
-        context.choose("ocr", found.languages, f"{found.version} at {found.program}")
-    return found
-
-
-def _ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
-    """What tells that pictures are read otherwise than before. A tesseract that is gone takes nothing away; when it comes back,
-    what was left unread meanwhile is read."""
-    if tesseract is not None:
-        return tesseract.mark
-    former = context.store.artifact(ARTIFACT)
-    mark = str(former.info.get("ocr", "")) if former and context.settings.corpus.ocr else ""
-    return f"{mark.removesuffix(_GONE)}{_GONE}" if mark else ""
 
 
 def _movable(source: str, project: Path) -> str:
@@ -190,6 +193,10 @@ class Looked:
     closed: str = ""
 
 
+class _NothingLeftError(Exception):
+    """No document would be left to search."""
+
+
 class Ingest:
     """Compares scanned files with what the database knows, and reads the difference."""
 
@@ -207,31 +214,35 @@ class Ingest:
         self._titled = corpus.context == "title"
         self._pool = Pool(
             corpus.reading_processes or min(8, os.cpu_count() or 1),
-            Limits(memory=corpus.reading_memory_mb * 2**20, seconds=corpus.reading_seconds),
-            read_passwords(_passwords_file(context)) if corpus.passwords_file else (),
+            Limits(corpus.reading_memory_mb * 2**20, corpus.reading_seconds, ocr_seconds=corpus.ocr_seconds),
+            read_passwords(passwords_file(context)) if corpus.passwords_file else (),
             ocr,
         )
         former = context.store.artifact(ARTIFACT)
-        self._new_passwords = (former.info.get("passwords") if former else None) != _passwords_mark(context)
+        self._new_passwords = (former.info.get("passwords") if former else None) != passwords_mark(context)
+        limits = former.info.get("limits", {}) if former else {}
+        self._raised = {kind for kind, limit in reading_limits(context).items() if limit > limits.get(kind, limit)}
         gone = ocr is None and corpus.ocr
-        self._other_ocr = not gone and (former.info.get("ocr", "") if former else "") != _ocr_mark(context, ocr)
+        self._other_ocr = not gone and (former.info.get("ocr", "") if former else "") != ocr_mark(context, ocr)
         self._tally = Tally()
         self._told = 0.0
         self._known: dict[tuple[str, str], FileRecord] = {}
         self._lost: dict[str, list[FileRecord]] = {}
-        self._reopening: set[int] = set()  # files that passwords, or OCR, not tried before may open
+        self._reopening: set[int] = set()  # files that passwords, OCR or limits not tried before may open
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
     def bring_in_line(self, found: Scan) -> Tally:
         """Read what is new or changed, a batch of files per transaction; then forget what is gone.
 
-        Raises NoDocumentsError, with nothing forgotten, when nothing would be left to search.
+        Raises NoDocumentsError when nothing would be left to search; files that are still there then keep what was read of
+        them before.
         """
         self._known = self._store.files()
         self._note_lost(found)
         kinds = {"encrypted"} if self._new_passwords else set()
         kinds |= {"needs OCR", BY_OCR} if self._other_ocr else set()
+        kinds |= self._raised
         self._reopening = {record.id for record in self._known.values() if kinds and self._is_of(record, kinds)}
         changed = [file for file in found.files if self._is_changed(file, self._record_of(file))]
         same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
@@ -241,11 +252,18 @@ class Ingest:
         finally:
             self._pool.close()
         with self._store.transaction():
-            self._forget(found)
-            if not self._store.counts()["chunks"]:
-                unread = [record for record, _ in self._unreadable]
-                skipped = [Skipped(record.path, record.reason) for record in (*self._unopened, *unread)]
-                raise _no_documents("None of the files could be read.", _reasons(skipped + found.skipped))
+            self._tally.removed += _forget_deleted(self._context, self._known, found)
+            self._note_unread()
+        try:
+            with self._store.transaction():
+                self._drop_unreadable()
+                if not self._store.counts()["chunks"]:
+                    raise _NothingLeftError
+        except _NothingLeftError:
+            unread = [record for record, _ in self._unreadable]
+            skipped = [Skipped(record.path, record.reason) for record in (*self._unopened, *unread)]
+            why = _reasons(skipped + found.skipped)
+            raise _no_documents("None of the files could be read.", why, self._context) from None
         return self._tally
 
     def _record_of(self, file: ScannedFile) -> FileRecord | None:
@@ -256,7 +274,7 @@ class Ingest:
         present = {(file.source, file.path) for file in found.files}
         for key, record in self._known.items():
             current = record.state == "read" and record.chunking == self._chunking
-            if current and key not in present and not _is_closed(record, found.closed):
+            if current and key not in present and not is_closed(record, found.closed):
                 self._lost.setdefault(record.content_hash, []).append(record)
 
     def _is_changed(self, file: ScannedFile, record: FileRecord | None) -> bool:
@@ -301,7 +319,7 @@ class Ingest:
         try:
             content_hash = _hash_file(file.absolute)
         except OSError as error:
-            return Looked(file, closed=_told(error))
+            return Looked(file, closed=told_by_system(error))
         looked = Looked(file, content_hash)
         record = self._record_of(file)
         if record and self._is_known(record, content_hash):
@@ -322,7 +340,7 @@ class Ingest:
         elif former and self._is_known(former, looked.content_hash):
             state = former.state if former.state == "quarantined" else "read"
             reason, kind = ("", "") if former.state == "skipped" else (former.reason, former.kind)
-            self._store.put_file(_record(looked.file, looked.content_hash, state, reason, self._chunking, kind))
+            self._store.put_file(record_of(looked.file, looked.content_hash, state, reason, self._chunking, kind))
             self._tally.unchanged += state == "read"
         elif record is None and self._is_renamed(looked):
             self._tally.renamed += 1
@@ -341,7 +359,7 @@ class Ingest:
         if former is None or (self._titled and titles[0] != titles[1]):
             return False
         lost.remove(former)
-        record = _record(file, looked.content_hash, "read", former.reason, self._chunking, former.kind)
+        record = record_of(file, looked.content_hash, "read", former.reason, self._chunking, former.kind)
         self._store.move_file(former, record, titles)
         del self._known[former.source, former.path]
         return True
@@ -353,20 +371,20 @@ class Ingest:
             with self._store.savepoint():
                 new_chunks = self._keep(looked, former, parts)
         except UnreadableFileError as error:
-            unread = _record(
+            unread = record_of(
                 file, looked.content_hash, "quarantined", error.why or error.what, self._chunking, error.kind
             )
             self._unreadable.append((unread, parts))
             self._tell_unread(unread, former)
         except OSError as error:
-            self._leave_closed(file, former, _told(error))
+            self._leave_closed(file, former, told_by_system(error))
         else:
             self._tally.read += 1
             self._tally.new_chunks += new_chunks
 
     def _leave_closed(self, file: ScannedFile, former: FileRecord | None, reason: str) -> None:
         """What the system does not let us open stays as it was, and is tried again next time."""
-        unread = replace(former or _record(file, "", "", "", ""), state="skipped", reason=reason, kind="")
+        unread = replace(former or record_of(file, "", "", "", ""), state="skipped", reason=reason, kind="")
         self._unopened.append(unread)
         self._tell_unread(unread, former)
 
@@ -378,13 +396,15 @@ class Ingest:
         """Bring the documents of one file in line; returns how many chunks are new. What gave no document goes to `parts`."""
         file, content_hash = looked.file, looked.content_hash
         self._store.mark_incomplete(ARTIFACT)
-        file_id = self._store.put_file(_record(file, content_hash, "read", "", self._chunking))
+        file_id = self._store.put_file(record_of(file, content_hash, "read", "", self._chunking))
         former = self._store.documents_of(file_id)
         same_chunking = record is not None and record.chunking == self._chunking
         new_chunks = 0
         notes: list[str] = []
+        by_ocr = False
         for block in _blocks(self._documents(looked, parts), 512):
             notes += (found.note for found in block if found.note)
+            by_ocr = by_ocr or any(found.note and found.format in _BY_OCR for found in block)
             new_chunks += self._keep_block(file, file_id, content_hash, block, former, same_chunking)
         for document_id, _ in former.values():
             self._store.drop_document(document_id)
@@ -394,7 +414,7 @@ class Ingest:
         self._store.put_parts(file_id, parts)
         if notes:
             told = notes[0] if len(notes) == 1 else f"{notes[0]}; and {len(notes) - 1} more inside it"
-            self._store.put_file(_record(file, content_hash, "read", told, self._chunking, BY_OCR))
+            self._store.put_file(record_of(file, content_hash, "read", told, self._chunking, BY_OCR if by_ocr else ""))
         return new_chunks
 
     def _documents(self, looked: Looked, parts: list[PartRecord]) -> Iterator[ReadDocument]:
@@ -405,9 +425,7 @@ class Ingest:
             if file.format != "beir" and not is_registered(file.format):  # a second file with the content of a lost one
                 outcome = self._pool.read(file.absolute, file.format)
         if outcome is None:
-            for found in reader_for(looked.file.format).read(looked.file.absolute):
-                if isinstance(found, ReadDocument):
-                    yield found
+            yield from _read_here(looked.file)
             return
         if outcome.closed:
             raise OSError(0, outcome.reason)
@@ -422,7 +440,7 @@ class Ingest:
     ) -> int:  # fmt: skip
         todo: list[tuple[Document, ReadDocument]] = []
         for read in block:
-            document = _document(file, content_hash, read)
+            document = document_of(file, content_hash, read)
             row, old_hash = former.pop(document.path, (0, ""))
             if row and same_chunking and old_hash == document.content_hash:
                 continue
@@ -432,57 +450,37 @@ class Ingest:
             new_chunks += self._store.replace_chunks(self._store.put_document(file_id, document), chunks)
         return new_chunks
 
-    def _forget(self, found: Scan) -> None:
-        """Within a transaction: files that are gone leave search, and so does what a file that holds no text any more
-        said before. What the system does not let us open stays as it was, and is tried again next time."""
-        present = {(file.source, file.path) for file in found.files}
-        gone = [
-            record
-            for key, record in self._known.items()
-            if key not in present and record.state != "gone" and not _is_closed(record, found.closed)
-        ]
-        for record in gone:
-            self._store.forget_file(record.id)
-            self._tally.removed += record.state == "read"
+    def _note_unread(self) -> None:
+        """Within a transaction: what the system does not let us open stays as it was, and is tried again next time; of files
+        that never gave a document, the ledger says why."""
         for record in self._unopened:
             self._store.put_file(record)
+        for record, parts in self._unreadable:
+            former = self._known.get((record.source, record.path))
+            if former is None or not self._store.documents_of(former.id):
+                self._store.put_parts(self._store.put_file(record), parts)
+
+    def _drop_unreadable(self) -> None:
+        """Within a transaction: what a file that holds no text any more said before leaves search."""
         for record, parts in self._unreadable:
             file_id = self._store.put_file(record)
             self._store.put_parts(file_id, parts)
             for document_id, _ in self._store.documents_of(file_id).values():
                 self._store.drop_document(document_id)
-        if gone or self._unreadable:
+        if self._unreadable:
             self._store.mark_incomplete(ARTIFACT)
 
 
-def _is_closed(record: FileRecord, closed: list[tuple[str, str]]) -> bool:
-    return any(
-        source == record.source and (path in ("", record.path) or record.path.startswith(f"{path}/"))
-        for source, path in closed
-    )
-
-
-def _told(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
-
-
-def _record(file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str, kind: str = "") -> FileRecord:
-    return FileRecord(
-        file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking, kind=kind
-    )
-
-
-def _document(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
-    path = f"{file.path}/{read.member}" if read.member else file.path
-    if read.external_id is not None:
-        path = f"{file.path}#{read.external_id}"
-    if path != file.path:
-        content_hash = hashlib.sha256(f"{read.title}\0{read.text}".encode()).hexdigest()
-    return Document(
-        path=path, source=file.source, format=read.format, title=read.title, text=read.text, content_hash=content_hash,
-        size=file.size, modified=file.mtime_ns / 1e9, external_id=read.external_id,
-        author=read.author, created=read.created, changed=read.changed,
-    )  # fmt: skip
+def _read_here(file: ScannedFile) -> Iterator[ReadDocument]:
+    """The documents of a file whose reader works in this process: a BEIR data set's, or one that was registered."""
+    try:
+        for found in reader_for(file.format).read(file.absolute):
+            if isinstance(found, ReadDocument):
+                yield found
+    except DatasetError as error:
+        place = error.what.partition(" cannot be ")[0].removeprefix(str(file.absolute)).lstrip(", ")
+        why = error.why.removeprefix("Because ").rstrip(".")
+        raise UnreadableFileError(file.absolute, ": ".join(filter(None, ("damaged", place, why)))) from error
 
 
 def _hash_file(path: Path) -> str:
@@ -511,7 +509,11 @@ def _import_judgments(context: StageContext, files: list[ScannedFile]) -> int:
     for file in files:
         folder = file.absolute.parent
         if file.format == "beir" and (folder / "queries.jsonl").is_file() and (folder / "qrels" / "test.tsv").is_file():
-            judged = read_beir_judgments(folder)
+            try:
+                judged = read_beir_judgments(folder)
+            except DatasetError as error:
+                context.warn(f"The judgments beside {file.path} are left out. {error.what} {error.why}")
+                continue
             context.store.put_judged(judged)
             context.choose("judgments", len(judged), f"queries.jsonl and qrels/test.tsv lie beside {file.path}")
     return context.store.counts()["judged_queries"]

@@ -14,7 +14,8 @@ MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted tex
 MARKED = re.compile("\n*\x02page (\\d+)\x03\n*")
 _LONGEST_HEADING = 300
 _LONGEST_SLIDE_TITLE = 120
-_LEAST_LOCATED = 3
+_SENTENCE = 4  # words
+_MANY_ROWS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +102,14 @@ def _rows(grid: Mapping[str, Any]) -> list[list[str]]:
     return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
 
 
-def rows_as_text(rows: Sequence[Sequence[str]]) -> str:
+def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
     """A table, one row a line. Where the first row names the columns, every cell after it is told with its column's
-    name, so that a row can be understood wherever the table is cut.
+    name, so that a row can be understood wherever the table is cut. `headed` says whether it does, where that is known.
     """
     filled = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled:
         return ""
-    if not _is_header(filled):
+    if not (_is_header(filled) if headed is None else headed):
         return "\n".join(" | ".join(filter(None, row)) for row in filled)
     names = filled[0]
     lines = [" | ".join(filter(None, names))]
@@ -121,21 +122,47 @@ def rows_as_text(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row is one: a name for most columns, none of them a number, and rows with numbers or many rows."""
+    """Whether the first row is one: a name for most columns, none of them a number, and a column below whose cells are of
+    another sort than its name. A table of words alone shows none, and a first row wrongly taken for one makes every row false.
+    """
     first = [cell for cell in rows[0] if cell]
     named = len(first) >= 2 and len(set(first)) == len(first) and len(first) >= 0.8 * max(len(row) for row in rows)
-    words = all(any(map(str.isalpha, cell)) and len(cell) <= 60 for cell in first)
-    return named and words and len(rows) >= 2
+    if not named or not all(any(map(str.isalpha, cell)) and len(cell) <= 60 for cell in first):
+        return False
+    columns = [[row[at] for row in rows[1:] if at < len(row) and row[at]] for at in range(len(rows[0]))]
+    again = any(name and name in cells for name, cells in zip(rows[0], columns, strict=True))
+    return not again and any(name and _names(name, cells) for name, cells in zip(rows[0], columns, strict=True))
+
+
+def _names(name: str, cells: Sequence[str]) -> bool:
+    """Whether a cell stands over others of another sort: over numbers, sentences, or a few values that come again and again."""
+    if cells and not any(map(str.isdigit, name)) and all(any(map(str.isdigit, cell)) for cell in cells):
+        return True
+    sentences = all(len(cell.split()) >= _SENTENCE and len(cell) > 3 * len(name) for cell in cells)
+    if len(cells) >= 2 and sentences and len(name.split()) < _SENTENCE:
+        return True
+    return len(cells) >= _MANY_ROWS and 2 * len(set(cells)) <= len(cells)
+
+
+def parted(content: str) -> tuple[str, dict[int, str]]:
+    """What stands before the first `MARK` of a text, and what stands behind each, by its number."""
+    pieces = MARKED.split(content)
+    return pieces[0], dict(zip(map(int, pieces[1::2]), pieces[2::2], strict=True))
+
+
+def marked(before: str, pages: Mapping[int, str]) -> str:
+    """The text that `parted` takes apart."""
+    return "".join([before, *(MARK.format(page_num=number) + page for number, page in pages.items())])
 
 
 def from_pages(content: str, unit: str) -> Text:
     """A text that holds `MARK`s. A slide's first line is its heading where it is short."""
-    pieces = MARKED.split(content)
+    before, parts = parted(content)
     built = Builder()
-    built.block(pieces[0])
-    numbers, pages = [int(number) for number in pieces[1::2]], pieces[2::2]
+    built.block(before)
+    numbers, pages = list(parts), list(parts.values())
     if unit == "page":
-        pages = [unwrapped(page) for page in without_furniture(pages, numbers)]
+        pages = _rejoined([unwrapped(page) for page in without_furniture(pages, numbers)])
     for number, text in zip(numbers, pages, strict=True):
         if not text.strip():
             continue
@@ -148,19 +175,18 @@ def from_pages(content: str, unit: str) -> Text:
     return built.done()
 
 
+def _rejoined(pages: list[str]) -> list[str]:
+    """The pages, with a word that the end of one parts put together on it; a page is never left empty by that."""
+    for at in range(len(pages) - 1):
+        begun = re.search(r"(?<=[^\W\d_])[-\u2010]\s*$", pages[at])
+        ended = re.match(r"\s*([^\W\d_A-Z]\S*)\s+(?=\S)", pages[at + 1])
+        if begun and ended:
+            pages[at] = pages[at][: begun.start()] + ended[1]
+            pages[at + 1] = pages[at + 1][ended.end() :]
+    return pages
+
+
 def unwrapped(page: str) -> str:
     """The text of a page without the blanks that end its lines, and with words put together that a line end parts."""
     lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
     return re.sub(r"(?<=[^\W\d_])[-\u00ad\u2010]\n(?=[^\W\d_A-Z])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
-
-
-def place_pages(text: Text, pages: Sequence[str]) -> Text:
-    """Finds where each page begins by its first words, one after the other; a page that is not found has no place."""
-    found, at = [], 0
-    for number, page in enumerate(pages, 1):
-        line = next((line.strip() for line in page.split("\n") if len(line.strip()) >= _LEAST_LOCATED), "")[:60]
-        place = 0 if number == 1 else text.text.find(line, at) if line else -1
-        if place >= 0:
-            found.append(Page(place, number, f"page {number}"))
-            at = place + len(line)
-    return Text(text.text, text.headings, tuple(found) if len(found) > 1 else ())

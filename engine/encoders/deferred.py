@@ -1,7 +1,8 @@
-"""What the model libraries import and the engine never calls, put off until somebody calls it."""
+"""Importing the libraries of models without what makes it long: what the engine never calls, and Python's garbage collection."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-_METRICS = "sklearn.metrics"
+PUT_OFF = ("sklearn.metrics", "scipy.sparse", "scipy.optimize")
 
 
 class _Deferred(ModuleType):
@@ -26,17 +27,32 @@ class _Deferred(ModuleType):
 
 
 @contextmanager
-def without_sklearn() -> Iterator[None]:
-    """What is imported inside takes the functions of `sklearn.metrics` without importing scikit-learn.
-
-    sentence-transformers imports it for distances that the engine does not ask for. That is a sixth of the time until a
-    process has loaded a model. A function taken here imports scikit-learn when it is called, after the block.
+def uncollected() -> Iterator[None]:
+    """Python does not look for garbage inside: the libraries make a million objects that stay, and it would look through
+    them again and again, a tenth of the time until a process has loaded a model.
     """
-    if _METRICS in sys.modules:
-        yield
-        return
-    sys.modules[_METRICS] = _Deferred(_METRICS)
+    collecting = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        del sys.modules[_METRICS]
+        if collecting:
+            gc.enable()
+
+
+@contextmanager
+def light_imports() -> Iterator[None]:
+    """What is imported inside takes the functions of `PUT_OFF` without importing their modules.
+
+    sentence-transformers and transformers import scikit-learn and SciPy for distances and for object detection, which the
+    engine does not ask for. That is a fifth of the time until a process has loaded a model. A function taken here imports
+    its module when it is called, after the block.
+    """
+    stubs = {name: _Deferred(name) for name in PUT_OFF if name not in sys.modules}
+    sys.modules.update(stubs)
+    try:
+        with uncollected():
+            yield
+    finally:
+        for name in stubs:
+            sys.modules.pop(name, None)

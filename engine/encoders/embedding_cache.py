@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 from engine.errors import CancelledError
+from engine.unit_vectors import unit_rows
 
 _WINDOW_SHARDS = 16
 
@@ -168,12 +169,10 @@ def encode_cached(
         vectors = encoder.encode_chunks([texts[row] for row in rows], report)
         shelf.append(keys[rows], vectors)
         done += len(rows)
-    found = shelf.read(shelf.find(keys)).astype(np.float32)  # (n, d)
+    found = shelf.read(shelf.find(keys))  # (n, d)
     if progress is not None:
         progress(done + extra)
-    norms = np.linalg.norm(found, axis=1, keepdims=True)
-    normed: np.ndarray = found / norms
-    return normed
+    return unit_rows(found)
 
 
 class _Report:

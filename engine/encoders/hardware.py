@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.encoders.deferred import uncollected
 from engine.errors import UsageError
 
 Purpose = Literal["encode", "train"]
@@ -141,7 +142,8 @@ def detect_machine(look_for_cuda: bool = True) -> Machine:
     cores, reason = usable_cores(cpuinfo, _allowed_cpus(), cgroup_cpus(), os.environ.get("OMP_NUM_THREADS"))
     bf16 = bf16_flag(cpuinfo) if cpuinfo else _bf16_by_torch()
     if look_for_cuda:
-        import torch
+        with uncollected():
+            import torch
 
         if torch.cuda.is_available():
             name, fast = (torch.cuda.get_device_name(), torch.cuda.is_bf16_supported(including_emulation=False))

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.encoders.deferred import without_sklearn
+from engine.encoders.deferred import light_imports
 from engine.encoders.end_token import add_missing
 from engine.encoders.fingerprint import check_adapter
 from engine.encoders.model_folder import ModelFolder
@@ -36,9 +36,8 @@ def load_sentence_transformer(
     if quantised:
         check_four_bit(device)
     _go_offline()
-    import torch
-
-    with without_sklearn():
+    with light_imports():
+        import torch
         from sentence_transformers import SentenceTransformer
 
     dtype = getattr(torch, torch_dtype) if isinstance(torch_dtype, str) else torch_dtype

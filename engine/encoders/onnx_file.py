@@ -16,7 +16,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.children import import_path, revive, told
+from engine.children import exit_with_parent, import_path, revive, told
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.errors import EngineError, UsageError
@@ -47,10 +47,15 @@ def save_onnx(model: ModelFolder, folder: Path) -> None:
     model that has no such graph, or whose graph gives other vectors; OSError where it cannot be written.
     """
     command = [sys.executable, "-P", "-m", "engine.encoders.onnx_file", str(model.path), str(folder)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": import_path()},
-    )  # fmt: skip
+    input_end, held = os.pipe()  # it leaves when nobody holds this any more: a killed export must not be written on
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False, stdin=input_end,
+            env={**os.environ, "PYTHONPATH": import_path()},
+        )  # fmt: skip
+    finally:
+        os.close(input_end)
+        os.close(held)
     if done.returncode == 0:
         return
     try:
@@ -64,6 +69,7 @@ def save_onnx(model: ModelFolder, folder: Path) -> None:
 
 def main(arguments: list[str]) -> int:
     """What the process does. Its last line says what went wrong."""
+    exit_with_parent()
     try:
         _write_graph(resolve_model(arguments[0]), Path(arguments[1]))
     except EngineError as error:

@@ -13,6 +13,8 @@ WIDTH = 640
 TINY = 0.1  # points: no axis of differences is shorter
 MOST_POINTS = 400
 COLOURS = 8
+LONGEST = 32
+"""Letters of a bar's label, at most."""
 MOST_SIGNS = 60
 """Points that have a sign each; of more, the line alone is drawn."""
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
@@ -45,7 +47,7 @@ class Line:
 
 def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     """Horizontal bars from 0 with interval whiskers, values in percent."""
-    left, right, row = 182, 128, 24
+    left, right, row = _room([bar.label for bar in bars]), 128, 24
     height = row * len(bars) + 8
     ticks = _ticks(0, max((bar.high for bar in bars), default=1))
     scale = (WIDTH - left - right) / ticks[-1]
@@ -58,7 +60,7 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
         middle = y + 8
         low, high = left + bar.low * scale, left + bar.high * scale
         parts += [
-            _text(left - 8, middle + 4, _short(bar.label), "end"),
+            _text(left - 8, middle + 4, _short(bar.label, LONGEST), "end"),
             _rect(left, y, max(bar.value, 0) * scale, f"bar c{bar.colour % COLOURS}"),
             _line(low, middle, high, middle, "whisker"),
             _line(low, middle - 4, low, middle + 4, "whisker"),
@@ -66,6 +68,12 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
             _text(WIDTH - right + 10, middle + 4, f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})", "start"),
         ]
     return _svg(title, height + 18, parts)
+
+
+def _room(labels: Sequence[str]) -> float:
+    """The width that labels take beside their bars."""
+    longest = max((len(_short(label, LONGEST)) for label in labels), default=0)
+    return max(120.0, 16 + longest * _LETTER)
 
 
 def gap_chart(title: str, bars: Sequence[Bar]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from engine.metrics import (
     randomisation_p,
     with_needed,
 )
-from engine.metrics.bootstrap import SAMPLES, difference, interval
+from engine.metrics.bootstrap import SAMPLES, interval
+from engine.metrics.differences import difference
 from engine.metrics.multihop import first_found, multihop_ap_at_k
 
 Ids = NDArray[np.int64]
@@ -29,6 +30,8 @@ Floats = NDArray[np.float64]
 DocumentOf = Callable[[Ids], Ids]
 
 MULTIHOP = "map@10 (multihop)"
+GRADED = "ndcg_exp@10"
+"""With gain 2^grade − 1 (METHODS.md §2), where an answer has a grade above 1: else it is nDCG@10."""
 VERSUS = "ndcg@10"
 """What any two systems are compared by."""
 
@@ -116,7 +119,9 @@ def measure(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf) ->
     ranked = ids.copy()
     if by_document.any():
         ranked[by_document] = collapse(ids[by_document], document_of)
-    values = evaluate_run(Relevance.from_rankings(ranked, [judgment.grades for judgment in judgments]), NAMES)
+    graded = any(grade > 1 for judgment in judgments for grade in judgment.grades.values())
+    names = (*NAMES, GRADED) if graded else NAMES
+    values = evaluate_run(Relevance.from_rankings(ranked, [judgment.grades for judgment in judgments]), names)
     if all(judgment.held for judgment in judgments):
         first = first_found(ids, [judgment.held for judgment in judgments])
         values[MULTIHOP] = multihop_ap_at_k(first, [judgment.evidence for judgment in judgments])
@@ -160,8 +165,9 @@ def compared(
         rows = np.stack([values[name][metric] - values[other][metric] for name, other, metric in cells], axis=1)
         chances = randomisation_p(rows, samples, seed).tolist()
         for column, (name, other, metric) in enumerate(cells):
-            found = difference(rows[:, column], mean_of[name, metric] - mean_of[other, metric]).percent()
-            gaps[name, other][metric] = with_needed(replace(found, p_value=chances[column]), rows[:, column])
+            means_of_gap = mean_of[name, metric] - mean_of[other, metric]
+            found = difference(rows[:, column], means_of_gap, chances[column]).percent()
+            gaps[name, other][metric] = with_needed(found, rows[:, column])
     return figures, gaps
 
 

@@ -21,25 +21,29 @@ from engine.metrics import kernel_density, kernel_width
 RANDOM = 20
 """Random chunks for each query."""
 PLACES = 121
-"""Places on the axis of cosines at which a density is told."""
+"""Places on the axis of similarities at which a density is told."""
 KINDS = ("correct", "top", "random")
-_REACH = 3  # kernel widths beyond the outermost cosine
+_REACH = 3  # kernel widths beyond the outermost similarity
 _DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Cosines:
-    """Of the same `queries`: with each of their correct chunks, with their best `K`, with `RANDOM` random ones. All 1-d."""
+class Similarities:
+    """Of the same `queries`: with each of their correct chunks, with their best `K`, with `RANDOM` random ones. All 1-d.
+
+    They are cosines, unless `less_hubs`.
+    """
 
     queries: int
     correct: Floats
     top: Floats
     random: Floats
+    less_hubs: bool = False
 
 
-def cosines_of_kinds(
+def similarities_of_kinds(
     ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int = 0
-) -> Cosines | None:
+) -> Similarities | None:
     """Of unit vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query has a chunk as its answer.
 
     The random chunks are the same for every encoder.
@@ -47,19 +51,21 @@ def cosines_of_kinds(
     rows = measurable(ranked, judgments) if len(keys) else []
     if not rows:
         return None
-    asked = ranked.vectors[rows]
+    asked, compared = ranked.pair(rows, chunks)
     answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
     drawn = np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))
-    return Cosines(
+    return Similarities(
         len(rows),
-        np.concatenate([chunks[places] @ vector for places, vector in zip(answers, asked, strict=True)]),
-        ranked.cosines[rows, :K].ravel(),
-        cosines_of(asked, chunks, keys, keys[drawn]).ravel(),
+        np.concatenate([compared[places] @ vector for places, vector in zip(answers, asked, strict=True)]),
+        ranked.similarities[rows, :K].ravel(),
+        cosines_of(asked, compared, keys, keys[drawn]).ravel(),
+        ranked.offsets is not None,
     )
 
 
-def densities(found: Mapping[str, Cosines], kind: str, name: str) -> dict[str, Any] | None:
-    """As the report holds them: `cosines`, the axis that all share, and `systems` → kind of chunk → {count, mean, density}.
+def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
+    """As the report holds them: `cosines`, the axis that all share, and `systems` → kind of chunk → {count, mean, density}, and
+    `less_hubs`: whether these are similarities less what hubs have too much.
 
     `kind` and `name`: of the query set. None where nothing was `found`.
     """
@@ -67,8 +73,9 @@ def densities(found: Mapping[str, Cosines], kind: str, name: str) -> dict[str, A
         return None
     axis = _axis([getattr(one, part) for one in found.values() for part in KINDS])
     systems = {
-        system: {part: _curve(getattr(one, part), axis) for part in KINDS} for system, one in found.items()
-    }  # fmt: skip
+        system: {**{part: _curve(getattr(one, part), axis) for part in KINDS}, "less_hubs": one.less_hubs}
+        for system, one in found.items()
+    }
     return {
         "kind": kind,
         "name": name,
@@ -83,7 +90,7 @@ def densities(found: Mapping[str, Cosines], kind: str, name: str) -> dict[str, A
 def _axis(samples: Sequence[Floats]) -> NDArray[np.float64]:
     margin = _REACH * max(kernel_width(one) for one in samples)
     low, high = min(float(one.min()) for one in samples), max(float(one.max()) for one in samples)
-    return np.round(np.linspace(max(-1.0, low - margin), min(1.0, high + margin), PLACES), _DIGITS)
+    return np.round(np.linspace(max(min(-1.0, low), low - margin), min(1.0, high + margin), PLACES), _DIGITS)
 
 
 def _curve(samples: Floats, axis: NDArray[np.float64]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.evaluation.densities import Cosines, cosines_of_kinds, densities
+from engine.evaluation.densities import Similarities, densities, similarities_of_kinds
 from engine.evaluation.diagnostics import Diagnostics, Floats, Ids, Ranked, describe
 from engine.evaluation.geometry import Place, Plane, place_of
 from engine.evaluation.query_sets import QuerySet
@@ -24,19 +24,22 @@ class Described:
         self.telling = _telling(sets)
         self.diagnostics: dict[str, Diagnostics] = {}
         self._keys, self._seed = keys, seed
-        self._cosines: dict[str, Cosines] = {}
+        self._found: dict[str, Similarities] = {}
         self._places: list[Place] = []
         self._plane: tuple[QuerySet, int] | None = None
 
-    def take(self, name: str, one: QuerySet, asked: Floats, chunks: Floats) -> None:
-        """An encoder that has ranked `one`: unit vectors of its queries `asked` (q, d) and of all `chunks` (N, d)."""
+    def take(self, name: str, one: QuerySet, asked: Floats, chunks: Floats, offsets: Floats | None = None) -> None:
+        """An encoder that has ranked `one`: unit vectors of its queries `asked` (q, d) and of all `chunks` (N, d).
+
+        `offsets` (N,): what was taken from the chunks' cosines in ranking.
+        """
         if one is not self.telling:
             return
-        ranked = Ranked(asked, one.rankings[name], one.scores[name])
+        ranked = Ranked(asked, one.rankings[name], one.scores[name], offsets)
         self.diagnostics[name] = describe(ranked, one.judgments, chunks, self._keys, self._seed)
-        cosines = cosines_of_kinds(ranked, one.judgments, chunks, self._keys, self._seed)
-        if cosines:
-            self._cosines[name] = cosines
+        found = similarities_of_kinds(ranked, one.judgments, chunks, self._keys, self._seed)
+        if found:
+            self._found[name] = found
 
     def place(
         self, name: str, strength: float | None, one: QuerySet, asked: Floats, chunks: Floats, pool: Sequence[Chunk]
@@ -52,12 +55,12 @@ class Described:
         """Let `name` stand for a system that was taken already."""
         if system in self.diagnostics:
             self.diagnostics[name] = self.diagnostics[system]
-        if system in self._cosines:
-            self._cosines[name] = self._cosines[system]
+        if system in self._found:
+            self._found[name] = self._found[system]
 
     def similarities(self) -> dict[str, Any] | None:
         """As `densities` gives them."""
-        return densities(self._cosines, self.telling.kind, self.telling.name) if self.telling else None
+        return densities(self._found, self.telling.kind, self.telling.name) if self.telling else None
 
     def plane(self) -> Plane | None:
         """Where the candidates stand; None where nothing was placed."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.evaluation.judgments import Judgment
+from engine.evaluation.rankers import compared_chunks, compared_queries
 from engine.metrics import Interval, alignment, bootstrapped_accuracy, isoscore, isotropy_a, overlap, uniformity
 
 Floats = NDArray[np.float32]
@@ -25,17 +26,26 @@ MOST_VECTORS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Queries' unit vectors (q, d), and their best chunks' ids and cosines (q, depth), −1 and −inf where padded."""
+    """Queries' unit vectors (q, d), and their best chunks' ids and similarities (q, depth), −1 and −inf where padded.
+
+    Similarities are cosines, less the `offsets` (N,) of all chunks where hubs are taken off.
+    """
 
     vectors: Floats
     ids: Ids
-    cosines: Floats
+    similarities: Floats
+    offsets: Floats | None = None
+
+    def pair(self, rows: Sequence[int], chunks: Floats) -> tuple[Floats, Floats]:
+        """The queries in `rows` and the `chunks` with unit vectors (N, d), such that their products are similarities."""
+        return compared_queries(self.vectors[rows], self.offsets), compared_chunks(chunks, self.offsets)
 
 
 def describe(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int = 0) -> Diagnostics:
     """Figure name → value, or mean with interval, of unit vectors `chunks` (N, d) named by `keys` (N,), ascending.
 
-    What cannot be had of so few chunks or queries is left out.
+    Alignment, uniformity and isotropy are of the vectors; the others of the similarities that `ranked` ranks by. What cannot be had
+    of so few chunks or queries is left out.
     """
     found = _of_chunks(chunks, seed)
     return found | _of_queries(ranked, judgments, chunks, keys, seed)
@@ -54,21 +64,21 @@ def _of_chunks(chunks: Floats, seed: int) -> Diagnostics:
 
 def measurable(ranked: Ranked, judgments: Sequence[Judgment]) -> list[int]:
     """Rows of the queries whose answers are chunks, and which have `K` hits or as many as there are."""
-    whole = np.isfinite(ranked.cosines[:, :K].min(axis=1, initial=np.inf))
+    whole = np.isfinite(ranked.similarities[:, :K].min(axis=1, initial=np.inf))
     return [row for row, one in enumerate(judgments) if one.level == "chunk" and one.usable and whole[row]]
 
 
 def _of_queries(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int) -> Diagnostics:
-    top = ranked.cosines[:, :K]
+    top = ranked.similarities[:, :K]
     rows = measurable(ranked, judgments)
     if not rows or not len(keys):
         return {}
     answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
     pairs = np.repeat(rows, [len(places) for places in answers])
     ratios = alignment(ranked.vectors[pairs], chunks[np.concatenate(answers)], chunks)
-    asked = ranked.vectors[rows]
-    correct = [float((chunks[places] @ vector).max()) for places, vector in zip(answers, asked, strict=True)]
-    drawn = chunks[np.random.default_rng(seed).integers(0, len(keys), len(rows))]
+    asked, compared = ranked.pair(rows, chunks)
+    correct = [float((compared[places] @ vector).max()) for places, vector in zip(answers, asked, strict=True)]
+    drawn = compared[np.random.default_rng(seed).integers(0, len(keys), len(rows))]
     found = [bool(set(judgments[row].grades) & set(ranked.ids[row, :K].tolist())) for row in rows]
     shares = overlap(top[rows], correct, np.einsum("qd,qd->q", asked, drawn), seed=seed)
     figures: Diagnostics = {"alignment": float(ratios.mean())} if len(ratios) else {}

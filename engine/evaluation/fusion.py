@@ -1,11 +1,10 @@
 """How hybrid search joins BM25 and the served encoder: by RRF or by a weighted sum of min-max scores.
 
-The rule. Every weight of the grid is measured on held-out queries, paired with RRF. Where the best one's 95 % interval
-of its nDCG@10 minus RRF's lies above 0, the weighted sum is taken, at the weight nearest to one half that is not shown to
-be worse than the best (95 %): held-out queries differ from those to come in how much of the documents' wording they
-repeat, and an even mixture is hurt least by that. Otherwise RRF is taken. Where nothing can be tuned, it is the even
-sum, which was 0.7 below RRF on one data set and 2.6 and 3.0 above it on two others (docs/LOG.md, "Joining the
-rankings").
+The rule. The even sum stays unless held-out queries show something better, because it was 2.6 and 3.0 points above RRF on two
+data sets and 0.7 below it on a third (docs/LOG.md, "Joining the rankings"). Of the weights of the grid the one nearest to one half
+is taken that is not shown to be worse in nDCG@10 (engine/metrics/differences.py) than the best one: held-out queries differ from
+those to come in how much of the documents' wording they repeat, and an even mixture is hurt least by that. RRF is taken where
+it is shown to be better than that sum.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics import Difference, bootstrap_means, with_needed
-from engine.metrics.bootstrap import SAMPLES, difference
+from engine.metrics import Difference, bootstrap_means, randomisation_p, with_needed
+from engine.metrics.bootstrap import SAMPLES
+from engine.metrics.differences import difference
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 EVEN = 0.5
@@ -65,35 +65,42 @@ def choose_fusion(
         return not_tuned(f"{len(values)} held-out queries are too few to tune a weight on, {LEAST_QUERIES} are needed")
     means = bootstrap_means(values, samples, seed)  # (samples, 1 + weights)
     best = int(values[:, 1:].mean(0).argmax()) + 1
-    gain = _gap(values, means, best, 0)
-    if gain.low <= 0:
-        return FusionChoice("rrf", EVEN, _no_gain(weights[best - 1], gain, len(values)))
-    near = [column for column in range(1, values.shape[1]) if _gap(values, means, best, column).low <= 0]
+    near = [column for column in range(1, values.shape[1]) if _gap(values, means, best, column).verdict != "better"]
     taken = min(near, key=lambda column: (abs(weights[column - 1] - EVEN), column))
-    return FusionChoice(
-        "weighted", weights[taken - 1], _gained(weights, taken, best, _gap(values, means, taken, 0), len(values))
-    )
+    gain, weight, tried = _gap(values, means, taken, 0), weights[taken - 1], (len(weights), len(values))
+    if gain.verdict == "worse":
+        return FusionChoice("rrf", weight, _ranks(weight, _gap(values, means, 0, taken), *tried))
+    return FusionChoice("weighted", weight, _sum(weight, weights[best - 1], gain, *tried))
 
 
 def _gap(values: NDArray[np.float64], means: NDArray[np.float64], one: int, other: int) -> Difference:
     gap = values[:, one] - values[:, other]
-    return with_needed(difference(gap, means[:, one] - means[:, other]).percent(), gap)
+    p_value = float(randomisation_p(gap[:, None], len(means))[0])
+    return with_needed(difference(gap, means[:, one] - means[:, other], p_value).percent(), gap)
 
 
-def _no_gain(weight: float, gap: Difference, queries: int) -> str:
+def _ranks(weight: float, gap: Difference, weights: int, queries: int) -> str:
     return (
-        f"Hybrid search joins both rankings by reciprocal rank fusion, because no weighted sum is shown to be better on {queries} "
-        f"held-out queries: the best, {weight:g} semantic, differs by {gap.value:+.1f} points of nDCG@10 (95 % interval "
-        f"{gap.low:+.1f} to {gap.high:+.1f}){gap.told_needed}."
+        f"Hybrid search joins both rankings by reciprocal rank fusion: on {queries} held-out queries it is better than the sum "
+        f"with {weight:g} semantic, {_told(gap)}; of {weights} weights tried, that is the most even one not shown to be worse "
+        "than the best."
     )
 
 
-def _gained(weights: list[float], taken: int, best: int, gap: Difference, queries: int) -> str:
-    text = (
-        f"Hybrid search adds both scores, {weights[taken - 1]:g} semantic and {1 - weights[taken - 1]:g} BM25: on {queries} "
-        f"held-out queries that is better than reciprocal rank fusion by {gap.value:.1f} points of nDCG@10 (95 % interval "
-        f"{gap.low:.1f} to {gap.high:.1f})."
-    )
-    if taken != best:
-        text += f" {weights[best - 1]:g} is best there, but not shown to be better; the more even mixture is preferred."
-    return text
+def _sum(weight: float, best: float, gap: Difference, weights: int, queries: int) -> str:
+    text = f"Hybrid search adds both scores, {weight:g} semantic and {1 - weight:g} BM25: of {weights} weights tried on {queries} "
+    if best == weight:
+        text += "held-out queries it is the best"
+    else:
+        text += f"held-out queries, {best:g} semantic is the best, and {weight:g}, which is more even, is not shown to be worse"
+    shown = "no difference is shown to" if gap.verdict == "no difference shown" else "it is better than"
+    return f"{text}; {shown} reciprocal rank fusion, {_told(gap)}."
+
+
+def _told(gap: Difference) -> str:
+    return told_points(gap) + ("" if gap.verdict != "no difference shown" else gap.told_needed)
+
+
+def told_points(gap: Difference) -> str:
+    """As a sentence has it: a difference in nDCG@10, its interval, and the p of the randomisation test."""
+    return f"{gap.value:+.1f} points of nDCG@10 (95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.told_p})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.evaluation.fusion import LEAST_QUERIES as LEAST_HELD_OUT
+from engine.evaluation.fusion import told_points
 from engine.evaluation.joining import Measure, Rankings
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
@@ -16,10 +17,10 @@ Gap = tuple[Difference, int]
 def gap_between(one: QuerySet, ranking: Rankings, before: Rankings, measure: Measure, settings: Settings) -> Gap | None:
     """What `ranking` gains over `before` in nDCG@10, both (q, depth); None where no query can be measured.
 
-    Queries that were built from sentences of their chunks do not count: what they show does not hold for questions.
+    Queries that were built from sentences of their chunks do not count: what they show does not hold for questions. Nor do judged
+    ones that no person has asked.
     """
-    built = one.built or [False] * len(one.judgments)
-    usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable and not built[row]]
+    usable = one.telling()
     if not usable:
         return None
     judgments = [one.judgments[row] for row in usable]
@@ -31,27 +32,28 @@ def gap_between(one: QuerySet, ranking: Rankings, before: Rankings, measure: Mea
 
 
 def why_not(what: str, held_out: Gap | None, judged: Gap | None, *, shown: bool) -> str:
-    """Why a change is not taken over; empty where it is not worse on judged queries, nor on held-out ones.
+    """Why a change is not taken over; empty where it does not seem to harm judged queries, nor held-out ones (`Difference.harms`).
 
     `what`: its name, a plural, as the sentence has it. `shown`: whether it must be shown to be better on held-out queries.
     """
     if held_out is None or held_out[1] < LEAST_HELD_OUT:
         return f"there are fewer than {LEAST_HELD_OUT} held-out queries to try {what} on"
-    if judged is not None and judged[1] >= LEAST_JUDGED and judged[0].verdict == "worse":
-        return f"{what} are worse on {told(judged, 'judged')}"
-    if held_out[0].verdict == "worse":
-        return f"{what} are worse on {told(held_out, 'held-out')}"
+    if judged is not None and judged[1] >= LEAST_JUDGED and judged[0].harms:
+        return f"{what} {_harm(judged)} on {told(judged, 'judged')}"
+    if held_out[0].harms:
+        return f"{what} {_harm(held_out)} on {told(held_out, 'held-out')}"
     if shown and held_out[0].verdict != "better":
         return f"{what} are not shown to be better on {told(held_out, 'held-out')}"
     return ""
 
 
+def _harm(gap: Gap) -> str:
+    return "are worse" if gap[0].verdict == "worse" else "seem to be worse"
+
+
 def told(gap: Gap, kind: str) -> str:
-    """As a sentence has it: the number of queries, the difference, its interval."""
-    by, queries = gap
-    return (
-        f"{queries} {kind} queries, {by.value:+.1f} points of nDCG@10 (95 % interval {by.low:+.1f} to {by.high:+.1f})"
-    )
+    """As a sentence has it: the number of queries, the difference, its interval, and the p of the randomisation test."""
+    return f"{gap[1]} {kind} queries, {told_points(gap[0])}"
 
 
 def held_out_and_judged(gaps: dict[str, Gap | None], settings: Settings) -> tuple[Gap | None, Gap | None]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.evaluation.perturbing import words_of
+from engine.unit_vectors import unit_rows
 
 WINDOW = 4
 LEAST_COUNT = 5
@@ -73,6 +74,4 @@ def _profiles(counts: NDArray[np.float32]) -> NDArray[np.float32]:
     expected = words * (contexts / max(float(contexts.sum()), 1.0))
     shares = np.divide(counts, expected, out=np.ones_like(counts), where=(expected > 0) & (counts > 0))
     information = np.maximum(np.log(shares), 0)
-    lengths = np.linalg.norm(information, axis=1, keepdims=True)
-    profiles: NDArray[np.float32] = np.divide(information, lengths, out=np.zeros_like(information), where=lengths > 0)
-    return profiles
+    return unit_rows(information)

@@ -126,10 +126,21 @@ class Perturber:
     """Changes queries. `terms`: the BM25 terms of a text, none for a stop word. `synonyms`: lower-case word → another."""
 
     def __init__(self, terms: Terms, synonyms: Mapping[str, str], seed: int = 0) -> None:
-        self._terms, self._synonyms, self._seed = terms, synonyms, seed
+        self._terms, self._general, self._seed = terms, synonyms, seed
+        self._synonyms = synonyms
 
-    def perturb(self, text: str, condition: Condition, answer: Collection[str] = ()) -> Perturbed:
-        """`text` under a condition; `answer`: the terms of its answer. The same for the same seed, text and condition."""
+    def words(self, text: str) -> list[str]:
+        """The words of a text that are changed, where there is another for them, as they stand."""
+        return [text[slice(*span)] for span in _spans(text) if self._terms(text[slice(*span)])]
+
+    def perturb(
+        self, text: str, condition: Condition, answer: Collection[str] = (), own: Mapping[str, str] | None = None
+    ) -> Perturbed:
+        """`text` under a condition; `answer`: the terms of its answer; `own`: synonyms for this text alone, which come first.
+
+        The same for the same seed, text, synonyms and condition.
+        """
+        self._synonyms = {**self._general, **(own or {})}
         if condition.kind == "clean":
             return Perturbed(text, 0)
         rng = random.Random(f"{self._seed}\0{condition.kind}\0{text}".encode("utf-8", "surrogatepass"))

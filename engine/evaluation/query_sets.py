@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.lexical.named import DocumentNames, Meant
+from engine.queries.choosing import BUILT, made_by
 from engine.queries.heldout import cap_queries
-from engine.queries.opening import backend_of
 from engine.queries.tokens import fold
 from engine.records import Chunk, JudgedQuery, Query
-from engine.settings import Settings
 from engine.stage import StageContext
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ class QuerySet:
     """Queries with known answers, and every system's rankings of them (q, depth), −1 where padded.
 
     `built`: per query, whether it was built from a sentence of its chunk (empty where none was), which BM25 finds easily.
+    `generated`: of judged queries, whether a generator made them, not a person (empty where none was): they flatter, too.
     `meant`: per query, what it is looked for as, and in which documents. `beside`: per encoder, the cosines of BM25's
     chunks.
     """
@@ -37,6 +37,21 @@ class QuerySet:
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
     beside: dict[str, Any] = field(default_factory=dict)
+    generated: list[bool] = field(default_factory=list)
+
+    @property
+    def synthetic(self) -> int:
+        """How many of the queries that can be measured were made from the documents."""
+        usable = [judgment.usable for judgment in self.judgments]
+        made = [True] * len(usable) if self.kind == "synthetic" else self.generated or [False] * len(usable)
+        return sum(one and other for one, other in zip(usable, made, strict=True))
+
+    def telling(self) -> list[int]:
+        """Rows of the queries that can be measured and may decide: not built from sentences of their chunks, and, of judged
+        ones, asked by people."""
+        none = [False] * len(self.judgments)
+        built, generated = self.built or none, self.generated or none
+        return [row for row, one in enumerate(self.judgments) if one.usable and not built[row] and not generated[row]]
 
     @property
     def texts(self) -> list[str]:
@@ -58,30 +73,45 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
             same.setdefault(fold(judgment.text), []).append(judgment)
         owners = {chunk.id: chunk.document_id for chunk in chunks}
         judgments = [one[0] if len(one) == 1 else joined(one, owners) for one in same.values()]
-        meant = [names.meant_by(judgment.text) for judgment in judgments]
-        sets.append(QuerySet("judged queries", "judged", judgments, meant))
+        sets.append(_judged_set(context, judgments, [names.meant_by(judgment.text) for judgment in judgments]))
     if kept := _heldout(context, chunks):
+        backend = made_by(context)
         sets.append(
             QuerySet(
                 "held-out queries", "synthetic", from_queries(kept), [names.meant_by(q.text) for q in kept],
-                [is_built(query, context.settings) for query in kept],
+                [is_built(query, backend) for query in kept],
             )
         )  # fmt: skip
     return sets
 
 
-def is_built(query: Query, settings: Settings) -> bool:
-    """Whether the query is made of a sentence of its chunk, rather than worded as a question would be."""
-    return backend_of(settings) in ("extractive", "both") and query.kind != "imported"
+def _judged_set(context: StageContext, judgments: list[Judgment], meant: list[Meant]) -> QuerySet:
+    """The judged queries; those that were held-out ones before hits of them were judged are still synthetic."""
+    heldout = {fold(query.text): query for query in context.store.queries() if query.split == "heldout"}
+    sources = [heldout.get(fold(judgment.text)) for judgment in judgments]
+    backend = made_by(context)
+    found = QuerySet("judged queries", "judged", judgments, meant)
+    if any(sources):
+        found.built = [source is not None and is_built(source, backend) for source in sources]
+        found.generated = [source is not None for source in sources]
+    if found.synthetic:
+        count = sum(judgment.usable for judgment in judgments)
+        found.name = f"judged queries ({found.synthetic} of {count} made from the documents: synthetic)"
+    return found
+
+
+def is_built(query: Query, backend: str) -> bool:
+    """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a question would be."""
+    return backend in BUILT and query.kind != "imported"
 
 
 def training_questions(context: StageContext, chunks: Sequence[Chunk], most: int) -> list[Query]:
     """Training queries of `chunks` that are worded as questions, at most `most` by chance, in the order that they are stored in."""
     from engine.training.stage import train_rows
 
-    settings, queries = context.settings, context.store.queries()
+    settings, queries, backend = context.settings, context.store.queries(), made_by(context)
     trained = train_rows(settings, queries, chunks)
-    rows = np.array([row for row in trained if not is_built(queries[row], settings)], dtype=np.int64)
+    rows = np.array([row for row in trained if not is_built(queries[row], backend)], dtype=np.int64)
     chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:most]
     return [queries[row] for row in sorted(chosen.tolist())]
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Among = Sequence[Ids | None]
+General = tuple[dict[str, NDArray[np.float64]], Floats]
+"""Metric → (n,) per-question values, and the passages' unit vectors (n, d)."""
 
 
 class Rankers:
@@ -86,11 +88,11 @@ class Rankers:
 
     def compared_queries(self, asked: Floats) -> Floats:
         """Queries (q, d) by the served encoder such that their products with `compared_chunks` are similarities."""
-        return asked if self.offsets is None else np.column_stack([asked, np.ones(len(asked), np.float32)])
+        return compared_queries(asked, self.offsets)
 
     def compared_chunks(self, vectors: Floats) -> Floats:
         """All chunks (n, d) by the served encoder, as search compares them with `compared_queries`."""
-        return vectors if self.offsets is None else np.column_stack([vectors, -self.offsets])
+        return compared_chunks(vectors, self.offsets)
 
     def vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> Floats:
         """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched
@@ -103,21 +105,22 @@ class Rankers:
             self._of_base = vectors
         return vectors
 
-    def general(self, encoder: Encoder, strength: float) -> dict[str, NDArray[np.float64]]:
+    def general(self, encoder: Encoder, strength: float) -> General:
         """How well `encoder`, with the adapter at `strength` (λ), answers the questions of general knowledge."""
         from engine.evaluation.forgetting import answered, general_knowledge
 
         known = general_knowledge()
         if self._passages is None or self.side != "query":  # an adapter for queries alone leaves passages as they are
             self._passages = self._of_chunks(encoder, strength).encode_chunks(known.passages)
-        return answered(encoder.encode_queries(known.questions), self._passages)
+        return answered(encoder.encode_queries(known.questions), self._passages), self._passages
 
-    def general_of(self, encoder: Encoder) -> dict[str, NDArray[np.float64]]:
+    def general_of(self, encoder: Encoder) -> General:
         """As `general`, of an encoder that is for queries and chunks."""
         from engine.evaluation.forgetting import answered, general_knowledge
 
         known = general_knowledge()
-        return answered(encoder.encode_queries(known.questions), encoder.encode_chunks(known.passages))
+        passages = encoder.encode_chunks(known.passages)
+        return answered(encoder.encode_queries(known.questions), passages), passages
 
     def _of_chunks(self, encoder: Encoder, strength: float) -> Encoder:
         """The encoder of chunks where queries have `encoder` with the adapter at `strength` (λ)."""
@@ -126,3 +129,13 @@ class Rankers:
         if strength and self.side == "both-then-query":
             return load_encoder(self._context, self._hardware, chunk_adapter(self.adapter, self.side), strength)
         return encoder
+
+
+def compared_queries(asked: Floats, offsets: Floats | None) -> Floats:
+    """Queries (q, d) such that their products with `compared_chunks` are cosines less `offsets`; as they are without any."""
+    return asked if offsets is None else np.column_stack([asked, np.ones(len(asked), np.float32)])
+
+
+def compared_chunks(vectors: Floats, offsets: Floats | None) -> Floats:
+    """Chunks (n, d) to multiply with `compared_queries`; `offsets` (n,): what is taken from each one's cosines."""
+    return vectors if offsets is None else np.column_stack([vectors, -offsets])

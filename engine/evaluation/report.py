@@ -15,9 +15,11 @@ from engine.evaluation.changes import Changes
 from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
 from engine.evaluation.densities import KINDS
 from engine.evaluation.geometry import Plane
+from engine.evaluation.parts_of_gain import other_pairs, pairs_of_gain, parts_of_gain
 from engine.evaluation.selection import Selection
 from engine.events import Choice, Event, Warned, read
 from engine.metrics import Interval
+from engine.systems import MERGE, SERVED, is_merge, label_of, ordered, system_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,7 +36,8 @@ _AFTER = ("served", "adapted")
 @dataclass(frozen=True, slots=True)
 class QuerySetReport:
     """One set of queries: `comparison` is `Comparison.as_dict()`, in percent; `changes` are those of the served system
-    (`changed_system`) against the comparison's base; `unmatched` names judged answers that the corpus does not have."""
+    (`changed_system`) against the comparison's base; `unmatched` names judged answers that the corpus does not have;
+    `synthetic`: how many of the queries measured were made from the documents."""
 
     name: str
     kind: Literal["judged", "synthetic"]
@@ -42,6 +45,7 @@ class QuerySetReport:
     changes: Changes | None = None
     changed_system: str = ""
     unmatched: Sequence[str] = ()
+    synthetic: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,8 @@ class ReportData:
     with interval (geometry and other figures that decide nothing). `robustness`: `Robustness.as_dict()`, where it was
     asked for; `general`: what `measure_general` gives, where there is an adapter;
     `threshold`: what `learn_threshold` gives; `similarities`: what `densities` gives; `geometry`: where the candidates
-    stand; `baseline`: what the CL baseline's training took, where it was asked for. docs/report.md describes all of report.json."""
+    stand; `baseline`: what the CL baseline's training took, where it was asked for;
+    `sentences`: what `SentencePairs.as_dict` gives. docs/report.md describes all of report.json."""
 
     project: str
     created: str
@@ -89,6 +94,7 @@ class ReportData:
     similarities: Mapping[str, Any] | None = None
     geometry: Plane | None = None
     baseline: Mapping[str, Any] | None = None
+    sentences: Mapping[str, Any] | None = None
 
 
 def choices_made(log: Path) -> list[ChoiceMade]:
@@ -146,12 +152,19 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     bars = [[(name, Markup(svg)) for name, svg in _bars(query_set, report)] for query_set in report["query_sets"]]
     blows = {name: Markup(svg) for name, svg in _robustness(report).items()}
     curves = [(name, Markup(svg)) for name, svg in _densities(report)]
-    plane = Markup(_plane(report))
+    plane, distances = Markup(_plane(report)), Markup(_distances(report))
     environment = pages()
-    environment.filters |= {"metric": metric_name, "system": _Names(report)}
+    environment.filters |= {
+        "metric": metric_name, "system": _Names(report), "merges": _merges, "merged": is_merge, "without": _without,
+    }  # fmt: skip
     return environment.from_string(source).render(
-        report=report, charts=charts, bars=bars, blows=blows, densities=curves, plane=plane, hidden=_twins(report),
-        main=MAIN, diagnosed=list(dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)),
+        report=report, charts=charts, bars=bars, blows=blows, densities=curves, plane=plane, distances=distances,
+        hidden=_twins(report),
+        parts=[parts_of_gain(part["comparison"], report["fusion"].get("plain_system") or "") for part in report["query_sets"]],
+        hubs=bool(report["fusion"].get("hub_queries")), weighed=bool(report["fusion"].get("weighed_words")),
+        alike=_alike(report), only=pairs_of_gain, without=other_pairs,
+        known=[system_of(name) for name in ordered(_shown(report))], main=MAIN,
+        diagnosed=list(dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)),
     )  # fmt: skip
 
 
@@ -164,6 +177,7 @@ def pages() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     found.filters["figure"] = _figure
+    found.filters["commas"] = "{:,}".format
     return found
 
 
@@ -176,6 +190,26 @@ def _twins(report: Mapping[str, Any]) -> set[str]:
     return {"served", f"rrf_{way}", f"weighted_{way}"}
 
 
+def _alike(report: Mapping[str, Any]) -> set[str]:
+    """Systems whose vectors are those of base or adapted, whatever is taken off hubs."""
+    choice = report["selection"]
+    return {SERVED} if choice and choice["strength"] in (0, 1) else set()
+
+
+def _without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: row for name, row in rows.items() if name not in names}
+
+
+def _merges(rows: Mapping[str, Any], wanted: bool) -> dict[str, Any]:
+    """Of rows by system, those of merges, or all the others."""
+    return {name: row for name, row in rows.items() if is_merge(name) is wanted}
+
+
+def _shown(report: Mapping[str, Any]) -> set[str]:
+    """Systems that stand in some table of the page."""
+    return {name for part in report["query_sets"] for name in part["comparison"]["systems"]} - _twins(report)
+
+
 class _Names:
     """System → how the page calls it."""
 
@@ -184,9 +218,7 @@ class _Names:
         self._weighs = bool(report["fusion"].get("weighed_words"))
 
     def __call__(self, system: str) -> str:
-        from engine.console import LABELS
-
-        name = LABELS.get(system, system)
+        name = label_of(system)
         alike = system == self._served if self._weighs else system.rpartition("_")[2] == self._served
         return f"{name} (served)" if self._served and alike else name
 
@@ -199,15 +231,18 @@ def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> list[tuple
     charts = []
     for metric in CHARTED:
         cells = [
-            (named(name), figures[metric])
+            (_colour(name), named(name), figures[metric])
             for name, figures in systems.items()
-            if metric in figures and name not in hidden
+            if metric in figures and name not in hidden and not is_merge(name)
         ]
-        bars = [
-            Bar(name, cell["value"], cell["low"], cell["high"], number) for number, (name, cell) in enumerate(cells)
-        ]
+        bars = [Bar(name, cell["value"], cell["low"], cell["high"], colour) for colour, name, cell in cells]
         charts.append((metric, bar_chart(f"{metric_name(metric)} on {query_set['name']}, percent", bars)))
     return charts
+
+
+def _colour(name: str) -> int:
+    """BM25, encoders, and each way of joining them have a colour each."""
+    return next((number for number, way in enumerate(("bm25", "rrf_", "weighted_")) if name.startswith(way)), 3)
 
 
 def _curves(report: Mapping[str, Any]) -> dict[str, str]:
@@ -237,7 +272,7 @@ def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
     for kind, what in PERTURBED.items() if found else ():
         rows = [row for row in found["rows"] if row["kind"] in ("clean", kind)] if found else []
         lines = []
-        for number, system in enumerate(rows[0]["systems"]):
+        for number, system in enumerate(name for name in rows[0]["systems"] if name not in _twins(report)):
             cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]
             ends = [(cell["low"], cell["high"]) for _, cell in cells]
             lines.append(Line(named(system), [(words, cell["value"]) for words, cell in cells], number, ends))
@@ -260,9 +295,26 @@ def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
             Line(names[kind], list(zip(found["cosines"], found["systems"][name][kind]["density"], strict=True)), colour)
             for kind, colour in zip(KINDS, (1, 2, 0), strict=True)
         ]
-        title = f"Density of cosines with correct, best and random chunks: {name}"
-        charts.append((name, line_chart(title, lines, "cosine with the query", "density", most)))
+        scale = (
+            "cosine less what is taken off hubs" if found["systems"][name].get("less_hubs") else "cosine with the query"
+        )
+        title = f"Density of similarities to correct, best and random chunks: {name}"
+        charts.append((name, line_chart(title, lines, scale, "density", most)))
     return charts
+
+
+def _distances(report: Mapping[str, Any]) -> str:
+    """Densities of the chunks' distances to general knowledge, by every encoder."""
+    found = (report.get("general") or {}).get("distances")
+    if not found:
+        return ""
+    hidden = _twins(report) | _alike(report)
+    shown = [(name, cell) for name, cell in found["systems"].items() if name not in hidden]
+    lines = [
+        Line(_Names(report)(name), list(zip(found["axis"], cell["density"], strict=True)), number)
+        for number, (name, cell) in enumerate(shown)
+    ]
+    return line_chart("Density of distances to general knowledge", lines, "distance to the nearest passage", "density")
 
 
 def _plane(report: Mapping[str, Any]) -> str:
@@ -283,7 +335,7 @@ def _plane(report: Mapping[str, Any]) -> str:
 
 
 def _named(place: Mapping[str, Any], report: Mapping[str, Any]) -> str:
-    return f"λ = {place['strength']:g}" if place["name"].startswith("merge") else _Names(report)(place["name"])
+    return f"λ = {place['strength']:g}" if place["name"].startswith(MERGE) else _Names(report)(place["name"])
 
 
 def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:

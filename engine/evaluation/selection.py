@@ -1,10 +1,11 @@
 """Which encoder to serve: the base, the adapted one, or a merge of the two (METHODS.md §5, "never worse than base").
 
-The rule. A candidate must beat base: the paired-bootstrap 95 % interval of its nDCG@10 minus base's, on held-out
-queries, lies above 0. A candidate that is shown to be worse than base on judged real queries is out. Of those left,
-take the one with the best mean, then step down to the gentlest merge within one standard error of it: held-out queries
-come from the generator that also made the training queries, so they flatter the adapted end, and all candidates cost
-the same to serve. This is the one-standard-error rule of Breiman et al. 1984, "simplest" read as "nearest to base".
+The rule. A candidate must beat base: its nDCG@10 is shown to be better on held-out queries, by the paired bootstrap and by
+Fisher's randomisation test (engine/metrics/differences.py). A candidate whose interval lies below base on judged real queries is
+out, whatever that test says. Of those left, take the one with the best mean, then step down to the gentlest merge within one
+standard error of it: held-out queries come from the generator that also made the training queries, so they flatter the adapted
+end, and all candidates cost the same to serve. This is the one-standard-error rule of Breiman et al. 1984, "simplest" read as
+"nearest to base".
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics import Difference, Interval, bootstrap_means, with_needed
-from engine.metrics.bootstrap import SAMPLES, difference, interval
+from engine.metrics import Difference, Interval, bootstrap_means, randomisation_p, with_needed
+from engine.metrics.bootstrap import SAMPLES, interval
+from engine.metrics.differences import difference
 
 Floats = NDArray[np.float64]
 Standing = Literal["base", "served", "ahead", "not ahead", "vetoed"]
@@ -87,7 +89,7 @@ def choose_served(
     if held_out.queries < LEAST_QUERIES:
         return _too_few(names, held_out, real)
     vetoed = [name for name in names[1:] if real is not None and real.excludes(name)]
-    ahead = [name for name in names[1:] if name not in vetoed and held_out.against_base(name).low > 0]
+    ahead = [name for name in names[1:] if name not in vetoed and held_out.against_base(name).verdict == "better"]
     served = _gentlest(ahead, held_out) if ahead else BASE
     rows = []
     for name in names:
@@ -109,6 +111,8 @@ class _Paired:
         self.values = arrays
         self.queries = len(arrays[BASE])
         self._means: dict[str, Floats] = {}
+        self._samples, self._seed = samples, seed
+        self._found: dict[tuple[str, str], Difference] = {}
         if self.queries:
             means = bootstrap_means(np.stack(list(arrays.values()), axis=1), samples, seed)
             self._means = {name: means[:, column] for column, name in enumerate(arrays)}
@@ -117,19 +121,22 @@ class _Paired:
         return interval(self.values[name], self._means[name]).percent() if self._means else None
 
     def against(self, name: str, other: str) -> Difference:
-        gap = self.values[name] - self.values[other]
-        found = difference(gap, self._means[name] - self._means[other]).percent()
-        return with_needed(found, gap)
+        if (name, other) not in self._found:
+            gap = self.values[name] - self.values[other]
+            p_value = float(randomisation_p(gap[:, None], self._samples, self._seed)[0])
+            found = difference(gap, self._means[name] - self._means[other], p_value).percent()
+            self._found[name, other] = with_needed(found, gap)
+        return self._found[name, other]
 
     def against_base(self, name: str) -> Difference:
         return self.against(name, BASE)
 
-    def shown_worse(self, name: str) -> bool:
-        return name in self.values and self.queries >= LEAST_QUERIES and self.against_base(name).high < 0
+    def harmed_by(self, name: str) -> bool:
+        return name in self.values and self.queries >= LEAST_QUERIES and self.against_base(name).harms
 
     def excludes(self, name: str) -> bool:
-        """Shown worse than base; a merge that was not measured here shares the adapted encoder's fate."""
-        return self.shown_worse(name if name in self.values else ADAPTED)
+        """Worse than base by the interval; a merge that was not measured here shares the adapted encoder's fate."""
+        return self.harmed_by(name if name in self.values else ADAPTED)
 
     def standard_error(self, name: str, other: str) -> float:
         """Of the mean difference, in percent."""
@@ -198,7 +205,7 @@ def _gain_reason(served: str, held_out: _Paired) -> str:
     return (
         f"{_called(served).capitalize()} is served: on {held_out.queries} held-out (synthetic) queries its nDCG@10 is {own:.1f} "
         f"against {base:.1f} for base, better by {gain.value:.1f} points (95 % interval {gain.low:.1f} to "
-        f"{gain.high:.1f})."
+        f"{gain.high:.1f}, {gain.told_p})."
     )
 
 
@@ -212,7 +219,7 @@ def _base_reason(names: list[str], vetoed: list[str], held_out: _Paired) -> str:
     return (
         f"The base encoder is served, because no candidate is shown to be better on {held_out.queries} held-out "
         f"queries: the best, {_called(best)}, differs from base by {gain.value:+.1f} points of nDCG@10 (95 % interval "
-        f"{gain.low:+.1f} to {gain.high:+.1f}){gain.told_needed}."
+        f"{gain.low:+.1f} to {gain.high:+.1f}, {gain.told_p}){gain.told_needed}."
     )
 
 
@@ -222,7 +229,7 @@ def _veto_reason(name: str, real: _Paired) -> str:
     loss = real.against_base(name)
     return (
         f"{_called(name).capitalize()} is excluded, because on {real.queries} judged queries it is {-loss.value:.1f} "
-        f"points worse than base (95 % interval {loss.low:.1f} to {loss.high:.1f})."
+        f"points worse than base (95 % interval {loss.low:.1f} to {loss.high:.1f}, {loss.told_p})."
     )
 
 

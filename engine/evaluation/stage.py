@@ -12,12 +12,14 @@ import numpy as np
 from engine.embedding import model_fingerprint, served_fingerprint
 from engine.errors import DamagedError, NotBuiltError
 from engine.evaluation.describing import Described
-from engine.evaluation.hubs import PLAIN, Hubs
+from engine.evaluation.hubs import Hubs
 from engine.evaluation.joining import Joining
 from engine.evaluation.query_sets import QuerySet, query_sets
-from engine.evaluation.term_weights import LEARNT, TermWeights
+from engine.evaluation.sentence_pairs import SentencePairs, pairs_fingerprint
+from engine.evaluation.term_weights import TermWeights
 from engine.stage import StageContext, View
 from engine.store import Artifact
+from engine.systems import BASE, BM25, CL, ENCODERS, LEARNT, PLAIN, SERVED, UNWEIGHED, WAYS, is_merge, ordered
 from engine.version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from engine.evaluation.comparison import Comparison
     from engine.evaluation.fusion import FusionChoice
     from engine.evaluation.judgments import Judgment
-    from engine.evaluation.rankers import Among
+    from engine.evaluation.rankers import Among, General
     from engine.evaluation.robustness import Robustness
     from engine.evaluation.selection import Selection
     from engine.evaluation.term_weights import TermTrial
@@ -35,21 +37,17 @@ if TYPE_CHECKING:
 
     Rankings = NDArray[np.int64]
 
-VERSION = 12
+VERSION = 14
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
-CL = "cl"
-SYSTEMS = (
-    "bm25", LEARNT, "base", CL, "adapted", PLAIN, "served", "rrf_base", "rrf_cl", "rrf_adapted", f"rrf_{PLAIN}", "rrf_unweighed",
-    "rrf_served", "weighted_base", "weighted_cl", "weighted_adapted", f"weighted_{PLAIN}", "weighted_unweighed", "weighted_served",
-)  # fmt: skip
+JOINED = WAYS[1:]
 PAIRS = (
-    *((f"{way}_served", other) for way in ("rrf", "weighted") for other in (f"{way}_base", "bm25")),
-    *((f"{way}_unweighed", f"{way}_base") for way in ("rrf", "weighted")),
-    *((f"{way}_served", f"{way}_unweighed") for way in ("rrf", "weighted")),
-    *((f"{way}served", f"{way}{CL}") for way in ("", "rrf_", "weighted_")),
-    (LEARNT, "bm25"),
+    *((f"{way}{SERVED}", other) for way in JOINED for other in (f"{way}{BASE}", BM25)),
+    *((f"{way}{UNWEIGHED}", f"{way}{BASE}") for way in JOINED),
+    *((f"{way}{SERVED}", f"{way}{UNWEIGHED}") for way in JOINED),
+    *((f"{way}{name}", f"{way}{CL}") for way in WAYS for name in (SERVED, UNWEIGHED)),
+    (LEARNT, BM25),
 )
 """Compared besides each system with base: hybrid search with what is served, what of its gain comes from the encoder and what from
 learnt weights of words, all of it with the CL baseline, and BM25 with and without such weights."""
@@ -76,7 +74,16 @@ def inputs(view: View) -> dict[str, Any]:
         "base": served_fingerprint(view, None, 1.0),
         **({"coarse": True} if view.settings.vectors.dtype == "i8" else {}),
         "cl": _baseline(view),
+        **_synonyms(view),
+        **({"pairs": pairs_fingerprint(view)} if view.settings.evaluation.sentence_pairs else {}),
     }
+
+
+def _synonyms(view: View) -> dict[str, str]:
+    """The language model whose words for others robustness is measured with; nothing where there is none."""
+    from engine.evaluation.robustness_trial import language_model_of
+
+    return {"synonyms": name} if (name := language_model_of(view)) else {}
 
 
 def _baseline(view: View) -> str:
@@ -157,6 +164,8 @@ class Evaluation:
         self._weighed: TermTrial | None = None
         self._hubs = Hubs()
         self._general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
+        self._sentences = SentencePairs(context)
+        self._apart: dict[str, NDArray[np.float64]] = {}
         self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
 
     def _set(self, kind: str) -> QuerySet | None:
@@ -178,14 +187,22 @@ class Evaluation:
         encoder = self._rankers.encoder(strength)
         vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
         if self.adapter:
-            self._general[name] = self._rankers.general(encoder, strength)
+            self._know(name, self._rankers.general(encoder, strength), vectors)
         self._rank_by(encoder, vectors, name)
 
     def _rank_by(self, encoder: Encoder, vectors: NDArray[np.float32], name: str) -> None:
+        self._sentences.take(name, encoder)
         for one in self.sets:
             asked = encoder.encode_queries(one.texts)
             self._rank(one, name, asked, vectors, self._among[one.kind])
             self._described.take(name, one, asked, vectors)
+
+    def _know(self, name: str, found: General, vectors: NDArray[np.float32]) -> None:
+        """What an encoder knows besides the documents, and how far the chunks' `vectors` (n, d) lie from that."""
+        from engine.metrics import nearest_distances
+
+        self._general[name], passages = found
+        self._apart[name] = nearest_distances(vectors, passages)
 
     def rank_baseline(self) -> None:
         """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""
@@ -195,8 +212,9 @@ class Evaluation:
         if not self._baseline["adapter"]:
             return
         encoder = self._rankers.trained(self._context.project.path / self._baseline["adapter"])
-        self._rank_by(encoder, self._rankers.own_vectors(encoder, self._chunks, CL), CL)
-        self._general[CL] = self._rankers.general_of(encoder)
+        everything = self._rankers.own_vectors(encoder, self._chunks, CL)
+        self._rank_by(encoder, everything, CL)
+        self._know(CL, self._rankers.general_of(encoder), everything)
         heldout = self._set("synthetic")
         if heldout and self._pool:
             asked = encoder.encode_queries(heldout.texts)
@@ -218,7 +236,7 @@ class Evaluation:
             one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
             one.beside[name] = one.beside[system]
         if system in self._general:
-            self._general[name] = self._general[system]
+            self._general[name], self._apart[name] = self._general[system], self._apart[system]
         self._described.alias(name, system)
 
     def select(self) -> Selection:
@@ -231,13 +249,12 @@ class Evaluation:
             reason = self._artifact.info.get("reason") or "there are no held-out queries to compare with"
             selection = Selection("base", 0.0, f"The base encoder is served, because {reason}.", 0, ())
         else:
+            values = self._candidates(heldout)
             judged = self._set("judged") if settings.veto else None
-            veto = (
-                self._ndcg(judged, ("base", "adapted")) if judged and any(j.usable for j in judged.judgments) else None
-            )
-            selection = choose_served(
-                self._candidates(heldout), veto, settings.bootstrap_samples, self._context.settings.training.seed
-            )
+            known = [name for name in values if judged and name in judged.rankings]
+            veto = self._ndcg(judged, known) if judged and judged.telling() else None
+            seed = self._context.settings.training.seed
+            selection = choose_served(values, veto, settings.bootstrap_samples, seed)
         self._context.choose("served", selection.served, selection.reason)
         return selection
 
@@ -260,14 +277,20 @@ class Evaluation:
             asked = encoder.encode_queries(heldout.texts)
             ranking, _ = rank_within(asked, vectors, keys, 10, self._among[heldout.kind])
             values[name] = self._measure(ranking, heldout.judgments)
+            if is_merge(name) and (everything or self._rankers.side == "query"):  # else it has no vectors of all chunks
+                self._rank_merge(name, encoder, self._rankers.vectors(encoder, strength, self._chunks, name))
             self._described.place(name, strength, heldout, asked, vectors, chunks)
             self._context.check_stop()
         return values
 
+    def _rank_merge(self, name: str, encoder: Encoder, vectors: NDArray[np.float32]) -> None:
+        for one in self.sets:
+            self._rank(one, name, encoder.encode_queries(one.texts), vectors, self._among[one.kind])
+
     def _ndcg(self, one: QuerySet, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-        usable = [row for row, judgment in enumerate(one.judgments) if judgment.usable]
-        judgments = [one.judgments[row] for row in usable]
-        return {name: self._measure(one.rankings[name][usable], judgments) for name in names}
+        rows = one.telling()
+        judgments = [one.judgments[row] for row in rows]
+        return {name: self._measure(one.rankings[name][rows], judgments) for name in names}
 
     def _measure(self, ranking: Rankings, judgments: Sequence[Judgment]) -> NDArray[np.float64]:
         from engine.evaluation.comparison import measure
@@ -278,23 +301,27 @@ class Evaluation:
         return self._owners[np.searchsorted(self._ids, ids)]
 
     def take_off_hubs(self, selection: Selection) -> None:
-        """Rank by the served encoder with less of what makes hubs near to every query, where that is shown to be better."""
+        """Rank by the served encoder with less of what makes hubs near to every query, unless that seems to do harm."""
         from engine.evaluation.hubs import HubTrial
 
         trial = HubTrial(self._context, self._rankers, selection.strength, self._measure)
         self._hubs = trial.take(self.sets, self._among)
+        if self._hubs.plain == PLAIN:
+            self._described.alias(PLAIN, SERVED)
+        for name, found in trial.found.items():
+            for one in self.sets:
+                self._described.take(name, one, found.asked[one.kind], found.vectors, found.offsets)
         self._context.choose("hubs", str(self._hubs.bank is not None).lower(), self._hubs.reason)
 
     def fuse(self) -> FusionChoice:
-        """BM25 joined with base, with the adapted encoder, and with what is served: by RRF, and by a weighted sum."""
+        """BM25 joined with every encoder: by RRF, and by a weighted sum."""
         joining = Joining(self._context.settings, self._measure, self._rankers.lexical.scores_many)
         choice = joining.choose(self._set("synthetic"))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
-            for name in ("base", CL, "adapted", PLAIN, "served"):
-                if name in one.rankings:
-                    one.rankings[f"rrf_{name}"] = joining.joined(one, name, None)
-                    one.rankings[f"weighted_{name}"] = joining.joined(one, name, choice.weight)
+            for name in [name for name in one.rankings if name in ENCODERS or is_merge(name)]:
+                for way, weight in zip(JOINED, (None, choice.weight), strict=True):
+                    one.rankings[way + name] = joining.joined(one, name, weight)
         return choice
 
     def weigh_terms(self, selection: Selection, fusion: FusionChoice) -> None:
@@ -309,37 +336,12 @@ class Evaluation:
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
-        from engine.evaluation.perturbing import content_terms, without_masks
-        from engine.evaluation.robustness import make_trial, measure_trial
+        from engine.evaluation.robustness_trial import RobustnessTrial
 
-        context, settings = self._context, self._context.settings
-        terms = content_terms(context.need("lexical", "index").info.get("language", "none"))
-        trials = (make_trial(one, self._chunks, terms, settings.training.seed) for one in self.sets)
-        trial = next((trial for trial in trials if trial), None)
-        if trial is None:
-            return
-        one, among = trial.perturbed, self._chunks_meant(trial.perturbed)
-        one.rankings["bm25"], one.scores["bm25"] = self._rankers.bm25([without_masks(t) for t in one.texts], among)
-        for name, strength in {"base": 0.0, "served": selection.strength}.items():
-            encoder = self._rankers.encoder(strength)
-            asked = encoder.encode_queries(one.texts)
-            vectors = self._rankers.vectors(encoder, strength, self._chunks, name)
-            if name == "served":
-                asked, vectors = self._rankers.compared_queries(asked), self._rankers.compared_chunks(vectors)
-            self._rank(one, name, asked, vectors, among)
-            context.check_stop()
-        index = self._weighed.index if self._weighed else self._rankers.lexical
-
-        def bm25_scores(texts: Sequence[str], ids: Rankings) -> NDArray[np.float32]:
-            return index.scores_many([without_masks(text) for text in texts], ids)
-
-        twin = self._weighed.twin(one, [without_masks(text) for text in one.texts], among) if self._weighed else one
-        one.rankings["hybrid served"] = Joining(settings, self._measure, bm25_scores).joined(
-            twin, "served", fusion.share
+        trial = RobustnessTrial(
+            self._context, self._rankers, selection.strength, fusion, self._weighed, self._chunks_meant
         )
-        self._robustness = measure_trial(
-            trial, one.rankings, self._document_of, settings.evaluation.bootstrap_samples, settings.training.seed
-        )
+        self._robustness = trial.measure(self.sets, self._measure, self._document_of)
 
     def learn_threshold(self) -> None:
         """How similar to the query a hit of semantic search must be not to count as weak."""
@@ -370,7 +372,7 @@ class Evaluation:
             "adapter": adapter if selection.strength else None,
             "side": self._artifact.info.get("side", "both"),
         }
-        tables = {one.kind: comparison.as_dict() for one, comparison in comparisons}
+        tables = {one.kind: {**comparison.as_dict(), "synthetic": one.synthetic} for one, comparison in comparisons}
         info = {
             "served": served,
             "adapter": served["adapter"],
@@ -393,12 +395,13 @@ class Evaluation:
     def _compare(self, one: QuerySet) -> Comparison:
         from engine.evaluation.comparison import compare
 
-        order = [name for name in SYSTEMS if name in one.rankings]
+        order = ordered(one.rankings)
+        wanted = (*PAIRS, *self._hubs.pairs(bool(self._terms.weights)))
         settings = self._context.settings
         return compare(
             {name: one.rankings[name] for name in order}, one.judgments, self._document_of,
             samples=settings.evaluation.bootstrap_samples, seed=settings.training.seed,
-            pairs=[pair for pair in dict.fromkeys((*PAIRS, *self._hubs.pairs())) if set(pair) <= set(order)],
+            pairs=[pair for pair in dict.fromkeys(wanted) if set(pair) <= set(order)],
         )  # fmt: skip
 
     def _told_baseline(self) -> dict[str, Any] | None:
@@ -422,7 +425,7 @@ class Evaluation:
             QuerySetReport(
                 one.name, "judged" if one.kind == "judged" else "synthetic", comparison.as_dict(),
                 query_changes(comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)), changed,
-                [text for judgment in one.judgments for text in judgment.unmatched],
+                [text for judgment in one.judgments for text in judgment.unmatched], one.synthetic,
             )
             for one, comparison in comparisons
         ]  # fmt: skip
@@ -437,6 +440,6 @@ class Evaluation:
             similarities=self._described.similarities(), geometry=self._described.plane(),
             baseline=self._told_baseline(),
             robustness=self._robustness.as_dict() if self._robustness else None,
-            threshold=self._threshold,
-            general=measure_general(self._general, context.settings.evaluation.bootstrap_samples),
+            threshold=self._threshold, sentences=self._sentences.as_dict(),
+            general=measure_general(self._general, self._apart, context.settings.evaluation.bootstrap_samples),
         )  # fmt: skip

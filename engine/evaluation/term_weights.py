@@ -21,13 +21,12 @@ from engine.lexical.weighting import Example, learn_weights
 from engine.records import Query
 from engine.settings import Settings
 from engine.stage import StageContext
+from engine.systems import LEARNT
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Floats, Rankers
     from engine.lexical import LexicalIndex
 
-LEARNT = "bm25_learnt"
-"""BM25 with the learnt weights, among the systems of a report."""
 LEAST_QUERIES = 200
 """With fewer training queries that are worded as questions no weights are learnt."""
 MOST_QUERIES = 6000

@@ -27,17 +27,20 @@ def learn_threshold(
 ) -> dict[str, Any]:
     """`similarity` and what speaks for it, or `similarity` None and the `reason` why there is none.
 
-    Of each query's best `K` hits by `system`, whose scores are cosines; a query that is looked for in fewer chunks says
-    nothing. The first of `sets` with `LEAST_QUERIES` is taken.
+    Of each query's best `K` hits by `system`, whose scores are the similarities that search ranks by; a query that is looked for
+    in fewer chunks says nothing. The first of `sets` with `LEAST_QUERIES` is taken.
     """
     most = 0
     for one in sets:
-        ids, cosines = one.rankings[system][:, :K], one.scores[system][:, :K]
+        ids, similarities = one.rankings[system][:, :K], one.scores[system][:, :K]
         built = one.built or [False] * len(one.judgments)
         rows = [
             row
             for row, judgment in enumerate(one.judgments)
-            if judgment.usable and not built[row] and np.isfinite(cosines[row]).all() and cosines.shape[1] == K
+            if judgment.usable
+            and not built[row]
+            and np.isfinite(similarities[row]).all()
+            and similarities.shape[1] == K
         ]
         most = max(most, len(rows))
         if len(rows) < LEAST_QUERIES:
@@ -47,7 +50,7 @@ def learn_threshold(
             judgment = one.judgments[row]
             shown = ids[row] if judgment.level == "chunk" else document_of(ids[row])
             right[place] = np.isin(shown, list(judgment.grades))
-        found = choose_threshold(cosines[rows], right, resamples=resamples, seed=seed)
+        found = choose_threshold(similarities[rows], right, resamples=resamples, seed=seed)
         return {**asdict(found), "queries": len(rows), "kind": one.kind, "k": K, "reason": ""}
     reason = f"{LEAST_QUERIES} judged queries are needed to learn how similar a hit must be, and there are {most}"
     return {"similarity": None, "reason": reason}

@@ -12,6 +12,7 @@ from engine.assets import asset_path
 from engine.errors import EngineError
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
+from engine.systems import label_of
 from engine.version import __version__
 
 FORMAT = 1
@@ -19,8 +20,9 @@ METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "recall@10")
 _ENCODERS = (MODEL_FOLDER, QUERY_FOLDER, CHUNK_FOLDER)
 PARTS = ("adapter", *_ENCODERS, *(f"{name}-onnx" for name in _ENCODERS))
 _TEMPLATE = "export/card.md.j2"
-_NAMED_BY_FILE = {("queries", "model"), ("training", "cross_encoder"), ("encoder", "model")}
-_PRIVATE = {("corpus", "paths"), ("corpus", "include"), ("corpus", "exclude"), ("queries", "endpoint")}
+_PRIVATE = {
+    ("corpus", "paths"), ("corpus", "include"), ("corpus", "exclude"), ("corpus", "passwords_file"), ("queries", "endpoint"),
+}  # fmt: skip
 
 
 def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
@@ -51,6 +53,7 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["label"] = label_of
     template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
     for part in ("", *PARTS):
         if (folder / part).is_dir():
@@ -113,16 +116,18 @@ def _sizes(source: Source) -> dict[str, int]:
 
 def _settings(source: Source) -> dict[str, dict[str, Any]]:
     """Every setting that shaped the encoder; of files their names alone, and nothing that tells where documents lie."""
+    from engine.queries.choosing import with_backend
     from engine.training.stage import config_of
 
-    chosen = source.settings.model_dump(mode="json", exclude={"search"})
+    settings = with_backend(source)
+    chosen = settings.model_dump(mode="json", exclude={"search"})
     try:
-        chosen["training"] = {"preset": chosen["training"]["preset"], **asdict(config_of(source.settings))}
+        chosen["training"] = {"preset": chosen["training"]["preset"], **asdict(config_of(settings))}
     except EngineError:  # settings that do not go together are told by the next run
         chosen["training"] = {key: value for key, value in chosen["training"].items() if value is not None}
     return {
         section: {
-            name: _setting(section, name, value)
+            name: _setting(value)
             for name, value in values.items()
             if (section, name) not in _PRIVATE and value not in ("", None)
         }
@@ -130,10 +135,11 @@ def _settings(source: Source) -> dict[str, dict[str, Any]]:
     }
 
 
-def _setting(section: str, name: str, value: Any) -> Any:
-    if (section, name) in _NAMED_BY_FILE:
+def _setting(value: Any) -> Any:
+    """A value as the card shows it: of everything that looks like a path its last part alone, and no Markdown."""
+    if isinstance(value, str):
         return _plain(PureWindowsPath(value).name)  # takes both kinds of separators
-    return list(value) if isinstance(value, tuple) else value
+    return [_setting(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _figures(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +148,8 @@ def _figures(table: Mapping[str, Any]) -> dict[str, Any]:
         system: {name: cells[name] for name in METRICS if name in cells} for system, cells in table["systems"].items()
     }
     gaps = {system: cells["ndcg@10"] for system, cells in table["differences"].items() if "ndcg@10" in cells}
-    return {"queries": table["queries"], "left_out": table["left_out"], "systems": shown, "differences": gaps}
+    counts = {name: table.get(name, 0) for name in ("queries", "synthetic", "left_out")}
+    return {**counts, "systems": shown, "differences": gaps}
 
 
 def _plain(name: str) -> str:

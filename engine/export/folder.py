@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +19,7 @@ from engine.errors import InputError, UsageError
 from engine.project import ProjectFolder
 
 RECORD = "exports.json"
+LETTERS_OF_NAME = 80  # of the target, in the name of the folder that it is built in
 
 
 def checked_target(project: ProjectFolder, target: Path) -> Path:
@@ -48,11 +51,11 @@ def checked_target(project: ProjectFolder, target: Path) -> Path:
 def complete_or_absent(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> Iterator[Path]:
     """Yield an empty private folder beside `target`, which takes its name when the block has ended well.
 
-    Hold the project's lock. What a killed export of this project left is removed first. The project remembers the folder,
+    Hold the project's lock. What killed exports of this project left is removed first. The project remembers the folder,
     from before anything is in it.
     """
-    remembered = forget_unfinished(project)
-    building = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.part")
+    remembered = tidied(project)
+    building = target.with_name(f".{target.name[:LETTERS_OF_NAME]}.{secrets.token_hex(4)}.part")
     entry = {"folder": str(target), "building": str(building), "kinds": [*kinds], "created": _now()}
     with disk_errors(f"The export to {target} could not be written."):
         _remember(project, [*remembered, entry])
@@ -69,7 +72,13 @@ def complete_or_absent(project: ProjectFolder, target: Path, kinds: Sequence[str
             _remember(project, remembered)
             raise
         sync_folder(target.parent)
-        _remember(project, [*(old for old in remembered if old["folder"] != str(target)), {**entry, "building": None}])
+        _remember(
+            project,
+            [
+                *(old for old in remembered if old.get("building") or old["folder"] != str(target)),
+                {**entry, "building": None},
+            ],
+        )
 
 
 def known_exports(project: ProjectFolder) -> list[dict[str, Any]]:
@@ -81,16 +90,42 @@ def known_exports(project: ProjectFolder) -> list[dict[str, Any]]:
         return []
 
 
-def forget_unfinished(project: ProjectFolder) -> list[dict[str, Any]]:
-    """Remove what killed exports left beside their targets; returns the exports that were finished."""
-    finished = []
-    for entry in known_exports(project):
-        building = entry.get("building")
-        if building and Path(building).is_dir():
-            shutil.rmtree(building, ignore_errors=True)
-        elif not building or Path(entry["folder"]).is_dir():  # killed between its last two steps
-            finished.append({**entry, "building": None})
-    return finished
+def finished_exports(project: ProjectFolder) -> list[dict[str, Any]]:
+    """Those that were finished, also where the export was killed between its last two steps."""
+    known = [entry for entry in known_exports(project) if not _is_begun(entry)]
+    return [
+        {**entry, "building": None} for entry in known if not entry.get("building") or Path(entry["folder"]).is_dir()
+    ]
+
+
+def unfinished_exports(project: ProjectFolder) -> list[Path]:
+    """Folders that killed exports left beside their targets."""
+    return [Path(entry["building"]) for entry in known_exports(project) if _is_begun(entry)]
+
+
+def tidied(project: ProjectFolder) -> list[dict[str, Any]]:
+    """Remove what killed exports left; returns the exports to remember: finished ones, and those that could not be removed."""
+    for folder in unfinished_exports(project):
+        shutil.rmtree(folder, ignore_errors=True)
+    left = [entry for entry in known_exports(project) if _is_begun(entry) or _is_away(entry)]
+    return [*finished_exports(project), *left]
+
+
+def _is_away(entry: dict[str, Any]) -> bool:
+    """Whether an unfinished export may be on a disk that is not here now."""
+    return bool(entry.get("building")) and not Path(str(entry["building"])).parent.is_dir()
+
+
+def _is_begun(entry: dict[str, Any]) -> bool:
+    """Whether an unfinished export is there that is one of ours: a record may come from elsewhere, and be wrong."""
+    target, building = Path(entry["folder"]), Path(str(entry.get("building") or ""))
+    ours = re.fullmatch(rf"\.{re.escape(target.name[:LETTERS_OF_NAME])}\.[0-9a-f]{{8}}\.part", building.name)
+    try:
+        found = building.lstat()
+    except (OSError, ValueError):
+        return False
+    own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    return bool(ours) and building.parent == target.parent and stat.S_ISDIR(found.st_mode) and own
 
 
 def _remember(project: ProjectFolder, entries: Sequence[dict[str, Any]]) -> None:

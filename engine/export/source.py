@@ -12,6 +12,9 @@ from engine.stage import View
 from engine.store import Artifact
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engine.encoders import ModelFolder
     from engine.vectors import VectorIndex
 
@@ -50,6 +53,19 @@ class Source(View):
         from engine.vectors import VectorIndex
 
         return VectorIndex.open(self.project.folder_of(self.need("vectors", "embed")))
+
+    @cached_property
+    def hub_queries(self) -> tuple[list[int], NDArray[np.float32]] | None:
+        """Articles' numbers (m), and unit vectors (m, d) of their queries, which show hubs; None where these are not taken off.
+
+        Raises DamagedError.
+        """
+        from engine.ranking.hubness import read_bank
+
+        if not self.index.lifted or self.evaluation is None:
+            return None
+        bank = read_bank(self.project.folder_of(self.evaluation))
+        return bank.articles.tolist(), bank.vectors
 
     @cached_property
     def served(self) -> Served:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.export.source import Source
+from engine.queries.articles import article_numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +18,10 @@ _BLOCK = 8192
 
 
 def write_vectors(source: Source, folder: Path) -> None:
-    """`vectors/vectors.npy`, float32 (n, d), unit norm; line i of `vectors/ids.jsonl` says what row i belongs to."""
+    """`vectors/vectors.npy`, float32 (n, d), unit norm; line i of `vectors/ids.jsonl` says what row i belongs to.
+
+    Where search takes off hubs, `vectors/hub_queries.npy` (m, d) and `.jsonl` are the queries that show them, and their articles.
+    """
     import numpy as np
 
     target = _folder(folder)
@@ -30,23 +34,42 @@ def write_vectors(source: Source, folder: Path) -> None:
         for labels, vectors in _blocks(source):
             rows.write(vectors.astype("<f4").tobytes())  # a memory map would crash on a full disk
             lines.writelines(json.dumps(label, ensure_ascii=False) + "\n" for label in labels)
+    if bank := source.hub_queries:
+        articles, vectors = bank
+        with (
+            (target / "hub_queries.npy").open("wb") as rows,
+            (target / "hub_queries.jsonl").open("w", encoding="utf-8") as lines,
+        ):
+            np.lib.format.write_array_header_1_0(rows, {**header, "shape": vectors.shape})
+            rows.write(vectors.astype("<f4").tobytes())
+            lines.writelines(json.dumps({"article": number}) + "\n" for number in articles)
 
 
 def write_parquet(source: Source, folder: Path) -> None:
-    """`vectors/vectors.parquet`: the columns of ids.jsonl, and `vector`."""
+    """`vectors/vectors.parquet`: the columns of ids.jsonl, and `vector`; `hub_queries.parquet` likewise."""
     import pyarrow
     from pyarrow import parquet
 
     types = {"chunk_id": "int64", "path": "string", "start": "int64", "end": "int64", "content_hash": "string"}
-    types |= {"hub_offset": "float64"} if source.index.lifted else {}
+    types |= {"hub_offset": "float64", "article": "int64"} if source.index.lifted else {}
     width = source.index.width
     fields = [pyarrow.field(name, getattr(pyarrow, kind)()) for name, kind in types.items()]
     schema = pyarrow.schema([*fields, pyarrow.field("vector", pyarrow.list_(pyarrow.float32(), width))])
     with parquet.ParquetWriter(str(_folder(folder) / "vectors.parquet"), schema) as file:
         for labels, vectors in _blocks(source):
             columns = [pyarrow.array([label[field.name] for label in labels], field.type) for field in fields]
-            flat = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), width)
-            file.write_table(pyarrow.table([*columns, flat], schema=schema))
+            file.write_table(pyarrow.table([*columns, _lists(vectors)], schema=schema))
+    if bank := source.hub_queries:
+        articles, vectors = bank
+        table = pyarrow.table({"article": pyarrow.array(articles, "int64"), "vector": _lists(vectors)})
+        parquet.write_table(table, str(_folder(folder) / "hub_queries.parquet"))
+
+
+def _lists(vectors: NDArray[np.float32]) -> Any:
+    """A column of vectors (n, d)."""
+    import pyarrow
+
+    return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
 
 
 def _folder(folder: Path) -> Path:
@@ -58,7 +81,8 @@ def _folder(folder: Path) -> Path:
 def _blocks(source: Source) -> Iterator[tuple[list[dict[str, Any]], NDArray[np.float32]]]:
     """Labels and unit vectors (m, d) of the chunks in the index whose documents are still there, in order of id."""
     keys, stored = source.index.stored()
-    paths = {document.id: document.path for document in source.store.documents()}
+    documents = source.store.documents()
+    paths = {document.id: document.path for document in documents}
     for first in range(0, len(keys), _BLOCK):
         chunks = source.store.chunks_by_id(keys[first : first + _BLOCK].tolist())
         places = [row for row in range(first, min(first + _BLOCK, len(keys))) if int(keys[row]) in chunks]
@@ -69,6 +93,10 @@ def _blocks(source: Source) -> Iterator[tuple[list[dict[str, Any]], NDArray[np.f
             for chunk in found
         ]  # fmt: skip
         if source.index.lifted:
-            for label, offset in zip(labels, source.index.offsets(stored[places]).tolist(), strict=True):
-                label["hub_offset"] = round(offset, 6)
+            offsets, articles = (
+                source.index.offsets(stored[places]).tolist(),
+                article_numbers(found, documents).tolist(),
+            )
+            for label, offset, article in zip(labels, offsets, articles, strict=True):
+                label |= {"hub_offset": round(offset, 6), "article": article}
         yield labels, source.index.own(stored[places])

@@ -65,11 +65,12 @@ def is_code(term: str) -> bool:
 class Analyzer:
     """Analyses text in one language: an ISO 639-1 code. One without a stemmer, or "none", only lower-cases and folds.
 
-    `stem` and `stop_words` switch those steps off. Safe to use from several threads.
+    `stem` and `stop_words` switch those steps off. `mark` is put before every term that is not a code or a pair of
+    characters: it keeps the words of one language apart from those of another. Safe to use from several threads.
     """
 
-    def __init__(self, language: str, stem: bool = True, stop_words: bool = True) -> None:
-        self.language = language
+    def __init__(self, language: str, stem: bool = True, stop_words: bool = True, mark: str = "") -> None:
+        self.language, self._mark = language, mark
         self._stemmer = _filter("stemmer", STEMMERS.get(language)) if stem else None
         self._stop_words = _filter("stopword", STOP_WORDS.get(language)) if stop_words else None
         self._word, self._compound = word_pattern(), compound_pattern()
@@ -103,10 +104,23 @@ class Analyzer:
                 query.words[word] = query.words.get(word, 0.0) + 1.0
             for code in codes:
                 query.codes[code] = words
-        if not text.isascii():
-            for char in {char for word in query.words if len(word) == 2 and _IS_HAN.search(word) for char in word}:
-                query.words.pop(char, None)
+        _drop_covered(query.words, text)
         return query
+
+    def unstemmed(self, text: str) -> QueryTerms:
+        """A query's words before any is stemmed or dropped, and its codes with theirs: the same in every language."""
+        query = QueryTerms({}, {})
+        for compound in self._compound.findall(_plain(text)):
+            words, codes = self._split(compound)
+            for word in words:
+                query.words[word] = query.words.get(word, 0.0) + 1.0
+            query.codes.update(dict.fromkeys(codes, tuple(words)))
+        _drop_covered(query.words, text)
+        return query
+
+    def term_of(self, word: str) -> str:
+        """The term of one of the words that `unstemmed` gives; empty for one that is dropped."""
+        return next(iter(self._word_terms(word)), "")
 
     def matched_spans(self, query: str, text: str) -> list[tuple[int, int]]:
         """Character spans (start, end) of the words in `text` that the query matches, ascending, without overlap.
@@ -150,23 +164,23 @@ class Analyzer:
         return [(offset + at, offset + min(at + width, len(piece))) for at, width in enumerate(widths) if width]
 
     def _remember(self, compound: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        clean = normalise(compound)
-        words, codes = self._split(clean.removesuffix(_possessive(clean)))
+        words, codes = self._split(compound)
         if len(self._cache) >= _CACHE_SIZE:
             self._cache.clear()
-        self._cache[compound] = found = (tuple(words), codes)
+        self._cache[compound] = found = (tuple(term for word in words for term in self._word_terms(word)), codes)
         return found
 
-    def _split(self, compound: str) -> tuple[list[str], tuple[str, ...]]:
-        """(words, codes) of one compound."""
+    def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
+        """(words as they stand there, codes) of one compound."""
+        clean = normalise(raw)
+        compound = clean.removesuffix(_possessive(clean))
         words = self._word.findall(compound)
         if _IS_UNSPACED.search(compound):
             pieces = [piece for word in words for piece in _PIECE.findall(word)]
-            found = [self._pairs(piece) if _IS_UNSPACED.match(piece) else self._word_terms(piece) for piece in pieces]
-            return [term for terms in found for term in terms], ()
+            found = [self._pairs(piece) if _IS_UNSPACED.match(piece) else [piece] for piece in pieces]
+            return [word for words in found for word in words], ()
         code = _is_code(compound, words)
-        parts = _parts(words) if code else words
-        return [term for part in parts for term in self._word_terms(part)], (_whole(compound),) if code else ()
+        return list(_parts(words)) if code else words, (_whole(compound),) if code else ()
 
     @staticmethod
     def _pairs(run: str) -> list[str]:
@@ -175,13 +189,15 @@ class Analyzer:
         return [char for char in run if _IS_HAN.match(char)] + [run[at : at + 2] for at in range(len(run) - 1)]
 
     def _word_terms(self, word: str) -> tuple[str, ...]:
+        if _IS_UNSPACED.match(word):
+            return (word,)
         folded = fold(word)
         if not folded or len(folded) > _LONGEST_WORD:
             return ()
         with self._lock:
             if self._stop_words and not (self._stop_words.analyze(word) and self._stop_words.analyze(folded)):
                 return ()
-            return (self._stemmer.analyze(folded)[0] or folded if self._stemmer else folded,)
+            return (self._mark + (self._stemmer.analyze(folded)[0] or folded if self._stemmer else folded),)
 
 
 @lru_cache(maxsize=8)
@@ -192,6 +208,14 @@ def _shared_analyzer(language: str) -> Analyzer:
 def matched_spans(query: str, text: str, language: str = "none") -> list[tuple[int, int]]:
     """`Analyzer(language).matched_spans(query, text)` with an analyzer that is kept: works without an index."""
     return _shared_analyzer(language).matched_spans(query, text)
+
+
+def _drop_covered(words: dict[str, float], text: str) -> None:
+    """Takes out single Han characters that pairs cover."""
+    if text.isascii():
+        return
+    for char in {char for word in words if len(word) == 2 and _IS_HAN.search(word) for char in word}:
+        words.pop(char, None)
 
 
 def _plain(text: str) -> str:

@@ -7,13 +7,15 @@ id order.
 
 score(q, c) = Σ_t w_t · idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)),
 idf_t = ln(1 + (N − df + ½)/(df + ½)), k1 = 1.2, b = 0.75, |c| rounded to one byte (tantivy, after Lucene), w_t how
-often the word occurs in the query; plus `code_bonus` for each of the query's codes that the chunk holds as a whole.
+often the word occurs in the query; plus `code_bonus` for each of the query's codes that the chunk holds as a whole. What
+is different in a corpus of several languages: `engine/lexical/several.py`.
 """
 
 from __future__ import annotations
 
 import copy
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,6 +31,7 @@ import tantivy
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Ranking, code_bonus, idf
+from engine.lexical.several import Analyzers
 from engine.lexical.storage import Manifest, damaged
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ _MINING_DEPTH = 100
 _ID, _WORDS, _CODES, _TOKENIZER = "id", "words", "codes", "split_at_spaces"
 
 StoredChunk = tuple[int, str, str]
+Languages = Mapping[int, str]
+"""By id of a chunk, the language that it is analysed in where that is not the main one."""
 
 
 class LexicalIndex:
@@ -50,7 +55,7 @@ class LexicalIndex:
         self._searcher = index.searcher()
         self._scorer: PostingsScorer | None = None
         self._weights: Mapping[str, float] = {}
-        self.analyzer = Analyzer(manifest.language, manifest.stem, manifest.stop_words)
+        self._analyzers = _analyzers(manifest)
 
     @classmethod
     def build(
@@ -59,15 +64,18 @@ class LexicalIndex:
         chunks: Iterable[tuple[int, str]],
         language: str,
         *,
+        languages: Languages | None = None,
         stem: bool = True,
         stop_words: bool = True,
     ) -> LexicalIndex:
         """Writes the index of (id, text) pairs into `folder` (made if missing, replaced if built) and opens it.
 
+        `language` is the main one of the corpus, `languages` those of chunks in others.
+
         Ids are unique and fit in 64 bits signed; ValueError otherwise, and nothing is changed.
         """
-        analyzer = Analyzer(language, stem, stop_words)
-        _write(folder, _analysed(chunks, analyzer), Manifest(language=language, stem=stem, stop_words=stop_words))
+        manifest, others = Manifest(language=language, stem=stem, stop_words=stop_words), languages or {}
+        _write(folder, _analysed(chunks, manifest, others), manifest, others)
         return cls.open(folder)
 
     @classmethod
@@ -99,31 +107,35 @@ class LexicalIndex:
 
     @property
     def language(self) -> str:
-        """The code of the language that the index analyses in."""
+        """The code of the main language: of all chunks but those that are known to be in another."""
         return self._manifest.language
 
-    def update(self, add: Iterable[tuple[int, str]], remove: Iterable[int]) -> None:
+    @property
+    def analyzer(self) -> Analyzer:
+        """What analyses texts in the main language."""
+        return self._analyzers.main
+
+    def update(self, add: Iterable[tuple[int, str]], remove: Iterable[int], languages: Languages | None = None) -> None:
         """Adds (id, text) pairs and removes ids, in place; an id that is both known and added is replaced.
+
+        `languages`: of all chunks, also those that stay.
 
         The stored terms of the chunks that stay are written anew with the added ones, so that the scores equal those of
         an index built from scratch (tantivy alone would go on counting removed chunks). An interrupted update changes
         nothing.
         """
-        added = list(_analysed(add, self.analyzer))
+        others = languages or {}
+        added = list(_analysed(add, self._manifest, others))
         gone = {key for key, _, _ in added} | set(remove)
 
         def merged() -> Iterator[StoredChunk]:
             yield from (chunk for chunk in self.stored() if chunk[0] not in gone)
             yield from added
 
-        _write(self._folder, merged(), self._manifest)
+        _write(self._folder, merged(), self._manifest, others)
         opened = LexicalIndex.open(self._folder)
-        self._manifest, self._index, self._searcher, self._scorer = (
-            opened._manifest,
-            opened._index,
-            opened._searcher,
-            None,
-        )
+        self._manifest, self._index, self._searcher = opened._manifest, opened._index, opened._searcher
+        self._analyzers, self._scorer = opened._analyzers, None
 
     def ids(self) -> set[int]:
         """The ids of all chunks."""
@@ -145,9 +157,9 @@ class LexicalIndex:
                 words, codes = chunk.get_first(_WORDS), chunk.get_first(_CODES)
             yield key, str(words or ""), str(codes or "")
 
-    def analyse(self, text: str) -> list[str]:
-        """The terms of a text as they are indexed."""
-        return self.analyzer.analyse(text)
+    def analyse(self, text: str, language: str = "") -> list[str]:
+        """The terms of a text as they are indexed where it is in `language` (empty: the main one)."""
+        return self._analyzers.of(language).analyse(text)
 
     def matched_spans(self, query: str, text: str) -> list[tuple[int, int]]:
         """See `Analyzer.matched_spans`."""
@@ -269,7 +281,7 @@ class LexicalIndex:
         return np.array(keys, dtype=np.int64), np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
     def _query_terms(self, text: str, bonus: bool) -> QueryTerms:
-        terms = self.analyzer.query_terms(text)
+        terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         if self._weights:
             terms = replace(terms, words={word: n * self._weights.get(word, 1.0) for word, n in terms.words.items()})
         return terms if bonus else replace(terms, codes={})
@@ -293,25 +305,32 @@ def _as_int(value: float | None) -> int:
     return int(value)
 
 
-def _analysed(chunks: Iterable[tuple[int, str]], analyzer: Analyzer) -> Iterator[StoredChunk]:
+def _analyzers(manifest: Manifest) -> Analyzers:
+    return Analyzers(manifest.language, manifest.languages, manifest.stem, manifest.stop_words)
+
+
+def _analysed(chunks: Iterable[tuple[int, str]], settings: Manifest, others: Languages) -> Iterator[StoredChunk]:
+    analyzers = _analyzers(replace(settings, languages=Counter(others.values())))
     for key, text in chunks:
-        terms = analyzer.terms(text)
+        terms = analyzers.of(others.get(key, settings.language)).terms(text)
         yield key, " ".join(terms.words), " ".join(terms.codes)
 
 
-def _write(folder: Path, chunks: Iterable[StoredChunk], settings: Manifest) -> None:
+def _write(folder: Path, chunks: Iterable[StoredChunk], settings: Manifest, others: Languages) -> None:
     """Writes chunks as a new generation and makes it the current one; on any failure the old one stays."""
     generation = storage.new_generation(folder)
     target = storage.generation_folder(folder, generation)
     try:
-        count = _write_segment(target, chunks)
-        storage.publish(folder, settings.renewed(generation, count, storage.describe(target)))
+        written = _write_segment(target, chunks)
+        languages = Counter(others.get(key, settings.language) for key in written)
+        storage.publish(folder, settings.renewed(generation, dict(languages), storage.describe(target)))
     except BaseException:
         storage.drop(target)
         raise
 
 
-def _write_segment(target: Path, chunks: Iterable[StoredChunk]) -> int:
+def _write_segment(target: Path, chunks: Iterable[StoredChunk]) -> set[int]:
+    """Returns the ids."""
     index = tantivy.Index(_schema(), str(target), sort_by_field=_ID)
     _register(index)
     seen: set[int] = set()
@@ -324,7 +343,7 @@ def _write_segment(target: Path, chunks: Iterable[StoredChunk]) -> int:
         writer.add_document(tantivy.Document(id=key, words=words, codes=codes))
     writer.commit()
     writer.wait_merging_threads()
-    return len(seen)
+    return seen
 
 
 def _schema() -> tantivy.Schema:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import DamagedError, SettingsError, nearest
+from engine.lexical.languages import analysed_in
 from engine.records import Chunk
 from engine.stage import StageContext, View
 from engine.store import Artifact
 
 VERSION = 2
-TITLES = "titles.json"
+TITLES, LANGUAGES = "titles.json", "languages.json"
 ARTIFACT = "lexical"
 SAMPLE = 200
 BLOCK = 512  # chunks between two safe points
@@ -47,20 +50,31 @@ def verify(view: View) -> None:
     read_manifest(view.project.folder_of(view.need(ARTIFACT, "index")))
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """How the chunks are to be indexed. `titles`: by document, what is put before each of its chunks. `languages`: by
+    document, the language of those that are analysed in another than the main one, `language`."""
+
+    language: str
+    titles: Mapping[int, str]
+    languages: Mapping[int, str]
+
+
 def run(context: StageContext) -> dict[str, Any]:
     """Build or update the index, then make it the current one."""
     _tell_languages(context)
     hashes = dict(context.store.chunk_hashes())
-    language = _language(context)
+    wanted = _wanted(context)
     former = context.store.artifact(ARTIFACT)
-    titles = _titles(context)
     with context.project.building("lexical", context.fingerprint) as building:
-        updated = _update(context, building.folder, former, hashes, language, titles)
+        updated = _update(context, building.folder, former, hashes, wanted)
         if updated is None:
-            _build(context, building.folder, language, titles)
-        (building.folder / TITLES).write_text(json.dumps(titles), encoding="utf-8")
+            _build(context, building.folder, wanted)
+        (building.folder / TITLES).write_text(json.dumps(wanted.titles), encoding="utf-8")
+        (building.folder / LANGUAGES).write_text(json.dumps(wanted.languages), encoding="utf-8")
     info = {
-        "language": language,
+        "language": wanted.language,
+        "languages": sorted(set(wanted.languages.values())),
         "chunks": len(hashes),
         "chunks_fingerprint": context.store.corpus_fingerprint(),
         "version": VERSION,
@@ -71,13 +85,27 @@ def run(context: StageContext) -> dict[str, Any]:
         "chunks": len(hashes),
         "added": added,
         "removed": removed,
-        "language": language,
+        "language": wanted.language,
         "updated": updated is not None,
     }
 
 
+def _wanted(context: StageContext) -> _Wanted:
+    language, titles = _language(context), _titles(context)
+    if context.settings.lexical.language != "auto":
+        return _Wanted(language, titles, {})
+    told = {key: analysed_in(code, length, language) for key, code, length in context.store.languages_but(language)}
+    others = {key: code for key, code in told.items() if code != language}
+    if others:
+        counts = ", ".join(f"{count:,} in {code}" for code, count in Counter(others.values()).most_common())
+        context.choose(
+            "other languages", counts, "documents that are stemmed in their own language; queries in all of them"
+        )
+    return _Wanted(language, titles, others)
+
+
 def _tell_languages(context: StageContext) -> None:
-    """Note the language of every document that has none noted: search filters by it."""
+    """Note the language of every document that has none noted: it is stemmed by it, and search filters by it."""
     from engine.lexical.languages import language_of
 
     while block := context.store.documents_without_language(BLOCK):
@@ -107,12 +135,21 @@ def _language(context: StageContext) -> str:
     return language
 
 
-def _build(context: StageContext, folder: Path, language: str, titles: Mapping[int, str]) -> None:
+def _build(context: StageContext, folder: Path, wanted: _Wanted) -> None:
     from engine.lexical import LexicalIndex
 
     chunks = context.store.chunks()
-    LexicalIndex.build(folder, _texts(context, chunks, titles), language)
+    languages = _of_chunks(context, wanted)
+    LexicalIndex.build(folder, _texts(context, chunks, wanted.titles), wanted.language, languages=languages)
     context.progress(len(chunks), len(chunks), "chunks")
+
+
+def _of_chunks(context: StageContext, wanted: _Wanted) -> dict[int, str]:
+    """Chunk id → language, of the chunks that are analysed in another than the main one."""
+    languages = wanted.languages
+    if not languages:
+        return {}
+    return {chunk: languages[document] for chunk, document in context.store.chunk_owners() if document in languages}
 
 
 def _texts(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]) -> Iterator[tuple[int, str]]:
@@ -125,12 +162,7 @@ def _texts(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, 
 
 
 def _update(
-    context: StageContext,
-    folder: Path,
-    former: Artifact | None,
-    hashes: dict[int, str],
-    language: str,
-    titles: Mapping[int, str],
+    context: StageContext, folder: Path, former: Artifact | None, hashes: dict[int, str], wanted: _Wanted
 ) -> tuple[int, int] | None:
     """(added, removed) when a copy of the former index could be brought in line; None when it must be built.
 
@@ -138,19 +170,19 @@ def _update(
     """
     if former is None or former.fingerprint == context.fingerprint:
         return None
-    if (former.info.get("language"), former.info.get("version")) != (language, VERSION):
+    if (former.info.get("language"), former.info.get("version")) != (wanted.language, VERSION):
         return None
     from engine.lexical import LexicalIndex
 
     source = context.project.path / former.folder
     try:
         known = LexicalIndex.open(source).ids()
-        retitled = _retitled(context, source, titles)
-        added, removed = (hashes.keys() - known) | (hashes.keys() & retitled), known - hashes.keys()
+        others = _otherwise_indexed(context, source, wanted)
+        added, removed = (hashes.keys() - known) | (hashes.keys() & others), known - hashes.keys()
         shutil.copytree(source, folder, dirs_exist_ok=True)
         chunks = context.store.chunks_by_id(added)
-        fresh = _texts(context, [chunks[key] for key in sorted(added)], titles)
-        LexicalIndex.open(folder).update(fresh, sorted(removed))
+        fresh = _texts(context, [chunks[key] for key in sorted(added)], wanted.titles)
+        LexicalIndex.open(folder).update(fresh, sorted(removed), _of_chunks(context, wanted))
     except DamagedError as error:
         context.warn(f"{error.what} It is built anew.")
         shutil.rmtree(folder)
@@ -159,11 +191,23 @@ def _update(
     return len(added), len(removed)
 
 
-def _retitled(context: StageContext, source: Path, titles: Mapping[int, str]) -> set[int]:
-    """The chunks of documents whose title is not the one in the former index. Raises DamagedError."""
-    try:
-        former = {int(key): value for key, value in json.loads((source / TITLES).read_bytes()).items()}
-    except (OSError, ValueError, AttributeError) as error:
-        raise DamagedError(f"{TITLES} of the BM25 index cannot be read.", f"{error}.", "Run 'engine index'.") from error
-    other = {key for key in former.keys() | titles.keys() if former.get(key) != titles.get(key)}
+def _otherwise_indexed(context: StageContext, source: Path, wanted: _Wanted) -> set[int]:
+    """The chunks of documents whose title or language is not the one in the former index. Raises DamagedError."""
+    titles, languages = _kept(source / TITLES), _kept(source / LANGUAGES)
+    other = {key for key in titles.keys() | wanted.titles.keys() if titles.get(key) != wanted.titles.get(key)}
+    other |= {
+        key for key in languages.keys() | wanted.languages.keys() if languages.get(key) != wanted.languages.get(key)
+    }
     return {chunk for chunk, document in context.store.chunk_owners() if document in other} if other else set()
+
+
+def _kept(file: Path) -> dict[int, str]:
+    """What a file says of documents, by id. An index of before has none of languages: there was only one."""
+    if file.name == LANGUAGES and not file.exists():
+        return {}
+    try:
+        return {int(key): value for key, value in json.loads(file.read_bytes()).items()}
+    except (OSError, ValueError, AttributeError) as error:
+        raise DamagedError(
+            f"{file.name} of the BM25 index cannot be read.", f"{error}.", "Run 'engine index'."
+        ) from error

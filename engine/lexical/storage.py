@@ -27,7 +27,10 @@ _LOCKS = {".tantivy-meta.lock", ".tantivy-writer.lock"}
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `bm25.json` says. `files` maps a name in the generation's folder to (bytes, hex sha256)."""
+    """What `bm25.json` says. `files` maps a name in the generation's folder to (bytes, hex sha256).
+
+    `languages`: chunks per language; empty where all are analysed in `language`.
+    """
 
     language: str
     stem: bool
@@ -36,10 +39,13 @@ class Manifest:
     generation: int = 0
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     version: int = FORMAT_VERSION
+    languages: dict[str, int] = field(default_factory=dict)
 
-    def renewed(self, generation: int, count: int, files: dict[str, tuple[int, str]]) -> Manifest:
-        """The same settings for a new generation."""
-        return replace(self, generation=generation, count=count, files=files)
+    def renewed(self, generation: int, languages: dict[str, int], files: dict[str, tuple[int, str]]) -> Manifest:
+        """The same settings for a new generation, of so many chunks per language."""
+        several = languages if languages.keys() - {self.language} else {}
+        count = sum(languages.values())
+        return replace(self, generation=generation, count=count, languages=several, files=files)
 
 
 def damaged(folder: Path, why: str) -> DamagedError:
@@ -159,6 +165,7 @@ def read_manifest(folder: Path) -> Manifest:
             count=int(data["count"]),
             generation=int(data["generation"]),
             files=files,
+            languages={str(code): int(count) for code, count in data.get("languages", {}).items()},
         )
     except FileNotFoundError as error:
         raise damaged(folder, f"{MANIFEST} is missing") from error

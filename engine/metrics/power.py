@@ -9,7 +9,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.metrics.bootstrap import CONFIDENCE, LEAST_QUERIES, Difference
+from engine.metrics.bootstrap import CONFIDENCE
+from engine.metrics.differences import LEAST_QUERIES, Difference
 
 POWER = 0.8
 
@@ -34,5 +35,22 @@ def queries_needed(gap: ArrayLike, confidence: float = CONFIDENCE, power: float 
 
 
 def with_needed(found: Difference, gap: ArrayLike) -> Difference:
-    """`found`, the difference that per-query `gap` (n,) gave, with the queries needed where no difference is shown."""
-    return replace(found, needed=queries_needed(gap)) if found.verdict == "no difference shown" else found
+    """`found`, the difference that per-query `gap` (n,) gave, with the queries needed where no difference is shown: more than n,
+    whatever the normal mean says, since the randomisation test did not show it with n."""
+    needed = queries_needed(gap) if found.verdict == "no difference shown" else None
+    return found if needed is None else replace(found, needed=max(np.size(gap) + 1, needed))
+
+
+def with_needed_pairs(found: Difference, count: int) -> Difference:
+    """`found`, a difference of any figure of `count` items, with the items needed where no difference is shown.
+
+    The standard error, (high − low) / (2 z(1 − α/2)), falls with √N, so N = count · ((z(1 − α/2) + z(power)) · error / d)².
+    """
+    if found.verdict != "no difference shown" or abs(found.value) < 1e-12:
+        return found
+    normal = NormalDist()
+    wide = normal.inv_cdf((1 + CONFIDENCE) / 2)
+    error = (found.high - found.low) / (2 * wide)
+    return replace(
+        found, needed=max(count + 1, math.ceil(count * ((wide + normal.inv_cdf(POWER)) * error / found.value) ** 2))
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from engine.metrics.average_precision import average_precision_at_k
 from engine.metrics.hit import hit_at_k
@@ -15,6 +16,7 @@ METRICS: dict[str, Callable[[Relevance, int], Floats]] = {
     "hit": hit_at_k,
     "mrr": reciprocal_rank,
     "ndcg": ndcg_at_k,
+    "ndcg_exp": partial(ndcg_at_k, gain="exponential"),
     "recall": recall_at_k,
     "map": average_precision_at_k,
 }

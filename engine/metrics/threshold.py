@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.metrics.bootstrap import SAMPLES as RESAMPLES
-from engine.metrics.bootstrap import paired_difference
+from engine.metrics.differences import Difference, paired_difference
+from engine.metrics.power import with_needed
 from engine.metrics.relevance import Floats
 from engine.metrics.samples import SAMPLES, SIZE, draw
 
@@ -19,13 +20,15 @@ PERCENTILES = tuple(range(0, 101, 5))
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """`similarity`: τ(ψ); `psi`: ψ in percent; `accuracy` and `unthresholded`: shares of queries that find an answer in
-    their top K, with and without the threshold; `hidden`: share of the top-K hits that lie below it."""
+    their top K, with and without the threshold; `hidden`: share of the top-K hits that lie below it; `loss`: the difference of
+    both, in percent."""
 
     similarity: float
     psi: float
     accuracy: float
     unthresholded: float
     hidden: float
+    loss: Difference
 
 
 def thresholds(top: ArrayLike, percentiles: Sequence[float] = PERCENTILES, samples: int = SAMPLES, size: int = SIZE,
@@ -47,7 +50,7 @@ def choose_threshold(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Threshold:
-    """The highest τ(ψ) at which top-K accuracy is not shown to be lower than without a threshold.
+    """The highest τ(ψ) at which the interval of top-K accuracy's loss, against no threshold, reaches 0.
 
     `top` (q, K) similarities, and `correct` (q, K), 1 where that hit is correct. Both accuracies are of the same
     queries: the paired bootstrap over all of them decides (95 %), which is stricter than the paper's two intervals.
@@ -61,9 +64,10 @@ def choose_threshold(
         kept = np.asarray((right & (best >= tau)).any(axis=1), dtype=np.float64)
         if psi == 0 or not _lower(kept, plain, resamples, seed):
             break
-    return Threshold(tau, float(psi), float(kept.mean()), float(plain.mean()), float((best < tau).mean()))
+    loss = with_needed(paired_difference(kept, plain, resamples, seed).percent(), kept - plain)
+    return Threshold(tau, float(psi), float(kept.mean()), float(plain.mean()), float((best < tau).mean()), loss)
 
 
 def _lower(kept: Floats, plain: Floats, resamples: int, seed: int) -> bool:
     lost = bool((kept < plain).any())  # resampling is left out where nothing is lost
-    return lost and paired_difference(kept, plain, resamples, seed).high < 0
+    return lost and paired_difference(kept, plain, resamples, seed).harms

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.unit_vectors import unit_rows
+
 Floats = NDArray[np.float64]
 _LEAST = 1e-6
 
@@ -25,9 +27,7 @@ class Transformation:
     def __call__(self, vectors: ArrayLike) -> NDArray[np.float32]:
         """(n, d) unit vectors; one that falls on the mean, and has no direction, becomes 0."""
         moved = (np.asarray(vectors, dtype=np.float64) - self.mean) @ self.matrix
-        lengths = np.linalg.norm(moved, axis=1, keepdims=True)
-        unit = np.divide(moved, lengths, out=np.zeros_like(moved), where=lengths > 1e-12)
-        return np.asarray(unit, dtype=np.float32)
+        return unit_rows(moved, least=1e-12)
 
 
 def standardise(vectors: ArrayLike) -> Transformation:

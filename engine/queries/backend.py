@@ -29,7 +29,8 @@ class Answer:
     """What a backend made of one chunk. `problem` says why nothing came of it; empty when all went well.
 
     `lasting` tells whether asking again would meet the same problem: a bad answer is one, a time limit is none.
-    `tokens` is what a language model has written for it, `seconds` its share of the time that this took.
+    `tokens` is what a language model has written for it, `seconds` its share of the time that this took; `estimated`: a
+    server has not told how many tokens, or not of each of its answers.
     """
 
     items: Sequence[Item] = ()
@@ -38,6 +39,7 @@ class Answer:
     lasting: bool = True
     tokens: int = 0
     seconds: float = 0.0
+    estimated: bool = False
 
 
 class Passage(NamedTuple):

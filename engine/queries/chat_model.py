@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from engine.queries.prompts import Message
@@ -23,19 +23,30 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's text; `cut` when it was ended by its limit. `seconds`: its share of the time that was spent."""
+    """A model's text. `cut`: its limit ended it within its last entry, which was closed if the text is whole at all, or
+    before the first.
+
+    `seconds`: its share of the time that was spent; `tokens`: those that the model says it wrote, 0 where it does not.
+    """
 
     text: str
     cut: bool = False
     seconds: float = field(default=0.0, compare=False)
+    tokens: int = field(default=0, compare=False)
+
+
+def ended(text: str, shape: Shape, seconds: float = 0.0, tokens: int = 0) -> Reply:
+    """The reply whose `text` its limit has ended, made whole where it can be."""
+    whole = shape.closed(text)
+    return Reply(text, True, seconds, tokens) if whole is None else Reply(whole.text, whole.unfinished, seconds, tokens)
 
 
 class UnansweredError(Exception):
-    """No answer to this message; its text says why. `lasting` as in `Answer`."""
+    """No answer to this message; its text says why. `lasting` as in `Answer`; `seconds` were spent on it."""
 
-    def __init__(self, reason: str, lasting: bool = False) -> None:
+    def __init__(self, reason: str, lasting: bool = False, seconds: float = 0.0) -> None:
         super().__init__(reason)
-        self.lasting = lasting
+        self.lasting, self.seconds = lasting, seconds
 
 
 Outcome = Reply | UnansweredError
@@ -110,8 +121,9 @@ class OneAtATime:
         try:
             reply = self._model.complete(one.message, one.shape, one.most, one.limit, one.seed)
         except UnansweredError as error:
+            error.seconds = self._clock() - before
             return [(ticket, error)]
-        return [(ticket, Reply(reply.text, reply.cut, self._clock() - before))]
+        return [(ticket, replace(reply, seconds=self._clock() - before))]
 
     def drop(self) -> None:
         """Nothing waits any more."""

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import secrets
+import subprocess
+import sys
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from engine.children import import_path
 from engine.queries.prompts import Message
 
-_CONTROL = re.compile(r"<(?=[|/a-zA-Z_｜])|(?<=[|｜])>|\[(?=/?g?[A-Z_]{3,}\])")
+SECONDS, MEMORY = 20.0, 1 << 30  # that a template may take
+_CONTROL = re.compile(
+    r"<(?=[|/a-zA-Z_｜])|(?<=[|｜])[>\]]|\[(?=/?g?[A-Z_][A-Z_0-9]{2,}\]|[|｜]|e~\[)|\](?=~!?b)"  # ]~b] and [e~[: MiniMax
+)
 
 
 def neutral(text: str) -> str:
     """A document's text with a space in what a chat template could take for control tokens, such as <|im_end|>."""
-    return _CONTROL.sub(lambda found: " >" if found[0] == ">" else f"{found[0]} ", text)
+    return _CONTROL.sub(
+        lambda found: f" {found[0]}" if found.start() and text[found.start() - 1] in "|｜" else f"{found[0]} ", text
+    )
 
 
 class Piece(NamedTuple):
@@ -25,28 +36,62 @@ class Piece(NamedTuple):
     control: bool
 
 
+class Frame(NamedTuple):
+    """What a template puts before the system's text, between it and the user's, and after."""
+
+    head: str
+    between: str
+    tail: str
+
+
 def rendered(template: str | None, message: Message, bos: str, eos: str) -> list[Piece]:
     """The prompt in pieces. A template without a system role gets both texts in the user's; a model without a template,
     or with one that cannot be followed, gets them as plain text."""
+    frame = framed(template, bos, eos) if template else None
+    if frame is None:
+        return [Piece(f"{message.system}\n\n{message.user}\n\nAnswer:\n", False)]
+    return [
+        Piece(frame.head, True), Piece(message.system, False), Piece(frame.between, True), Piece(message.user, False),
+        Piece(frame.tail, True),
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def framed(template: str, bos: str, eos: str) -> Frame | None:
+    """What a template puts around two texts, whatever they are; None where it cannot be followed.
+
+    It comes with the model file: it is followed in a sandbox, in a process of its own, with limits of time and memory.
+    """
+    command = [sys.executable, "-P", "-m", "engine.queries.chat_template"]
+    asked = json.dumps([template, bos, eos]).encode()
+    try:
+        done = subprocess.run(
+            command, input=asked, capture_output=True, timeout=SECONDS, check=True,
+            env=dict(os.environ, PYTHONPATH=import_path()),
+        )  # fmt: skip
+        found = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return Frame(*found) if found else None
+
+
+def _frame(template: str, bos: str, eos: str) -> Frame | None:
     system, user = (f"part{secrets.token_hex(12)}" for _ in range(2))
     attempts = (
         [{"role": "system", "content": system}, {"role": "user", "content": user}],
         [{"role": "user", "content": f"{system}\n\n{user}"}],
     )
-    for messages in attempts if template else ():
-        text = _render(str(template), messages, bos, eos)
+    for messages in attempts:
+        text = _render(template, messages, bos, eos)
         if text.count(system) == 1 and text.count(user) == 1 and text.index(system) < text.index(user):
             head, _, rest = text.partition(system)
             between, _, tail = rest.partition(user)
-            return [
-                Piece(head, True), Piece(message.system, False), Piece(between, True), Piece(message.user, False),
-                Piece(tail, True),
-            ]  # fmt: skip
-    return [Piece(f"{message.system}\n\n{message.user}\n\nAnswer:\n", False)]
+            return Frame(head, between, tail)
+    return None
 
 
 def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:
-    """The template's text, empty where it fails. It comes with the model file: it runs in a sandbox."""
+    """The template's text, empty where it fails."""
     import jinja2
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -67,3 +112,15 @@ def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -
 def _refuse(reason: Any) -> None:
     """What templates call for messages that they do not take."""
     raise ValueError(str(reason))
+
+
+def _limit_memory() -> None:
+    with suppress(ImportError, ValueError, OSError):  # not every system has it
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+if __name__ == "__main__":
+    _limit_memory()
+    json.dump(_frame(*json.load(sys.stdin)), sys.stdout)

@@ -2,37 +2,53 @@
 
 A chunk is shown with its title and headings. The model writes JSON of a given shape, which is read strictly: nothing is
 guessed or repaired. It is asked once more when an answer cannot be used, and an item is only kept when its evidence stands
-verbatim in the chunk.
+verbatim in the chunk. Of an answer that its limit has ended, the finished entries are kept.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
-import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.queries.backend import Answer, Dropped, Item
 from engine.queries.chat_model import Outcome, Reply, Request, UnansweredError
-from engine.queries.evidence import usable, verbatim
+from engine.queries.evidence import telling, usable, verbatim
 from engine.queries.prompts import load_prompt, place_of
 from engine.queries.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Shape
 from engine.queries.windows import windows
 from engine.records import Chunk, QueryKind
 
-VERSION = 2  # raised when the same answers would give other items
+VERSION = 3  # raised when the same answers would give other items
 TRIES = 2
 NOT_FOUND, UNUSABLE = "evidence not in the chunk", "not a usable question"
+SHORT, NO_FACT, MORE = (
+    "evidence too short to tell its place",
+    "about no fact that was given",
+    "more than were asked for",
+)
+CUT = "cut: its answer was longer than queries.answer_tokens"
 Entry = dict[str, Any]
-_FENCE = re.compile("={4,}")  # the prompts' own lines around a passage
 WANTED: dict[QueryKind, str] = {
     "question": "a question",
     "keyword": "two to five keywords, as one types them into a search box",
     "title": "the title of a text about it",
     "claim": "a short statement of it in other words",
 }
+
+
+class _Entries(NamedTuple):
+    """What an answer holds, the entry that its limit has ended, if there is one, and those beyond what was asked for."""
+
+    finished: list[Entry]
+    cut: Entry | None = None
+    more: Sequence[Entry] = ()
+
+    def left_out(self) -> list[tuple[Entry, str]]:
+        """Those that are no items, each with the reason."""
+        return [(entry, MORE) for entry in self.more] + ([(self.cut, CUT)] if self.cut else [])
 
 
 @dataclass(frozen=True)
@@ -69,15 +85,15 @@ class _Talk:
         self.items: list[Item] = []
         self._dropped: list[Dropped] = []
         self._problems: list[UnansweredError] = []
-        self._tokens, self._seconds = 0, 0.0
+        self._tokens, self._seconds, self._estimated = 0, 0.0, False
 
     def answer(self) -> Answer:
         problem = str(self._problems[0]) if self._problems and not self.items else ""
         lasting = all(error.lasting for error in self._problems)
-        return Answer(self.items, self._dropped, problem, lasting, self._tokens, self._seconds)
+        return Answer(self.items, self._dropped, problem, lasting, self._tokens, self._seconds, self._estimated)
 
     def about(self, piece: str, number: int, most: int) -> Generator[Request, Outcome]:
-        values = {**place_of(self._title, self._chunk.headings), "passage": _FENCE.sub(_spaced, piece)}
+        values = {**place_of(self._title, self._chunk.headings), "passage": piece}
         kinds = _kinds(self._asker.kinds, most, self._seed + number)
         try:
             if self._asker.two_steps:
@@ -91,47 +107,67 @@ class _Talk:
         """A small model is asked for one kind at a time."""
         kind = kinds[0]
         pairs = yield from self._entries("one-step", PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds))
-        self._take([(entry["question"], entry["evidence"], kind) for entry in pairs])
+        self._take([(entry["question"], entry["evidence"], kind) for entry in pairs.finished])
+        for pair, reason in pairs.left_out():
+            self._lose(pair["question"], pair["evidence"], reason, kind)
 
     def _in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
         events = yield from self._entries("events", EVENTS, values, len(kinds))
-        good = [event for event in events if verbatim(event["context"], self._chunk.text)]
-        self._dropped += [
-            Dropped(Item(" ".join(event["event"].split()), event["context"]), NOT_FOUND)
-            for event in events
-            if event not in good
-        ]
+        good = [event for event in events.finished if verbatim(event["context"], self._chunk.text)]
+        for event in events.finished:
+            if event not in good:
+                self._lose(event["event"], event["context"], _unfound(event["context"]))
+        for event, reason in events.left_out():
+            self._lose(event["event"], event["context"], reason)
         if not good:
             return
         values["events"] = "\n".join(_listed(good, kinds))
         questions = yield from self._entries("questions", QUESTIONS, values, len(good))
-        asked = {entry["event"]: entry["question"] for entry in reversed(questions) if entry["event"] <= len(good)}
-        self._take([(asked[n], good[n - 1]["context"], kinds[n - 1]) for n in sorted(asked) if n > 0])
+        asked: dict[int, str] = {}
+        unasked = [(questions.cut, CUT)] if questions.cut else []
+        for entry in (*questions.finished, *questions.more):
+            number = entry["event"]
+            if not 0 < number <= len(good):
+                unasked.append((entry, NO_FACT))
+            elif number in asked:
+                unasked.append((entry, MORE))
+            else:
+                asked[number] = entry["question"]
+        self._take([(asked[n], good[n - 1]["context"], kinds[n - 1]) for n in sorted(asked)])
+        for entry, reason in unasked:
+            number = entry["event"] if 0 < entry["event"] <= len(good) else 0
+            self._lose(entry["question"], good[number - 1]["context"] if number else "", reason)
 
     def _entries(
         self, prompt: str, shape: Shape, values: dict[str, Any], most: int
-    ) -> Generator[Request, Outcome, list[Entry]]:
-        """The entries of an answer. A bad one is asked for once more, a cut one with fewer entries."""
-        reason, lasting, limit = "", True, self._asker.limit
+    ) -> Generator[Request, Outcome, _Entries]:
+        """What is finished of an answer. A bad one is asked for once more, one without a finished entry with fewer entries."""
+        limit, found, problem = self._asker.limit, _Entries([]), UnansweredError("")
         for attempt in range(TRIES):
-            message = load_prompt(prompt).filled({**values, "count": most})
+            message, found = load_prompt(prompt).filled({**values, "count": most}), _Entries([])
             try:
                 reply = self._heard((yield Request(message, shape, most, limit, self._seed + attempt)))
-                if not reply.cut:
-                    return shape.read(reply.text)[:most]
-                reason, lasting = f"the answer was longer than {limit} tokens (queries.answer_tokens)", True
+                found = _read(shape, reply)
+                if found.finished or not reply.cut:
+                    return _Entries(found.finished[:most], found.cut, found.finished[most:])
+                problem = UnansweredError(
+                    f"the answer was longer than {limit} tokens (queries.answer_tokens)", lasting=True
+                )
                 most = max(1, most // 2)
             except BadAnswerError as error:
-                reason, lasting = str(error), True
+                problem = UnansweredError(str(error), lasting=True)
             except UnansweredError as error:
-                reason, lasting = str(error), error.lasting
-        raise UnansweredError(reason, lasting)
+                problem = error
+        if found.cut:
+            return found
+        raise problem
 
     def _heard(self, outcome: Outcome) -> Reply:
+        self._seconds += outcome.seconds
         if isinstance(outcome, UnansweredError):
             raise outcome
-        self._tokens += self._asker.count(outcome.text)
-        self._seconds += outcome.seconds
+        self._tokens += outcome.tokens or self._asker.count(outcome.text)
+        self._estimated |= not outcome.tokens
         return outcome
 
     def _take(self, made: Sequence[tuple[str, str, QueryKind]]) -> None:
@@ -139,11 +175,31 @@ class _Talk:
             words = verbatim(evidence, self._chunk.text)
             text = usable(question, evidence)
             if words is None:
-                self._dropped.append(Dropped(Item(" ".join(question.split()), evidence, kind), NOT_FOUND))
+                self._lose(question, evidence, _unfound(evidence), kind)
             elif text is None:
-                self._dropped.append(Dropped(Item(" ".join(question.split()), words, kind), UNUSABLE))
+                self._lose(question, words, UNUSABLE, kind)
             else:
                 self.items.append(Item(text, words, kind))
+
+    def _lose(self, question: str, evidence: str, reason: str, kind: QueryKind = "question") -> None:
+        self._dropped.append(Dropped(Item(" ".join(question.split()), evidence, kind), reason))
+
+
+def _unfound(evidence: str) -> str:
+    return NOT_FOUND if telling(evidence) else SHORT
+
+
+def _read(shape: Shape, reply: Reply) -> _Entries:
+    """Raises BadAnswerError, but not for an answer that was cut where it could not be closed: there is nothing in it."""
+    try:
+        entries = shape.read(reply.text)
+    except BadAnswerError:
+        if reply.cut:
+            return _Entries([])
+        raise
+    cut = entries.pop() if reply.cut and entries else None
+    texts = [cut[field] for field, kind in shape.fields if kind == "text"] if cut else []
+    return _Entries(entries, cut if any(text.strip() for text in texts) else None)
 
 
 def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
@@ -153,10 +209,6 @@ def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind
     while len(found) < count:
         found += sorted(wanted, key=lambda kind: chance.random() ** (2.0 if kind == "question" else 1.0))
     return found[:count]
-
-
-def _spaced(found: re.Match[str]) -> str:
-    return " ".join(found[0])
 
 
 def _listed(events: list[Entry], kinds: Sequence[QueryKind]) -> Iterator[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
 from engine.errors import CancelledError
 
 MEASURED = 3  # chunks after which a run tells what all of them will take
+SLOW = 2.0  # times the longest other: what a first chunk must take to be left out of the mean
 HOUR = 3600.0
 
 
@@ -27,12 +28,15 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What `chunks` have taken and given. `tokens` are those of the answers; 0 where there is no language model."""
+    """What `chunks` have taken and given. `tokens` are those of the answers, 0 where there is no language model; `estimated`:
+    a server has not counted them. `late`: seconds of a first chunk that is left out."""
 
     chunks: int
     seconds: float
     queries: int
     tokens: int = 0
+    estimated: bool = False
+    late: float = 0.0
 
     @property
     def each(self) -> float:
@@ -50,8 +54,23 @@ class Pace:
 
     def told(self) -> str:
         """In words."""
-        rate = f"{self.tokens / self.seconds:.1f} tokens/s, " if self.tokens and self.seconds else ""
-        return f"{rate}{self.each:.2f} s and {self.queries / max(1, self.chunks):.1f} queries a chunk, the mean of {self.chunks}"
+        rate = f"{self.tokens / self.seconds:.1f} tokens/s" if self.tokens and self.seconds else ""
+        rate = f"about {rate} (the server does not count them)" if rate and self.estimated else rate
+        first = f"; the first one took {self.late:.2f} s and is left out" if self.late else ""
+        queries = self.queries / max(1, self.chunks)
+        told = f"{self.each:.2f} s and {queries:.1f} queries a chunk, the mean of {self.chunks}{first}"
+        return f"{rate}, {told}" if rate else told
+
+
+def measured(chunks: Sequence[Pace]) -> Pace:
+    """The pace of chunks that were asked one by one. The first is left out where it took over twice as long as any other: its
+    model may have been loaded meanwhile, or its pages read from the disk."""
+    slow = len(chunks) >= MEASURED and chunks[0].seconds > SLOW * max(one.seconds for one in chunks[1:])
+    counted = chunks[1:] if slow else chunks
+    return Pace(
+        sum(one.chunks for one in counted), sum(one.seconds for one in counted), sum(one.queries for one in counted),
+        sum(one.tokens for one in counted), any(one.estimated for one in counted), chunks[0].seconds if slow else 0.0,
+    )  # fmt: skip
 
 
 def told_duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.queries.extractive import seeded_key
 from engine.records import Chunk
+from engine.unit_vectors import unit_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +76,7 @@ def base_vectors(view: View, chunks: Sequence[Chunk]) -> NDArray[np.float32] | N
         return None
     shelf = EncoderShelf(folder, dimension, reading=True)
     places = shelf.find(hash_keys([chunk.content_hash for chunk in chunks]))
-    return None if (places < 0).any() else _unit(shelf.read(places).astype(np.float32))
+    return None if (places < 0).any() else unit_rows(shelf.read(places))
 
 
 def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]) -> NDArray[np.float32]:
@@ -92,13 +93,7 @@ def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[]
             place = zlib.crc32(term.encode("utf-8", "surrogatepass"))
             value = (1 + math.log(count)) * weights[term]
             vectors[row, place % WIDTH] += value if place & 0x80000000 else -value
-    return _unit(vectors)
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    found: NDArray[np.float32] = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    return found
+    return unit_rows(vectors)
 
 
 def _clusters(vectors: NDArray[np.float32], check: Callable[[], None]) -> NDArray[np.int64]:
@@ -111,7 +106,7 @@ def _clusters(vectors: NDArray[np.float32], check: Callable[[], None]) -> NDArra
         sums = np.zeros_like(centres)
         np.add.at(sums, nearest, fitted)
         held = np.bincount(nearest, minlength=count) > 0  # a centre without members stays where it is
-        centres = np.where(held[:, None], _unit(sums), centres)
+        centres = np.where(held[:, None], unit_rows(sums), centres)
     return _nearest(vectors, centres, check)
 
 

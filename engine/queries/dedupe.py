@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.queries.tokens import fold, tokenize
+from engine.queries.tokens import fold, same_things, things, tokenize
 from engine.records import Query
 
 _PERMUTATIONS, _BANDS = 32, 16
@@ -36,14 +36,16 @@ def deduplicate(
 ) -> Deduplicated:
     """Drop each query that equals an earlier kept one after folding, or is as near to it as `threshold` (Jaccard).
 
+    Queries with other codes, numbers or names are never near: they ask about other things in the same words.
     Shingles are runs of three words (of all words when there are fewer). Candidate pairs come from MinHash with
     banding (Broder 1997; 16 bands of 2 rows: a pair at Jaccard 0.8 is missed with probability
     (1 - 0.8^2)^16 < 10^-7), and are then compared exactly. `check` is called now and then: what it raises ends the work.
     """
-    shingles = []
+    shingles, about = [], []
     for query in queries:
         check()
         shingles.append(_shingles(query.text))
+        about.append(things(query.text))
     candidates = _candidates(shingles, check)
     first: dict[str, int] = {}
     kept: dict[int, Query] = {}
@@ -51,7 +53,11 @@ def deduplicate(
     for position, query in enumerate(queries):
         check()
         earlier = [other for other in sorted(candidates[position]) if other in kept]
-        near = (other for other in earlier if jaccard(shingles[position], shingles[other]) >= threshold)
+        near = (
+            other
+            for other in earlier
+            if jaccard(shingles[position], shingles[other]) >= threshold and same_things(about[other], about[position])
+        )
         same = first.setdefault(fold(query.text), position)
         original = same if same in kept else next(near, None)
         if original is None:

@@ -20,6 +20,7 @@ from engine.errors import CancelledError, EngineError, ModelError, SettingsError
 from engine.queries.address import CONNECT_SECONDS, Address
 from engine.queries.chat_model import Reply, UnansweredError
 from engine.queries.chat_template import neutral
+from engine.queries.endpoint_answers import error_text, reply_of
 from engine.queries.prompts import Message
 from engine.queries.shapes import Shape
 
@@ -27,7 +28,6 @@ LARGEST = 4_000_000  # bytes of an answer
 POLL_SECONDS = 0.1
 PAUSE_SECONDS = 0.5  # before the next message after a failure; twice as long after each further one
 TEMPERATURE = 0.3
-REPEATED = 24  # characters of a message that a server's error must not repeat
 FAILURES = 5  # messages in a row without an answer, after which the server is given up
 KEY = "BMEMBED_ENDPOINT_KEY"
 
@@ -77,7 +77,7 @@ class Endpoint:
         self._pause()
         try:
             response = self._answered(request, shape.schema(most), shape.name)
-            reply = _reply(self._accepted(response, message))
+            reply = reply_of(self._accepted(response, message), shape, limit)
         except UnansweredError as error:
             self._failures += 1
             if self._failures >= FAILURES:
@@ -144,14 +144,14 @@ class Endpoint:
             raise UnansweredError(
                 f"it points elsewhere ({response.location[:200] or 'nowhere'}), which is not followed"
             )
-        said = _error_text(response.body, message)
+        said = error_text(response.body, message)
         if status in (401, 403, 404, 405):
             raise ModelError(
                 f"The endpoint refuses the request (HTTP {status}).",
                 said or "It gives no reason.",
                 f"Check queries.endpoint, queries.endpoint_model and, where it wants a key, the variable {KEY}.",
             )
-        raise UnansweredError(f"HTTP {status}" + (f": {said}" if said else ""), lasting=400 <= status < 408)
+        raise UnansweredError(f"HTTP {status}" + (f": {said}" if said else ""))
 
     def _given_up(self, reason: str) -> StageError:
         return StageError(
@@ -218,18 +218,6 @@ def _dislikes_form(response: Response) -> bool:
     return response.status in (400, 422) or (response.status == 500 and b"response_format" in response.body)
 
 
-def _reply(body: bytes) -> Reply:
-    """The first choice of a chat completion. Raises UnansweredError where it is none."""
-    try:
-        choice = json.loads(body)["choices"][0]
-        text, reason = choice["message"]["content"], choice.get("finish_reason")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise UnansweredError("the answer is not a chat completion", lasting=True) from None
-    if not isinstance(text, str):
-        raise UnansweredError("the answer holds no text", lasting=True)
-    return Reply(text, reason == "length")
-
-
 def _key() -> str:
     """The key for the server. Raises SettingsError for one that no header can hold; the error does not show it."""
     key = os.environ.get(KEY, "").strip()
@@ -240,26 +228,6 @@ def _key() -> str:
             f"Correct {KEY}, or leave it out.",
         )
     return key
-
-
-def _error_text(body: bytes, message: Message) -> str:
-    """What a server says went wrong, on one short line; nothing where that repeats the text that it was sent."""
-    said: Any = body.decode("utf-8", "replace")
-    with suppress(ValueError, RecursionError):
-        said = json.loads(said)
-    for field in ("error", "message", "detail", 0, "msg"):
-        if isinstance(said, dict):
-            said = said.get(field, said)
-        elif isinstance(said, list) and said and field == 0:
-            said = said[0]
-    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-    line = " ".join(text.split())[:300]
-    return "" if _repeats(line, " ".join(message.user.split())) else line
-
-
-def _repeats(line: str, sent: str) -> bool:
-    """Whether a line holds a piece of a longer text: what a server says is logged, documents must not be."""
-    return any(line[at : at + REPEATED] in sent for at in range(len(line) - REPEATED + 1))
 
 
 def _plain(error: Exception) -> str:

@@ -6,20 +6,25 @@ import unicodedata
 
 from engine.queries.tokens import fold
 
-LEAST = 12  # characters without white space: shorter ones stand everywhere
+LEAST, WIDE = 12, 3  # characters without white space: shorter ones stand everywhere; a wide one counts as so many
 SHORTEST, LONGEST = 4, 400  # characters of a question
 
 
 def locate(evidence: str, text: str) -> tuple[int, int] | None:
     """The range of `text` that is `evidence`, white space aside; None where it does not stand there, or is too short."""
     wanted = "".join(evidence.split())
-    if len(wanted) < LEAST:
+    if not telling(evidence):
         return None
     places = [place for place, char in enumerate(text) if not char.isspace()]
     found = "".join(text[place] for place in places).find(wanted)
     if found < 0:
         return None
     return places[found], places[found + len(wanted) - 1] + 1
+
+
+def telling(evidence: str) -> bool:
+    """Whether a text is long enough to tell its place: a Chinese or Japanese character says more than a letter."""
+    return sum(WIDE if unicodedata.east_asian_width(char) in "WF" else 1 for char in "".join(evidence.split())) >= LEAST
 
 
 def verbatim(evidence: str, text: str) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.queries.chat_model import Reply, Request, UnansweredError
-from engine.queries.chat_template import Piece, neutral, rendered
+from engine.queries.chat_template import Piece, framed, neutral, rendered
 from engine.queries.cost import Patience
 from engine.queries.gguf_decoding import BATCH, Decoder
 from engine.queries.gguf_file import check_gguf, unusable
@@ -99,6 +99,8 @@ class GgufModel:
             self.close()
             raise
         self._template, self._bos, self._eos = self._chat_template()
+        if self._template and framed(self._template, self._bos, self._eos) is None:
+            teller.warn(f"The chat template of {self.model} cannot be followed: the model is asked in plain text.")
 
     @property
     def at_once(self) -> int:
@@ -133,7 +135,7 @@ class GgufModel:
             reason = f"the prompt has {len(prompt)} tokens, which with the answer is more than {self.context}"
             raise UnansweredError(reason, lasting=True)
         sampler = Sampler(self._lib, self._vocabulary, request.shape.grammar(request.most), request.seed)
-        return int(self._decoder.submit(prompt, shared, request.limit, sampler))
+        return int(self._decoder.submit(prompt, shared, request.limit, request.shape, sampler))
 
     def step(self) -> list[tuple[int, Reply | UnansweredError]]:
         """See `SeveralAtOnce`."""

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.queries.chat_model import Reply, UnansweredError
+from engine.queries.chat_model import Reply, UnansweredError, ended
 from engine.queries.cost import Patience
 from engine.queries.gguf_sampling import Sampler
+from engine.queries.shapes import Shape
 
 BATCH = 256  # tokens of one computation: a stop is heard between its parts, each well under a second
 SHARED_LEAST = 24  # tokens from which the common beginning of prompts is kept
 SHARED_MOST = 4
+LONGEST_END = 64  # characters that close an answer, at most: no token is shorter than one
 
 
 @dataclass
@@ -29,10 +31,29 @@ class _Job:
     left: list[int]
     shared: tuple[int, ...]
     limit: int
+    shape: Shape
     sampler: Sampler
     text: bytes = b""
     written: int = 0
     seconds: float = 0.0
+
+    @property
+    def told(self) -> str:
+        return self.text.decode("utf-8", "replace")
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit leaves no more than what closes the answer."""
+        left = self.limit - self.written
+        if left > LONGEST_END:
+            return False
+        begun = self.shape.closed(self.told)
+        return left <= (begun.lacking if begun else 0)
+
+    def reply(self, cut: bool) -> Reply:
+        if cut:
+            return ended(self.told, self.shape, self.seconds, self.written)
+        return Reply(self.told, False, self.seconds, self.written)
 
 
 @dataclass
@@ -81,10 +102,10 @@ class Decoder:
             slot.job, slot.past = None, []
         self._lib.llama_memory_clear(self._memory, True)
 
-    def submit(self, prompt: Sequence[int], shared: int, limit: int, sampler: Sampler) -> int:
+    def submit(self, prompt: Sequence[int], shared: int, limit: int, shape: Shape, sampler: Sampler) -> int:
         """Begin an answer of at most `limit` tokens; its ticket. The first `shared` tokens are those of other prompts, too.
 
-        Only where fewer than `at_once` answers are on their way.
+        It is closed in time, so that it is whole within its limit. Only where fewer than `at_once` are on their way.
         """
         free = [slot for slot in self._slots if slot.job is None]
         slot = max(free, key=lambda one: _common(one.past, prompt))
@@ -92,7 +113,7 @@ class Decoder:
         self._forget_from(slot, same)
         beginning = tuple(prompt[:shared]) if SHARED_LEAST <= shared < len(prompt) else ()
         self._tickets += 1
-        slot.job = _Job(self._tickets, list(prompt[len(slot.past) :]), beginning, limit, sampler)
+        slot.job = _Job(self._tickets, list(prompt[len(slot.past) :]), beginning, limit, shape, sampler)
         return self._tickets
 
     def step(self) -> Iterator[tuple[int, Reply | UnansweredError]]:
@@ -105,7 +126,7 @@ class Decoder:
         rows = self._fill(parts)
         code = self._lib.llama_decode(self._context, self._batch)
         if code != 0:
-            yield from self._failed(code)
+            yield from self._failed(code, self._patience.clock() - before)
             return
         for slot, count in parts:
             job = self._job(slot)
@@ -118,7 +139,7 @@ class Decoder:
         for slot, cut in ended:
             job, slot.job = self._job(slot), None
             job.sampler.close()
-            yield job.ticket, Reply(job.text.decode("utf-8", "replace"), cut, job.seconds)
+            yield job.ticket, job.reply(cut)
 
     def pace(self, count: int, steps: int, seconds: float) -> float:
         """Tokens a second of `count` sequences at once, over at most `steps` steps or `seconds`. What was computed is
@@ -184,14 +205,15 @@ class Decoder:
         job.text += self._piece(token)
         job.written += 1
         job.left = [token]
-        return True if job.written >= job.limit else None
+        return True if job.full else None
 
-    def _failed(self, code: int) -> Iterator[tuple[int, UnansweredError]]:
-        tickets = [slot.job.ticket for slot in self._slots if slot.job is not None]
+    def _failed(self, code: int, seconds: float) -> Iterator[tuple[int, UnansweredError]]:
+        jobs = [slot.job for slot in self._slots if slot.job is not None]
         self.drop()
         self._patience.check()
-        for ticket in tickets:
-            yield ticket, UnansweredError(f"llama.cpp could not compute the answer (code {code}): {self._complaint()}")
+        reason = f"llama.cpp could not compute the answer (code {code}): {self._complaint()}"
+        for job in jobs:
+            yield job.ticket, UnansweredError(reason, seconds=job.seconds + seconds / len(jobs))
 
     # The common beginning of prompts is read once, and copied
 

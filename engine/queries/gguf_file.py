@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from functools import lru_cache
 from pathlib import Path
 
 from engine.errors import ModelError, SettingsError
-from engine.stage import View
 
+PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 HEAD, BLOCK, BLOCKS = 1 << 20, 1 << 16, 32  # bytes that name a file: its head, and blocks spread over the rest
 
 
-def gguf_file(view: View) -> Path:
-    """The file that queries.model names, by its path, or by its name in the folder of `engine models add`.
+def gguf_file(folder: Path, named: str) -> Path:
+    """The file that queries.model names, by its path (a relative one lies in the project's `folder`), or by its name in the
+    folder of `engine models add`.
 
     Raises SettingsError where none is named, ModelError where it cannot be one.
     """
-    named = view.settings.queries.model
-    if not named and view.settings.queries.backend == "auto":
-        from engine.queries.gguf_places import own_models
-
-        if own := own_models():
-            return own[0]
     if not named:
         raise SettingsError(
             "The backend gguf needs a language model.",
@@ -31,7 +27,7 @@ def gguf_file(view: View) -> Path:
             "Set queries.model to the path of a GGUF file, or queries.backend to extractive.",
         )
     try:
-        path = (view.project.path / Path(named).expanduser()).absolute()
+        path = (folder / Path(named).expanduser()).absolute()
         if not path.exists() and Path(named).name == named:
             from engine.queries.gguf_places import own_folder
 
@@ -65,16 +61,32 @@ def check_gguf(path: Path) -> None:
         raise unusable(path, "It was made for processors of another byte order.")
 
 
+def parts_of(path: Path) -> tuple[Path, ...]:
+    """The files of a model: of one in several, all of them where `path` is the first, whether they are there or not."""
+    part = PART.search(path.name)
+    if part is None or int(part[1]) != 1:
+        return (path,)
+    stem = path.name[: part.start()]
+    return tuple(path.with_name(f"{stem}-{number:05}-of-{part[2]}.gguf") for number in range(1, int(part[2]) + 1))
+
+
 def content_identity(path: Path) -> str:
-    """16 hex digits that stand for the file's content, not its place or time: of its size and samples of its bytes.
+    """16 hex digits that stand for the content of a model, not its place or time: of the size and samples of the bytes of
+    each of its files. ModelError where one of them is missing or cannot be read.
 
     A model of many gigabytes is not read whole: other weights differ nearly everywhere.
     """
-    found = path.stat()
-    return _identity(path, found.st_size, found.st_mtime_ns)
+    found = []
+    for part in parts_of(path):
+        try:
+            told = part.stat()
+            found.append(_identity(part, told.st_size, told.st_mtime_ns))
+        except OSError as error:
+            raise unusable(path, f"{part.name}: {error.strerror or error}.") from None
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()[:16]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _identity(path: Path, size: int, _modified: int) -> str:
     digest = hashlib.sha256(f"{size}\0".encode())
     with path.open("rb") as file:

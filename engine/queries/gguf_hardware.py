@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
+from engine.queries.gguf_file import parts_of
 from engine.queries.gguf_header import read_header
 
 ALL_LAYERS = -1
@@ -33,7 +34,7 @@ class Weight:
 
 def weighed(path: Path, context: int) -> Weight:
     """By the file's header; of one that cannot be read, as far as it can be told."""
-    size = path.stat().st_size
+    size = sum(part.stat().st_size for part in parts_of(path) if part.exists())
     try:
         header = read_header(path)
     except ModelError:  # llama.cpp may know more than we do, or tell why it cannot be used

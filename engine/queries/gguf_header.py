@@ -6,14 +6,15 @@ import math
 import os
 import struct
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from engine.errors import ModelError
-from engine.queries.gguf_file import check_gguf, unusable
+from engine.queries.gguf_file import check_gguf, parts_of, unusable
 
 VERSIONS = (2, 3)
+DEEPEST = 4  # lists within lists
 KEPT_ARRAY = 64  # of longer lists, such as a vocabulary, only the length is kept
 LONGEST_TEXT, LONGEST_LIST = 1 << 24, 1 << 28  # bytes: more is not cut off but corrupt
 _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
@@ -60,7 +61,16 @@ class Header:
 
 
 def read_header(path: Path) -> Header:
-    """Raises ModelError with the true reason where the file is none, cut off, corrupt or of an unknown version."""
+    """The header of a model; of one in several files its first is named, and all are looked at.
+
+    Raises ModelError with the true reason where a file is none, cut off, corrupt or of an unknown version.
+    """
+    first, *others = [_read(part) for part in parts_of(path)]
+    parameters = first.parameters + sum(other.parameters for other in others)
+    return replace(first, parameters=parameters, writes=first.writes and parameters > 0)
+
+
+def _read(path: Path) -> Header:
     check_head(path)
     try:
         with path.open("rb") as file:
@@ -130,13 +140,15 @@ class _Reader:
             )
         return held, held.total()
 
-    def _value(self, kind: int) -> Any:
+    def _value(self, kind: int, depth: int = 0) -> Any:
         if kind in _NUMBERS:
             return self._number(_NUMBERS[kind])
         if kind == _TEXT:
             return self._text()
-        if kind != _ARRAY:
-            raise self._corrupt(f"a value is of the unknown type {kind}")
+        if kind != _ARRAY or depth == DEEPEST:
+            raise self._corrupt(
+                f"a value is of the unknown type {kind}" if kind != _ARRAY else "a list in a list in a list"
+            )
         inner, count = self._number("<I"), self._number("<Q")
         if inner in _NUMBERS:
             width = struct.calcsize(_NUMBERS[inner])
@@ -149,7 +161,7 @@ class _Reader:
             for _ in range(count):
                 self._file.seek(self._length(), os.SEEK_CUR)
             return None
-        return [self._value(inner) for _ in range(count)]
+        return [self._value(inner, depth + 1) for _ in range(count)]
 
     def _text(self) -> str:
         return self._bytes(self._length()).decode("utf-8", "replace")
@@ -193,10 +205,11 @@ def _header(facts: dict[str, Any], held: Counter[str], parameters: int) -> Heade
     pooled = number("pooling_type") != 0
     one_way = facts.get(f"{kind}.attention.causal") is not False
     most = held.most_common(1)[0][0] if held else ""
+    known = facts.get("general.file_type")
     return Header(
         architecture=kind,
         name=str(facts.get("general.name", "")),
-        quantisation=FILE_TYPES.get(facts.get("general.file_type", -1), most),
+        quantisation=FILE_TYPES.get(known, most) if isinstance(known, int) else most,
         parameters=parameters,
         context=number("context_length"),
         chat_template=bool(facts.get("tokenizer.chat_template")),
@@ -210,6 +223,8 @@ def not_a_writer(path: Path, header: Header) -> ModelError | None:
     """The error of a model that does not write text; None for one that does."""
     if header.writes:
         return None
+    if header.architecture and not header.parameters:
+        return unusable(path, "It holds a vocabulary and no weights.")
     why = (
         f"Its architecture is '{header.architecture}', or it pools: it is an embedding or encoder model."
         if header.architecture

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.children import asked_apart
 from engine.disk import disk_errors, sync_folder, write_text
 from engine.errors import CancelledError, InputError, ModelError, ResourceError, UsageError
+from engine.queries.apart import MODULE
+from engine.queries.gguf_file import PART
 from engine.queries.gguf_header import Header, not_a_writer, read_header
-from engine.queries.gguf_places import DIGESTS, PART, Found, find_models, own_folder
+from engine.queries.gguf_places import DIGESTS, Found, find_models, own_folder
 
 BLOCK = 1 << 20
 WORKSPACE = 300_000_000  # bytes of llama.cpp's buffers beside the weights and the cache
@@ -106,8 +109,6 @@ def add_model(
     The file appears under its name when it is whole. Raises ModelError with the reason where it is no usable language
     model, UsageError where another file has its name, ResourceError on a full disk, CancelledError.
     """
-    from engine.queries.gguf import check_vocabulary
-
     source = source.expanduser().absolute()
     if PART.search(source.name):
         raise UsageError(
@@ -117,7 +118,7 @@ def add_model(
     header = read_header(source)
     if (wrong := not_a_writer(source, header)) is not None:
         raise wrong
-    check_vocabulary(source)
+    asked_apart(MODULE, ["vocabulary", str(source)], f"llama.cpp, reading {source.name},", should_stop)
     if (expected := _expected(source)) and _sha256(source, should_stop) != expected:
         raise ModelError(
             f"The language model {source} cannot be used.",

@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engine.queries.gguf_file import PART, parts_of
+
 OWN = "own folder"
 DIGESTS = ".sha256"  # beside a file of our own folder: its digest, as sha256sum writes it
-PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 
@@ -56,7 +57,7 @@ def find_models() -> list[Found]:
     home = Path.home()
     found: dict[Path, Found] = {}
     for one in _everywhere(os.environ, home):
-        real = one.path.resolve()
+        real = _real(one.path)
         if real in found:
             former = found[real]
             names = tuple(dict.fromkeys(former.names + one.names))
@@ -76,6 +77,14 @@ def _everywhere(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
         yield from _cached(folder)
     for folder in _gpt4all(environment, home):
         yield from _files(folder, "GPT4All")
+
+
+def _real(path: Path) -> Path:
+    """Where links lead to; the path itself where they lead nowhere."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a link to itself
+        return path
 
 
 def _lm_studio(home: Path) -> list[Path]:
@@ -123,9 +132,7 @@ def _files(folder: Path, place: str) -> Iterator[Found]:
         if part is None:
             yield Found(path, place, (path.name,))
         elif int(part[1]) == 1:
-            stem, last = path.name[: part.start()], int(part[2])
-            parts = tuple(path.with_name(f"{stem}-{number:05}-of-{part[2]}.gguf") for number in range(1, last + 1))
-            yield Found(path, place, (path.name,), parts=parts)
+            yield Found(path, place, (path.name,), parts=parts_of(path))
 
 
 def _own(folder: Path) -> Iterator[Found]:
@@ -140,7 +147,7 @@ def _cached(hub: Path) -> Iterator[Found]:
     """Files of snapshots; the blob that a large one points to is named by its sha256."""
     for repository in sorted(hub.glob("models--*")):
         for one in _files(repository / "snapshots", "Hugging Face"):
-            blob = one.path.resolve().name
+            blob = _real(one.path).name
             name = "/".join(repository.name.split("--")[1:]) + "/" + one.path.name
             yield replace(one, names=(name,), sha256=blob if _DIGEST.fullmatch(blob) else "")
 

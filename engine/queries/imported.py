@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from engine.corpus.beir import ImportedQuery
+from engine.queries.evidence import telling
 from engine.queries.tokens import fold
 from engine.records import Chunk, Document, Query
 
 _KEY = 24
-_LEAST = 12
 
 
 class RejectedItem(NamedTuple):
@@ -99,4 +99,4 @@ class _EvidenceFinder:
                 position = self._joined.find(squeezed, *self._ranges[document])
                 if position != -1:
                     return position
-        return self._joined.find(squeezed) if len(squeezed) >= _LEAST else -1
+        return self._joined.find(squeezed) if telling(squeezed) else -1

@@ -13,16 +13,19 @@ from typing import Any
 
 from engine.project import ProjectFolder, write_text
 from engine.queries.backend import Answer, Dropped, Item
-from engine.records import Chunk
+from engine.queries.shapes import well_formed
+from engine.records import Chunk, QueryKind
 
 PATTERN = "answers-*.jsonl"
+REFUSED = "HTTP 4"
 
 
 @dataclass(frozen=True)
 class Entry:
     """The answer of one chunk: its items, how many were dropped for which reason, and what went wrong.
 
-    `lost` are the dropped ones themselves, as far as they were noted. `seconds` and `tokens` are what it took.
+    `lost` are the dropped ones themselves, as far as they were noted. `seconds` and `tokens` are what it took; `estimated`
+    as in `Answer`.
     """
 
     items: tuple[Item, ...]
@@ -32,11 +35,17 @@ class Entry:
     lost: tuple[Dropped, ...] = ()
     seconds: float = 0.0
     tokens: int = 0
+    estimated: bool = False
 
     @property
     def settled(self) -> bool:
         """Whether asking again would bring nothing new."""
         return not self.problem or self.lasting
+
+
+def is_refusal(problem: str) -> bool:
+    """Whether a problem is that a server found fault with the message itself."""
+    return problem.startswith(REFUSED)
 
 
 def passage_key(chunk: Chunk, title: str) -> str:
@@ -63,6 +72,12 @@ class Ledger:
         entry = self._entries.get(key)
         return entry if entry is not None and entry.settled else None
 
+    def refused(self, key: str) -> bool:
+        """Whether a server refused this chunk in a run before, though it has answered others: it may well do so for good."""
+        entry = self._entries.get(key)
+        before = entry is not None and not entry.settled and is_refusal(entry.problem)
+        return before and any(not other.problem for other in self._entries.values())
+
     def add(self, key: str, answer: Answer) -> Entry:
         """Write an answer to the disk; returns it as it will be read back."""
         dropped: dict[str, int] = {}
@@ -76,11 +91,12 @@ class Ledger:
             tuple(answer.dropped),
             round(answer.seconds, 3),
             answer.tokens,
+            answer.estimated,
         )
         data = {
             "key": key, "items": [list(item) for item in entry.items], "dropped": dropped,
             "lost": [[*lost.item, lost.reason] for lost in entry.lost], "problem": entry.problem, "lasting": entry.lasting,
-            "seconds": entry.seconds, "tokens": entry.tokens,
+            "seconds": entry.seconds, "tokens": entry.tokens, "estimated": entry.estimated,
         }  # fmt: skip
         line = (json.dumps(data) + "\n").encode()
         before = os.fstat(self._file).st_size
@@ -127,11 +143,15 @@ def _lines(data: bytes) -> Iterator[tuple[str, Entry, str]]:
             continue
 
 
+def _item(question: str, evidence: str, kind: QueryKind) -> Item:
+    return Item(well_formed(str(question)), well_formed(str(evidence)), kind)
+
+
 def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
-    items = tuple(Item(str(question), str(evidence), kind) for question, evidence, kind in data["items"])
+    items = tuple(_item(*item) for item in data["items"])
     dropped = {str(reason): int(count) for reason, count in data["dropped"].items()}
     lost = tuple(
-        Dropped(Item(str(question), str(evidence), kind), str(reason))
+        Dropped(_item(question, evidence, kind), str(reason))
         for question, evidence, kind, reason in data.get("lost", [])  # the first version noted numbers only
     )
     return str(data["key"]), Entry(
@@ -142,4 +162,5 @@ def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
         lost,
         float(data.get("seconds", 0)),
         int(data.get("tokens", 0)),
+        bool(data.get("estimated", False)),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.corpus.imports import imported_queries
 from engine.errors import CancelledError, SettingsError
 from engine.queries.backend import Fixed, Item, QueryBackend, Several
+from engine.queries.choosing import MODELS, backend_of, chosen, with_backend
 from engine.queries.cost import Patience
 from engine.records import Chunk
 from engine.stage import View
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from engine.queries.address import Address
     from engine.queries.chat_model import ChatModel
     from engine.queries.prompted import Prompted
-    from engine.settings import Settings
-
-MODELS = ("gguf", "endpoint")  # backends that ask a language model
-AUTO = "auto"
 
 
 class Teller(Protocol):
@@ -45,7 +42,7 @@ class Nobody:
 
 def open_backend(view: View, chunks: Sequence[Chunk], teller: Teller, should_stop: Callable[[], bool]) -> QueryBackend:
     """The project's backend. Raises SettingsError or ModelError where what it needs is not there, CancelledError."""
-    name = backend_of(view.settings)
+    name = backend_of(view)
     if name in MODELS:
         return open_model(view, teller, should_stop)
     backends: list[QueryBackend] = []
@@ -54,30 +51,6 @@ def open_backend(view: View, chunks: Sequence[Chunk], teller: Teller, should_sto
     if name in ("imported", "both"):
         backends.append(_imported(view, chunks))
     return backends[0] if len(backends) == 1 else Several(backends)
-
-
-def backend_of(settings: Settings) -> str:
-    """The backend that makes the queries; `auto` is never one."""
-    return chosen_backend(settings)[0]
-
-
-def chosen_backend(settings: Settings) -> tuple[str, str]:
-    """(backend, why). `auto` takes what is named in project.toml, a server first; then a model that was added to our own
-    folder; and where there is none, the built-in generator. It starts nothing and asks nobody."""
-    queries = settings.queries
-    if queries.backend != AUTO:
-        return queries.backend, "it is set in project.toml"
-    if queries.endpoint:
-        return "endpoint", "queries.endpoint names a server"
-    if queries.model:
-        return "gguf", "queries.model names a language model"
-    from engine.queries.gguf_places import find_models, own_models
-
-    if own := own_models():
-        return "gguf", f"{own[0].name} was added with 'engine models add'"
-    others = len(find_models())
-    found = f"; {others} GGUF files lie elsewhere: 'engine models' lists them" if others else ""
-    return "extractive", f"no server and no language model is named, and none was added with 'engine models add'{found}"
 
 
 def corpus_language(view: View) -> str:
@@ -121,8 +94,7 @@ def open_model(view: View, teller: Teller, should_stop: Callable[[], bool]) -> P
     from engine.queries.prompted import Prompted
 
     settings, patience = view.settings.queries, Patience(should_stop)
-    gguf = backend_of(view.settings) == "gguf"
-    model = _gguf(view, teller, patience) if gguf else _endpoint(view, patience)
+    model = open_chat(view, teller, patience)
     try:
         return Prompted(
             model, settings.prompt, settings.per_chunk, settings.answer_tokens, view.settings.training.seed,
@@ -131,6 +103,22 @@ def open_model(view: View, teller: Teller, should_stop: Callable[[], bool]) -> P
     except BaseException:
         model.close()
         raise
+
+
+def open_chat(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
+    """The language model behind `gguf` or `endpoint`, to be asked anything. Raises as `open_backend`."""
+    gguf = backend_of(view) == "gguf"
+    return _gguf(view, teller, should_stop) if gguf else _endpoint(view, should_stop)
+
+
+def model_identity(view: View) -> list[str]:
+    """What names the language model behind `gguf` or `endpoint`. Raises SettingsError or ModelError where it is not there."""
+    settings, choice = view.settings.queries, chosen(view.settings, view.store)
+    if choice.backend == "gguf":
+        from engine.queries.gguf_file import content_identity, gguf_file
+
+        return ["gguf", choice.identity or content_identity(gguf_file(view.project.path, settings.model))]
+    return ["endpoint", _address(view).url, settings.endpoint_model]
 
 
 def writer_recipe(view: View) -> dict[str, Any]:
@@ -143,14 +131,8 @@ def writer_recipe(view: View) -> dict[str, Any]:
 
     settings = view.settings.queries
     names = ("events", "questions") if settings.prompt == "two-step" else ("one-step",)
-    if backend_of(view.settings) == "gguf":
-        from engine.queries.gguf_file import content_identity, gguf_file
-
-        model = ["gguf", content_identity(gguf_file(view))]
-    else:
-        model = ["endpoint", _address(view).url, settings.endpoint_model]
     return {
-        "model": model, "prompts": [load_prompt(name).version for name in names], "version": VERSION,
+        "model": model_identity(view), "prompts": [load_prompt(name).version for name in names], "version": VERSION,
         "per_chunk": settings.per_chunk, "kinds": settings.kinds, "context_tokens": settings.context_tokens,
         "answer_tokens": settings.answer_tokens, "seed": view.settings.training.seed,
     }  # fmt: skip
@@ -158,7 +140,7 @@ def writer_recipe(view: View) -> dict[str, Any]:
 
 def query_recipe(view: View) -> dict[str, Any]:
     """The part of project.toml's [queries] that decides which queries are made, for the chosen backend."""
-    settings, backend = view.settings.queries, backend_of(view.settings)
+    settings, backend = view.settings.queries, backend_of(view)
     if backend in MODELS:
         from engine.queries.coverage import VERSION as ORDER
         from engine.queries.quality import VERSION
@@ -174,8 +156,10 @@ def _gguf(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatMo
     from engine.queries.gguf import GgufModel
     from engine.queries.gguf_file import gguf_file
 
-    settings = view.settings.queries
-    return GgufModel(gguf_file(view), settings.context_tokens, teller, should_stop, settings.at_once)
+    settings = with_backend(view).queries
+    return GgufModel(
+        gguf_file(view.project.path, settings.model), settings.context_tokens, teller, should_stop, settings.at_once
+    )
 
 
 def _endpoint(view: View, should_stop: Callable[[], bool]) -> ChatModel:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.queries.consistency import Filtered, Rejected
 from engine.queries.dedupe import jaccard
-from engine.queries.tokens import fold, tokenize
+from engine.queries.tokens import Things, fold, same_things, things, tokenize
 from engine.records import Chunk, Document, Query
 
 if TYPE_CHECKING:
     from engine.lexical import Analyzer, LexicalIndex
 
-VERSION = 1  # raised when other queries would be left out
+VERSION = 2  # raised when other queries would be left out
 LONGEST_RUN = 12  # words in a row of the chunk that no query may hold
 LONG_RUN, RUN_SHARE = 8, 0.75  # as many are too many where they are this share of the query
 COMMON_SHARE, FEW_CHUNKS = 0.05, 5  # a word in more chunks than either is common
@@ -169,7 +169,7 @@ class _Particular:
             self._of_document.setdefault(chunk.document_id, []).append(chunk)
 
     def __call__(self, query: Query) -> str:
-        terms = frozenset(self._index.analyse(query.text))
+        terms = frozenset(self._index.analyse(query.text, self._language_of(query.document_id)))
         own = self._chunks_of(query.document_id)
         shared = terms.intersection(frozenset[str]().union(*own))
         if not shared:
@@ -191,21 +191,30 @@ class _Particular:
 
     def _seen(self, chunk: Chunk) -> frozenset[str]:
         title = self._known.documents[chunk.document_id].title
-        return frozenset(self._index.analyse("\n".join((title, *chunk.headings, chunk.text))))
+        text = "\n".join((title, *chunk.headings, chunk.text))
+        return frozenset(self._index.analyse(text, self._language_of(chunk.document_id)))
+
+    def _language_of(self, document: int) -> str:
+        """What the index has analysed a document in."""
+        from engine.lexical.languages import analysed_in
+
+        length = max((chunk.end for chunk in self._of_document.get(document, ())), default=0)
+        return analysed_in(self._known.documents[document].language, length, self._index.language)
 
 
 class _SameWords:
-    """All words count, so that *when* and *who* are told apart; their order and their endings do not."""
+    """All words count, so that *when* and *who* are told apart; their order and their endings do not. With other codes,
+    numbers or names a query is another one."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        self._seen: dict[tuple[int, str], list[tuple[frozenset[str], str]]] = {}
+        self._seen: dict[tuple[int, str], list[tuple[frozenset[str], Things, str]]] = {}
 
     def __call__(self, query: Query) -> str:
-        words = frozenset(self._analyzer.analyse(query.text))
+        words, about = frozenset(self._analyzer.analyse(query.text)), things(query.text)
         seen = self._seen.setdefault((query.chunk_id, query.kind), [])
-        for other, text in seen:
-            if words and jaccard(words, other) >= SAME_WORDS:
+        for other, others, text in seen:
+            if words and jaccard(words, other) >= SAME_WORDS and same_things(about, others):
                 return f"{REPEATED}: {text}"
-        seen.append((words, query.text))
+        seen.append((words, about, query.text))
         return ""

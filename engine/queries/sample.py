@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from engine.children import asked_apart
 from engine.errors import CancelledError
 from engine.project import ProjectFolder
+from engine.queries.apart import MODULE
 from engine.queries.backend import Answer, Fixed, Passage, first_of
-from engine.queries.cost import HOUR, Budget, Pace
+from engine.queries.choosing import MODELS, backend_of, settled, usable
+from engine.queries.cost import HOUR, Budget, Pace, measured
 from engine.queries.extractive import rounds
-from engine.queries.opening import MODELS, Nobody, Teller, backend_of, corpus_language, open_backend
+from engine.queries.opening import Nobody, Teller, corpus_language, open_backend
 from engine.queries.prompted import Prompted
 from engine.records import Chunk, Query
 from engine.stage import View
@@ -37,6 +40,23 @@ def sample(
     should_stop: Callable[[], bool] = lambda: False,
     teller: Teller | None = None,
 ) -> dict[str, Any]:
+    """As `sample_here`; llama.cpp is asked in a process of its own, which a model's file may crash."""
+    if teller is None and _by_llama_cpp(project):
+        return dict(asked_apart(MODULE, ["sample", str(project.path), str(count)], "The sample", should_stop))
+    return sample_here(project, count, should_stop, teller)
+
+
+def _by_llama_cpp(project: ProjectFolder) -> bool:
+    store = project.store()
+    try:
+        return usable(project.settings(), store).backend == "gguf"
+    finally:
+        store.close()
+
+
+def sample_here(
+    project: ProjectFolder, count: int, should_stop: Callable[[], bool], teller: Teller | None = None
+) -> dict[str, Any]:
     """Queries of `count` chunks of different documents, with whether the cheap filters keep each, and an estimate.
 
     Keys: backend, model, items ({path, title, chunk, queries: [{text, kind, evidence, kept, reason}], seconds, problem}),
@@ -46,7 +66,8 @@ def sample(
     """
     store = project.store()
     try:
-        view = View(project, project.settings(), store)
+        settings = project.settings()
+        view = View(project, settled(settings, usable(settings, store)), store)
         view.need("corpus", "ingest")
         return _Sampler(view, count, should_stop, teller or Nobody()).result()
     except CancelledError:
@@ -72,7 +93,7 @@ class _Sampler:
         rows = self._judged(asked)
         shown = [query for row in rows for query in row["queries"]]
         return {
-            "backend": backend_of(self._view.settings),
+            "backend": backend_of(self._view),
             "model": self._backend.model,
             "items": rows,
             "kept_share": round(sum(query["kept"] for query in shown) / len(shown), 4) if shown else 0.0,
@@ -135,17 +156,18 @@ class _Sampler:
             basis = "imported queries are there already"
             return {"chunks": chunks, "seconds": 0.0, "basis": basis, "checked": checked}
         settings = self._view.settings.queries
-        hours = settings.max_hours if backend_of(self._view.settings) in MODELS else 0.0
-        pace = Pace(
-            len(asked), sum(one.seconds for one in asked), sum(len(one.answer.items) for one in asked),
-            sum(one.answer.tokens for one in asked),
-        )  # fmt: skip
+        hours = settings.max_hours if backend_of(self._view) in MODELS else 0.0
+        pace = measured([_pace(one) for one in asked])
         chunks = pace.chunks_within(Budget(settings.max_queries, hours * HOUR), chunks)
         limits = f"{settings.max_queries} queries at most (queries.max_queries)"
         limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
         basis = f"{pace.told()}; {self._opening:.1f} s to begin; {limits}; the filters' own time comes on top"
         seconds = round(self._opening + pace.each * chunks, 1)
         return {"chunks": chunks, "seconds": seconds, "basis": basis, "checked": checked}
+
+
+def _pace(one: Asked) -> Pace:
+    return Pace(1, one.seconds, len(one.answer.items), one.answer.tokens, one.answer.estimated)
 
 
 def _verdicts(view: View, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[str]:
@@ -174,7 +196,7 @@ def _index(view: View) -> LexicalIndex | None:
 def _poor(
     view: View, queries: Sequence[Query], chunks: Sequence[Chunk], index: LexicalIndex | None
 ) -> Sequence[Rejected]:
-    if not view.settings.queries.quality_filters or backend_of(view.settings) not in MODELS:
+    if not view.settings.queries.quality_filters or backend_of(view) not in MODELS:
         return ()
     from engine.queries.quality import checks, sifted, sources
 

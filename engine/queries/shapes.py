@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from engine.queries.closing import Closed, closed
+
 LONGEST = 1_000_000  # characters of an answer that are looked at
 
 _STRING = r"""string ::= "\"" char* "\""
@@ -15,6 +17,8 @@ number ::= [1-9] [0-9]?
 ws ::= " "?
 """
 _FENCE = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
+_FENCE_BEGUN = re.compile(r"\A```[a-z]*\n")
+_HALF = re.compile("[\ud800-\udfff]")
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -61,7 +65,8 @@ class Shape:
     def read(self, text: str) -> list[dict[str, Any]]:
         """The entries of an answer. Raises BadAnswerError; nothing is guessed or repaired.
 
-        Only what models put around their answer is taken off: a fence of backticks, and thoughts in <think>.
+        Only what models put around their answer is taken off: a fence of backticks, and thoughts in <think>. Fields that
+        were not asked for are passed over.
         """
         data = _parsed(text)
         entries = data.get(self.name) if isinstance(data, dict) else None
@@ -70,7 +75,13 @@ class Shape:
         for entry in entries:
             if not isinstance(entry, dict) or not all(_fits(entry.get(field), kind) for field, kind in self.fields):
                 raise BadAnswerError(f"an entry of '{self.name}' lacks a field, or has one of another type")
-        return [{field: entry[field] for field, _ in self.fields} for entry in entries]
+        return [{field: well_formed(entry[field]) for field, _ in self.fields} for entry in entries]
+
+    def closed(self, text: str) -> Closed | None:
+        """An answer that was ended by its limit, made whole; None where it is no beginning of one."""
+        if len(text) > LONGEST:
+            return None
+        return closed(self.name, self.fields, _FENCE_BEGUN.sub("", _THOUGHTS.sub("", text, count=1).strip()))
 
 
 EVENTS = Shape(
@@ -91,9 +102,22 @@ def _parsed(text: str) -> Any:
     body = _THOUGHTS.sub("", text, count=1).strip()
     fenced = _FENCE.match(body)
     try:
-        return json.loads(fenced[1] if fenced else body, parse_constant=_refuse)
+        return json.loads(fenced[1] if fenced else body, parse_constant=_refuse, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         raise BadAnswerError("the answer is not JSON" if body else "the answer is empty") from None
+
+
+def well_formed(value: Any) -> Any:
+    """A text with halves of surrogate pairs, which JSON can hold and no file, replaced; another value as it is."""
+    return _HALF.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses an object that names a field twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a field twice")
+    return found
 
 
 def _refuse(name: str) -> None:

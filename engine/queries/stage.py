@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from engine.corpus.imports import imported_queries, imports_fingerprint
 from engine.encoders import resolve_model
 from engine.lexical.stage import VERSION as INDEX_VERSION
+from engine.queries.articles import document_keys
+from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, settle
 from engine.queries.consistency import Filtered, Rejected, by_reason, consistency_filter
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.heldout import assign_split, cap_queries
-from engine.queries.opening import AUTO, MODELS, backend_of, chosen_backend, query_recipe
+from engine.queries.opening import query_recipe
 from engine.queries.tokens import fold
-from engine.queries.writing import forget_gone, written
-from engine.records import Chunk, Document, Query, Split
+from engine.queries.writing import BEYOND, forget_gone, written
+from engine.records import Chunk, Query, Split
 from engine.stage import StageContext, View, fingerprint, stage_fingerprint
 from engine.store import Artifact
 
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = 2
+VERSION = 3
 ARTIFACT = "queries"
 BLOCK = 512
-UNTITLED_RUN = 50
 JUDGED, DUPLICATE = "equals a judged query", "duplicate"
 
 
@@ -67,24 +68,29 @@ def adaptation_corpus(view: View) -> tuple[str, float]:
 
 
 def kept(view: View) -> str:
-    """Why the queries, and the adapter made from them, are kept although the corpus has changed; empty when it has not."""
-    drift = adaptation_corpus(view)[1]
-    if not drift:
-        return ""
-    return f"kept: {100 * drift:.1f} % of the chunks changed since, up to {100 * view.settings.corpus.drift:g} % may (corpus.drift)"
+    """Why the queries, and the adapter made from them, are kept although the corpus has changed, or a language model has been
+    added that would write them now; empty where neither is so."""
+    drift, model, told = adaptation_corpus(view)[1], added_since(view), []
+    if drift:
+        limit = f"up to {100 * view.settings.corpus.drift:g} % may (corpus.drift)"
+        told.append(f"kept: {100 * drift:.1f} % of the chunks changed since, {limit}")
+    if model:
+        anew = f"'engine generate {view.project.argument} --force' ('Generate again' in the app)"
+        told.append(f"built from the documents; {model} has been added since: {anew} has it write them")
+    return "; ".join(told)
 
 
 def run(context: StageContext) -> dict[str, Any]:
     """Make, attach, filter and split the queries, then put them in the former ones' place."""
-    chunks = context.store.chunks()
-    candidates = _candidates(context, chunks)
-    filtered = _filter(context, candidates.queries, chunks)
+    chunks, choice = context.store.chunks(), settle(context)
+    candidates = _candidates(context, chunks, choice)
+    filtered = _capped(context, _filter(context, candidates.queries, chunks))
     made, rejected = candidates.made, dict(candidates.counts + by_reason(filtered.rejected))
-    queries = _edited(context, _split(context, cap_queries_of(filtered.kept, context)), chunks)
+    queries = _edited(context, _split(context, filtered.kept), chunks)
     corpus = context.store.corpus_fingerprint()
     info = {
         "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
-        "content": content(queries),
+        "content": content(queries), "backend": choice.backend, "backend_reason": choice.reason,
     }  # fmt: skip
     # The corpus as it is now, also when the run was forced while a former one still stood for it.
     made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
@@ -93,7 +99,7 @@ def run(context: StageContext) -> dict[str, Any]:
     forget_gone(context)
     heldout = sum(query.split == "heldout" for query in queries)
     if not queries:
-        asked = backend_of(context.settings) in MODELS
+        asked = choice.backend in MODELS
         why = "'engine sample' shows what the model answers" if asked else "the documents hold too little text"
         context.warn(f"No training query could be made: {why}.")
     return {
@@ -118,15 +124,15 @@ class Candidates:
     lost: list[Rejected]
 
 
-def _candidates(context: StageContext, chunks: Sequence[Chunk]) -> Candidates:
-    backend, why = chosen_backend(context.settings)
+def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: Choice) -> Candidates:
+    backend = choice.backend
     if context.settings.queries.backend == AUTO:
-        context.choose("queries", backend, why)
+        context.choose("queries", backend, choice.reason)
     queries: list[Query] = []
     made, counts, lost = 0, Counter[str](), list[Rejected]()
     if backend in ("imported", "both"):
         queries, lost = _imported(context, chunks)
-    if backend in ("extractive", "both"):
+    if backend in BUILT:
         queries += _extractive(context, chunks)
         context.progress(len(chunks), len(chunks), "chunks")
     if backend in MODELS:
@@ -198,7 +204,7 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
 
 
 def _sifted(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
-    wanted = context.settings.queries.quality_filters and backend_of(context.settings) in MODELS
+    wanted = context.settings.queries.quality_filters and backend_of(context) in MODELS
     if not wanted or not candidates:
         return Filtered(candidates, [])
     from engine.lexical import LexicalIndex
@@ -254,12 +260,13 @@ def _base_ranks(
     return np.where(ranks <= top, ranks, 0)
 
 
-def cap_queries_of(queries: list[Query], context: StageContext) -> list[Query]:
+def _capped(context: StageContext, found: Filtered) -> Filtered:
     """At most `queries.max_queries`, wherever they come from."""
-    rows = cap_queries(
-        [query.text for query in queries], context.settings.queries.max_queries, context.settings.training.seed
-    )
-    return [queries[row] for row in rows]
+    settings = context.settings
+    texts = [query.text for query in found.kept]
+    rows = set(cap_queries(texts, settings.queries.max_queries, settings.training.seed))
+    lost = [Rejected(query, BEYOND) for row, query in enumerate(found.kept) if row not in rows]
+    return Filtered([query for row, query in enumerate(found.kept) if row in rows], [*found.rejected, *lost])
 
 
 def _split(context: StageContext, queries: list[Query]) -> list[Query]:
@@ -280,19 +287,3 @@ def _edited(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]
     judged = {fold(query.text) for query in context.store.judged()}
     hashes = {chunk.id: chunk.content_hash for chunk in chunks}
     return apply_edits(queries, hashes, read_edits(context.project), judged)
-
-
-def document_keys(documents: Sequence[Document]) -> dict[int, str]:
-    """Document id → key; documents with one key are parts, neighbours or copies of one another and never parted.
-
-    Files with the same content share the first one's path. BEIR entries share their title; untitled ones, often
-    neighbouring passages of one text, go by runs of 50.
-    """
-    first: dict[str, str] = {}
-    keys = {}
-    for number, document in enumerate(sorted(documents, key=lambda document: document.id)):
-        if document.external_id is None:
-            keys[document.id] = first.setdefault(document.content_hash, document.path)
-        else:
-            keys[document.id] = f"{document.source}\0{document.title or number // UNTITLED_RUN}"
-    return keys

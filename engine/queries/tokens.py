@@ -49,6 +49,31 @@ def fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("’", "'").split())
 
 
+class Things(NamedTuple):
+    """The words of a text, folded, and those among them that are codes, numbers or names."""
+
+    words: frozenset[str]
+    telling: frozenset[str]
+
+
+def things(text: str) -> Things:
+    """What a text is about, as far as its letters show it. A capital of the first word tells nothing."""
+    words = [token for token in tokenize(text) if token.text[-1].isalnum()]
+    return Things(
+        frozenset(token.folded for token in words),
+        frozenset(
+            token.folded
+            for place, token in enumerate(words)
+            if token.has_digit or token.is_code or (place and token.is_capital)
+        ),
+    )
+
+
+def same_things(one: Things, other: Things) -> bool:
+    """Whether each holds the codes, numbers and names of the other."""
+    return one.telling <= other.words and other.telling <= one.words
+
+
 def tokenize(text: str) -> list[Token]:
     """Words and punctuation marks of `text` in order; runs of scripts without spaces are cut at function characters."""
     tokens: list[Token] = []

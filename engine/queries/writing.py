@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.queries.backend import Item, Passage
 from engine.queries.consistency import Rejected
-from engine.queries.cost import HOUR, MEASURED, Budget, Pace, told_duration
+from engine.queries.cost import HOUR, MEASURED, Budget, Pace, measured, told_duration
 from engine.queries.coverage import base_vectors, covering_order, distinct, word_vectors
 from engine.queries.extractive import rounds
-from engine.queries.ledger import Entry, Ledger, answer_files, forget_others, passage_key
+from engine.queries.ledger import Entry, Ledger, answer_files, forget_others, is_refusal, passage_key
 from engine.queries.opening import corpus_language, open_model, writer_recipe
 from engine.records import Chunk, Query
 from engine.stage import StageContext, View, fingerprint
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.queries.prompted import Prompted
 
 TOLD_SECONDS = 0.5
+BEYOND = "beyond queries.max_queries"
 NO_ANSWER = "the language model gave no usable answer for the chunk"
 PROBLEMS_TOLD = 20
 LOOK_AT = 40  # chunks without a single question, after which the user is told
@@ -80,6 +81,7 @@ class _Walk:
     done: int = 0
     seconds: float = 0.0
     tokens: int = 0
+    _first: list[Pace] = field(default_factory=list)
     _problems: set[str] = field(default_factory=set)
     _backend: Prompted | None = None
     _told_at: float = 0.0
@@ -103,8 +105,11 @@ class _Walk:
         self.context.progress(self.done, self.done, "chunks")
         self._tell_share()
         queries = [query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])]
-        lost = sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
-        return Written(queries, len(self.found) + lost, self.rejected, self.lost)
+        made = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
+        beyond = [Rejected(query, BEYOND) for _, query in self.found[budget.queries :]]
+        if beyond:
+            self.rejected[BEYOND] = len(beyond)
+        return Written(queries, made, self.rejected, self.lost + beyond)
 
     def _order(self, budget: Budget) -> list[int]:
         """Where not all chunks can be asked, those that are must cover the corpus, wherever the budget ends."""
@@ -154,7 +159,10 @@ class _Walk:
         open_ones = (position for position in order if self.ledger.get(self._key(position)) is None)
         passages = (Passage(position, self.chunks[position], self._title(position)) for position in open_ones)
         for position, answer in self._backend.answers(passages):
-            entry = self.ledger.add(self._key(position), answer)
+            key = self._key(position)
+            if is_refusal(answer.problem) and self.ledger.refused(key):
+                answer = replace(answer, lasting=True)
+            entry = self.ledger.add(key, answer)
             if entry.problem:
                 self._tell_problem(entry.problem)
             yield position, entry
@@ -168,6 +176,8 @@ class _Walk:
     def _take(self, position: int, entry: Entry) -> None:
         chunk = self.chunks[position]
         self.done += 1
+        if len(self._first) < MEASURED:
+            self._first.append(Pace(1, entry.seconds, len(entry.items), entry.tokens, entry.estimated))
         self.seconds += entry.seconds
         self.tokens += entry.tokens
         self.rejected.update(entry.dropped)
@@ -182,7 +192,7 @@ class _Walk:
             self.context.warn(f"The first {LOOK_AT} chunks gave no question. 'engine sample' shows why.")
         pace = Pace(self.done, self.seconds, len(self.found), self.tokens)
         if self.done == MEASURED:
-            self._tell_cost(pace, budget, all_chunks)
+            self._tell_cost(measured(self._first), budget, all_chunks)
         if self.done in (10, 100, 1000, 10_000):
             self._tell_share()
         if time.monotonic() - self._told_at < TOLD_SECONDS:

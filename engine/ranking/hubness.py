@@ -5,8 +5,8 @@ its `NEIGHBOURS` nearest queries: CSLS(q, c) = 2·cos(q, c) − r(q) − r(c). r
 
     similarity(q, c) = cos(q, c) − r(c)/2,
 
-which needs one number of each chunk and no more time in a search. The queries are training queries, of other documents than
-the chunk's own.
+which needs one number of each chunk and no more time in a search. The queries are training queries, of other articles than
+the chunk's own (engine/queries/articles.py: the files or entries that are parts of one).
 
 An index of cosines serves it when vectors are lifted by two numbers: a chunk [c, −o, √(1 − o²)]/√2 and a query [q, 1, 0]/√2 are of
 unit length, and twice their inner product is q·c − o (compare Bachrach et al. 2014).
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import DamagedError
+from engine.unit_vectors import unit_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,18 +40,18 @@ _BLOCK = 1024
 
 @dataclass(frozen=True)
 class Bank:
-    """Queries that show hubs: unit vectors (m, d), and the documents (m,) that they were made of."""
+    """Queries that show hubs: unit vectors (m, d), and the numbers of the articles (m,) that they were made of."""
 
     vectors: NDArray[np.float32]
-    documents: NDArray[np.int64]
+    articles: NDArray[np.int64]
 
 
 def hub_offsets(
-    vectors: NDArray[np.float32], documents: NDArray[np.int64], bank: Bank, check: Callable[[], None] = lambda: None
+    vectors: NDArray[np.float32], articles: NDArray[np.int64], bank: Bank, check: Callable[[], None] = lambda: None
 ) -> NDArray[np.float32]:
-    """r(c)/2 (n,) of chunks with unit vectors `vectors` (n, d), of `documents` (n,).
+    """r(c)/2 (n,) of chunks with unit vectors `vectors` (n, d), of `articles` (n,).
 
-    Queries of a chunk's own document do not count for it: else chunks that have some would stand behind those that have none,
+    Queries of a chunk's own article do not count for it: else chunks that have some would stand behind those that have none,
     whatever is asked. `check` is called now and then, and may raise.
     """
     import numpy as np
@@ -60,7 +61,7 @@ def hub_offsets(
         check()
         block = slice(start, start + _BLOCK)
         cosines = vectors[block] @ bank.vectors.T
-        cosines[documents[block, None] == bank.documents] = -np.inf
+        cosines[articles[block, None] == bank.articles] = -np.inf
         nearest = min(NEIGHBOURS, cosines.shape[1])
         best = np.partition(cosines, -nearest, axis=1)[:, -nearest:]
         counted = np.isfinite(best)
@@ -96,20 +97,12 @@ def offsets_of(vectors: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(-vectors[:, -ADDED] * np.sqrt(2.0), np.float32)
 
 
-def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:
-    """Rows (n, d) at unit length, float32; a row of zeros stays one."""
-    import numpy as np
-
-    whole = rows.astype(np.float32)
-    return np.asarray(whole / np.maximum(np.linalg.norm(whole, axis=1, keepdims=True), np.finfo(np.float32).tiny))
-
-
 def write_bank(folder: Path, bank: Bank) -> None:
-    """Keep the queries' vectors, in half precision, and their documents in `folder`."""
+    """Keep the queries' vectors, in half precision, and their articles in `folder`."""
     import numpy as np
 
     with (folder / FILE).open("wb") as file:
-        np.savez(file, vectors=bank.vectors.astype(np.float16), documents=bank.documents)
+        np.savez(file, vectors=bank.vectors.astype(np.float16), articles=bank.articles)
     (folder / FILE).chmod(0o600)
 
 
@@ -119,9 +112,9 @@ def read_bank(folder: Path) -> Bank:
 
     try:
         with np.load(folder / FILE, allow_pickle=False) as kept:
-            bank = Bank(kept["vectors"].astype(np.float32), kept["documents"].astype(np.int64))
+            bank = Bank(kept["vectors"].astype(np.float32), kept["articles"].astype(np.int64))
         shape = bank.vectors.shape
-        if len(shape) != 2 or not shape[0] or bank.documents.shape != shape[:1] or not np.isfinite(bank.vectors).all():
+        if len(shape) != 2 or not shape[0] or bank.articles.shape != shape[:1] or not np.isfinite(bank.vectors).all():
             raise ValueError(f"vectors of shape {shape} cannot be used")
     except (
         OSError,

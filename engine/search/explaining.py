@@ -1,7 +1,7 @@
 """Whether the adapter moved a hit: its rank and cosine among all chunks, by the served encoder and by the untouched one.
 
 Both are exact: over the vectors that the index stores, and over those that the stages cached for the base encoder. They are
-plain cosines, also where search takes off hubs, because that is not the adapter's doing.
+plain cosines, also where search takes off hubs, because that is not the adapter's doing; what search ranks by then is told beside.
 Chunks of deleted documents do not count.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.search.fusing import Ranking
 from engine.search.loaded import Loaded
 from engine.store import Artifact
 
@@ -22,17 +23,26 @@ if TYPE_CHECKING:
     from engine.encoders import EncoderShelf
     from engine.vectors import VectorIndex
 
-Places = Mapping[int, tuple[int, float]]
+Place = tuple[int, float]
+Places = Mapping[int, Place]
+NOWHERE = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where two encoders put a chunk: rank from 1 among all chunks, and cosine; None where that cannot be said."""
+    """Where two encoders put a chunk: rank from 1 among all chunks, and cosine; None where that cannot be said.
+
+    `rank` and `similarity` are those of semantic search: by the served cosine, less `hub_offset` where search takes off hubs
+    (None where it does not).
+    """
 
     base_rank: int | None = None
     base_cosine: float | None = None
     served_rank: int | None = None
     served_cosine: float | None = None
+    rank: int | None = None
+    similarity: float | None = None
+    hub_offset: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,16 @@ class Explained:
         return {"served": self.served, "chunks": chunks, "note": self.note}
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What the index holds: chunk ids `keys` (n,), ascending, their `vectors`, and what it takes from their cosines (None: it does
+    not)."""
+
+    keys: NDArray[np.int64]
+    vectors: NDArray[Any]
+    offsets: NDArray[np.float32] | None
+
+
 @dataclass
 class Population:
     """The chunks that are ranked: `ids` (n,), their rows in the index's vectors, and the hashes of their texts."""
@@ -63,7 +83,7 @@ class Explainer:
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self._stored: tuple[tuple[object, ...], NDArray[np.int64], NDArray[Any]] | None = None
+        self._stored: tuple[tuple[object, ...], Stored] | None = None
         self._population: tuple[tuple[object, ...], Population] | None = None
         self._shelf: tuple[tuple[object, ...], EncoderShelf] | None = None
         self._cached: tuple[Population, EncoderShelf, NDArray[np.int64]] | None = None
@@ -71,29 +91,61 @@ class Explainer:
 
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
         """See `Searcher.explain`."""
+        import numpy as np
+
         from engine.vectors.exact import cosines
 
         artifact, index, vector = self._loaded.query_vector(query)
-        keys, vectors = self._vectors(artifact, index)
-        population = self._chunks(artifact, keys)
-        served = _placed(population.ids, cosines([vectors], vector)[population.rows], chunk_ids)
+        stored = self._vectors(artifact, index)
+        population = self._chunks(artifact, stored.keys)
+        found = cosines([stored.vectors], vector)[population.rows]
+        served = _placed(population.ids, found, chunk_ids)
         name = served_name(artifact.info)
         if name == "base":
             base, note = served, ""
         else:
-            shelf = self._base_shelf(artifact, vectors.shape[1])
+            shelf = self._base_shelf(artifact, stored.vectors.shape[1])
             base, note = self._by_base(query, artifact, shelf, population, chunk_ids)
-        nowhere = (None, None)
-        chunks = {row: Standing(*base.get(row, nowhere), *served.get(row, nowhere)) for row in chunk_ids}
+        ranked, taken = served, dict[int, float]()
+        if stored.offsets is not None:
+            offsets = stored.offsets[population.rows]
+            ranked = _placed(population.ids, found - offsets, chunk_ids)
+            taken = {row: float(offsets[np.searchsorted(population.ids, row)]) for row in ranked}
+        chunks = {row: _standing(base.get(row), served.get(row), ranked.get(row), taken.get(row)) for row in chunk_ids}
         return Explained(name, chunks, note)
 
-    def _vectors(self, artifact: Artifact, index: VectorIndex) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    def base_ranking(self, query: str, top: int, allowed: set[int] | None) -> Ranking | None:
+        """Ids and cosines of the `top` chunks, of those in `allowed` (None: of all), that the untouched encoder puts first.
+
+        None where that is what is served, or its vectors are not all at hand.
+        """
+        import numpy as np
+
+        from engine.vectors.exact import cosines
+
+        artifact, index = self._loaded.vector_index()
+        if served_name(artifact.info) == "base" and not index.lifted:
+            return None
+        stored = self._vectors(artifact, index)
+        population, shelf = self._chunks(artifact, stored.keys), self._base_shelf(artifact, stored.vectors.shape[1])
+        places = self._places(population, shelf)
+        if (places < 0).any():
+            return None
+        found = cosines(shelf.blocks, self._loaded.base_encoder(artifact).encode_queries([query])[0])[places]
+        if allowed is not None:
+            found = np.where(np.isin(population.ids, list(allowed)), found, -np.inf)
+        best = np.lexsort((population.ids, -found))[:top]
+        best = best[np.isfinite(found[best])]
+        return population.ids[best], found[best]
+
+    def _vectors(self, artifact: Artifact, index: VectorIndex) -> Stored:
         state = (self._loaded.repairs, artifact.folder)
         if self._stored is None or self._stored[0] != state:
             self._stored = None  # two of them need not fit into memory
             keys, rows = index.stored()
-            self._stored = (state, keys, index.directions(rows))
-        return self._stored[1:]
+            offsets = index.offsets(rows) if index.lifted else None
+            self._stored = (state, Stored(keys, index.directions(rows), offsets))
+        return self._stored[1]
 
     def _chunks(self, artifact: Artifact, keys: NDArray[np.int64]) -> Population:
         """The chunks of the index whose documents still exist; read again only when the database has changed."""
@@ -161,6 +213,12 @@ def served_name(info: Mapping[str, Any]) -> str:
     from engine.evaluation import candidate_name
 
     return candidate_name(float(info["scale"]) if info["adapter"] else 0.0)
+
+
+def _standing(base: Place | None, served: Place | None, ranked: Place | None, taken: float | None) -> Standing:
+    (base_rank, base_cosine), (served_rank, served_cosine) = base or NOWHERE, served or NOWHERE
+    rank, similarity = ranked or NOWHERE
+    return Standing(base_rank, base_cosine, served_rank, served_cosine, rank, similarity, taken)
 
 
 def _placed(ids: NDArray[np.int64], scores: NDArray[np.float32], wanted: Sequence[int]) -> Places:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
+from engine.corpus.formats import FORMATS, PICTURES, STREAMED, ending_of
 from engine.errors import UsageError
 from engine.records import Document
 
@@ -19,8 +20,9 @@ MOST_FACETS = 20
 class SearchFilter:
     """What a hit must satisfy; empty fields let everything pass.
 
-    `paths`: globs of which one must match (`contracts/**`). `formats`: `md`, `html` …
-    `authors`: words of which one must stand in the author's name, whatever its case. `languages`: codes such as `en`.
+    `paths`: globs of which one must match (`contracts/**`). `formats`: `md`, `html` …; other endings of such files mean the
+    same (`htm`), and `zip` or `mbox` what lies in one. `authors`: words of which one must stand in the author's name, whatever
+    its case; one in double quotes must be the whole of it. `languages`: codes such as `en`.
     `after` (inclusive) and `before` (exclusive): seconds since the epoch, of the date that a document gives itself, else
     of its file's.
     """
@@ -40,19 +42,42 @@ class SearchFilter:
     def allowed(self, documents: Iterable[Document]) -> set[int]:
         """Ids of the documents that pass. Raises UsageError for a malformed glob."""
         matches = path_filter(self.paths)
-        formats = {text.lower().lstrip(".") for text in self.formats}
-        authors = [text.casefold() for text in self.authors]
+        formats = {format_named(text) for text in self.formats}
         languages = {text.lower() for text in self.languages}
         return {
             document.id
             for document in documents
             if matches(document.path)
-            and (not formats or document.format in formats)
-            and (not authors or any(word in document.author.casefold() for word in authors))
+            and (not formats or not formats.isdisjoint(_formats_of(document)))
+            and (not self.authors or any(_is_author(text, document.author) for text in self.authors))
             and (not languages or document.language in languages)
             and (self.after is None or date_of(document) >= self.after)
             and (self.before is None or date_of(document) < self.before)
         }
+
+
+def format_named(text: str) -> str:
+    """The format that a file type means: `.HTM` → `html`."""
+    ending = f".{text.lower().lstrip('.')}"
+    return FORMATS.get(ending) or PICTURES.get(ending) or ending[1:]
+
+
+def unknown_formats(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
+    """Those file types that no document has, and that nothing is read from either."""
+    known = {*FORMATS.values(), *PICTURES.values(), *(document.format for document in documents)}
+    return [text for text in wanted if format_named(text) not in known]
+
+
+def _formats_of(document: Document) -> set[str]:
+    """Its own, and those of the archives and mailboxes that it lies in."""
+    around = {FORMATS.get(ending_of(name), "") for name in document.path.split("/")[:-1]}
+    return {document.format} | (around & STREAMED)
+
+
+def _is_author(wanted: str, author: str) -> bool:
+    if len(wanted) > 2 and wanted[0] == wanted[-1] == '"':
+        return wanted[1:-1].casefold() == author.replace('"', "").casefold()
+    return wanted.casefold() in author.casefold()
 
 
 def date_of(document: Document) -> float:
@@ -88,12 +113,18 @@ def _folders(paths: list[list[str]]) -> Counter[str]:
 
 
 def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a path matches one of these globs; every path does where there are none. Raises UsageError."""
+    """Whether a path matches one of these globs; every path does where there are none. Raises UsageError.
+
+    Signs that stand for something else in a .gitignore alone, `#` and `!` at the beginning, mean themselves; brackets also do.
+    """
     from pathspec import GitIgnoreSpec
 
-    wanted = tuple(globs)
+    wanted = tuple(f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in globs)
     try:
-        spec = GitIgnoreSpec.from_lines(wanted)
+        GitIgnoreSpec.from_lines(wanted)
+        spec = GitIgnoreSpec.from_lines(
+            [*wanted, *(re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", glob) for glob in wanted if "[" in glob)]
+        )
     except (ValueError, re.error) as error:
         raise UsageError(
             "A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'."

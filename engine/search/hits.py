@@ -8,17 +8,21 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Where one ranker put a hit: `rank` from 1, `score` on that ranker's own scale (BM25, or cosine)."""
+    """Where one ranker put a hit: `rank` from 1, `score` on that ranker's own scale (BM25, or similarity).
+
+    A similarity is the cosine less `hub_offset`, where search takes off hubs; where it does not, that is None.
+    """
 
     rank: int
     score: float
+    hub_offset: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One chunk found. `marks` are (start, end) character spans of matched terms within `snippet`.
 
-    `score` is the score of the chosen mode (BM25, cosine, or fusion); `rankers` says which ranker found the chunk and
+    `score` is the score of the chosen mode (BM25, similarity, or fusion); `rankers` says which ranker found the chunk and
     at what rank; `shares` what part of a fused score each ranker gave (they sum to 1; {} when one ranker was asked, or
     the score is 0). `start` and `end` are character offsets of the chunk in its document's text; `line`, from 1, is where
     it starts there. `page` is the number of the page, slide or sheet that holds the first matched term, or where the chunk
@@ -57,8 +61,8 @@ class Hit:
 @dataclass(frozen=True, slots=True)
 class Found:
     """The answer to one search. `notes` says what the user should know (a mode that was not available, and why).
-    `facets`, where they were asked for: of the documents that were ranked at all, how many have each format, author,
-    language and year, and lie in each folder.
+    `facets`, where they were asked for: how many of the documents found have each format, author, language and year, and lie
+    in each folder. Found by BM25 are all that hold a word of the query; by meaning, those of the nearest 100 chunks.
     """
 
     query: str

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import DamagedError, ModelError, NotBuiltError
 from engine.project import ProjectFolder
+from engine.records import Document
 from engine.settings import SearchSettings
 from engine.store import Artifact, Store
 
@@ -164,7 +165,7 @@ class Loaded:
         return settings.model_copy(update={"fusion": chosen["method"], "weight": float(chosen["weight"])})
 
     def threshold(self) -> tuple[float | None, str]:
-        """The least cosine of a hit that is not weak, as the last evaluation learnt it, or None and the reason why not."""
+        """The least similarity, as search has it, of a hit that is not weak, as evaluation learnt it; or None and why not."""
         evaluation, vectors = self.store.artifact("evaluation"), self.store.artifact("vectors")
         learnt: dict[str, Any] = evaluation.info.get("threshold", {}) if evaluation else {}
         if not learnt:
@@ -188,10 +189,17 @@ class Loaded:
             self._names = (state, DocumentNames(rows))
         return self._names[1]
 
-    def language(self) -> str:
-        """The language that the BM25 index analyses in; "none" before there is one."""
+    def language(self, document: Document | None = None) -> str:
+        """The main language of the BM25 index, or what it has analysed a `document` with its text in; "none" before there is
+        an index."""
+        from engine.lexical.languages import analysed_in
+
         artifact = self.store.artifact("lexical")
-        return str(artifact.info.get("language", "none")) if artifact else "none"
+        if artifact is None:
+            return "none"
+        main = str(artifact.info.get("language", "none"))
+        own = analysed_in(document.language, len(document.text), main) if document else main
+        return own if own in artifact.info.get("languages", ()) else main
 
     def _current(
         self, kind: str, stage: str, loaded: tuple[str, Opened] | None, load: Callable[[Path], Opened]

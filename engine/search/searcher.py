@@ -10,7 +10,7 @@ from engine.lexical.named import Meant
 from engine.project import ProjectFolder
 from engine.records import Chunk, Document
 from engine.search.explaining import Explained, Explainer, Standing, served_name
-from engine.search.filters import SearchFilter, facets
+from engine.search.filters import SearchFilter, facets, unknown_formats
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.hits import Found, Hit, Ranked
 from engine.search.loaded import Loaded
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "bm25")
+SNIPPET_WIDTH = 300  # characters
 LEAST_DEPTH = 100
 EMPTY, NO_WORD = "The query is empty.", "The query holds no word: type a word or a number to look for."
 
@@ -48,12 +49,12 @@ class Searcher:
         mode: Mode | None = None,
         top: int | None = None,
         where: SearchFilter | None = None,
-        snippet_width: int = 300,
+        snippet_width: int = SNIPPET_WIDTH,
         with_facets: bool = False,
     ) -> Found:
         """The best `top` chunks for `query`, best first; settings from project.toml where an argument is None.
 
-        With `with_facets`, also the formats, authors, languages, years and folders of the documents that were ranked.
+        With `with_facets`, also the formats, authors, languages, years and folders of the documents found (see `Found`).
 
         Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built, damaged or fails.
         Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError, ResourceError.
@@ -75,8 +76,26 @@ class Searcher:
         fused = fuse(self._completed(meant.text, rankings, fusion, index), fusion)
         if meant.names:
             notes = [f"Only in {' and '.join(meant.names)}, which the query names.", *notes]
-        counts = self._facets(fused) if with_facets else {}
+        if where is not None and where.formats:
+            unknown = unknown_formats(where.formats, self._loaded.store.documents())
+            notes = [*notes, *(f"Nothing of the file type '{one}' is read here." for one in unknown)]
+        counts = self._facets(meant.text, rankings, index, self._chunks_of(documents)) if with_facets else {}
         return Found(query, mode, self._hits(meant.text, rankings, fused, top, snippet_width), tuple(notes), counts)
+
+    def search_base(self, query: str, top: int) -> tuple[Hit, ...]:
+        """What the untouched encoder finds, where search serves another or takes off hubs, so that people judge its hits as well.
+
+        Nothing where its vectors are not at hand. Raises as `search`.
+        """
+        self._loaded.follow_repair()
+        query, settings = _clean(query), self.project.settings().search
+        if not query.strip() or self._unsearchable(query, "semantic"):
+            return ()
+        documents, meant = self._meant(query, None, settings.named_documents)
+        ranking = self._explainer.base_ranking(meant.text, 2 * top, self._chunks_of(documents))
+        if ranking is None:
+            return ()
+        return self._hits(meant.text, {"base": ranking}, fuse({"base": ranking}, settings), top, SNIPPET_WIDTH)
 
     def document(self, document_id: int) -> Document | None:
         """A document with its text, for a preview."""
@@ -202,29 +221,40 @@ class Searcher:
         owners = self._loaded.store.chunk_owners(superseded=True)
         return {chunk_id for chunk_id, document_id in owners if document_id in documents}
 
-    def _facets(self, fused: Fused) -> dict[str, dict[str, int]]:
+    def _facets(
+        self, query: str, rankings: dict[str, Ranking], index: LexicalIndex | None, allowed: set[int] | None
+    ) -> dict[str, dict[str, int]]:
+        found: set[int] = set()
+        for name, (chunks, _) in rankings.items():
+            if name == "bm25":
+                index = index or self._loaded.lexical_index()
+                chunks = self._bm25(index, query, index.count, allowed)[0]
+            found.update(chunks.tolist() if name == "bm25" else chunks[:LEAST_DEPTH].tolist())
         store = self._loaded.store
-        chunks = store.chunks_by_id(chunk_id for chunk_id, _ in fused.order)
-        return facets(store.document_card(row) for row in sorted({chunk.document_id for chunk in chunks.values()}))
+        documents = {document for chunk, document in store.chunk_owners(superseded=True) if chunk in found}
+        return facets(document for document in store.documents() if document.id in documents)
 
     def _hits(
         self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, snippet_width: int
     ) -> tuple[Hit, ...]:
         places = {name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()}
-        texts: dict[int, str] = {}
+        wholes: dict[int, Document] = {}
         hits: list[Hit] = []
-        for chunk, score in self._present(fused.order, top):
+        present = self._present(fused.order, top)
+        offsets = {"semantic": self._hub_offsets([chunk.id for chunk, _ in present])} if "semantic" in places else {}
+        for chunk, score in present:
             ranks = {
-                name: Ranked(place[chunk.id], float(rankings[name][1][place[chunk.id] - 1]))
+                name: Ranked(
+                    place[chunk.id], float(rankings[name][1][place[chunk.id] - 1]), offsets.get(name, {}).get(chunk.id)
+                )
                 for name, place in places.items()
                 if chunk.id in place
             }
             document = self._loaded.store.document_card(chunk.document_id)
-            if document.id not in texts:
-                whole = self._loaded.store.document(document.id)
-                texts[document.id] = whole.text if whole else ""
-            line, page = position(texts[document.id], chunk.text, chunk.start)
-            matches = self._matches(query, chunk.text)
+            if document.id not in wholes:
+                wholes[document.id] = self._loaded.store.document(document.id) or document
+            line, page = position(wholes[document.id].text, chunk.text, chunk.start)
+            matches = self._matches(query, chunk.text, wholes[document.id])
             text, marks = snippet(chunk.text, matches, snippet_width)
             place = f"page {page}" if page else ""
             if chunk.pages:
@@ -239,6 +269,13 @@ class Searcher:
             ))  # fmt: skip
         return tuple(hits)
 
+    def _hub_offsets(self, ids: Sequence[int]) -> dict[int, float]:
+        """By chunk, what semantic search has taken from its cosine; empty where it takes off nothing."""
+        try:
+            return self._loaded.vector_index()[1].hub_offsets(ids)
+        except EngineError:  # the index was replaced a moment ago
+            return {}
+
     def _present(self, order: Sequence[tuple[int, float]], top: int) -> list[tuple[Chunk, float]]:
         """The first `top` of `order` whose documents still exist: an index may name some that were deleted since."""
         present: list[tuple[Chunk, float]] = []
@@ -250,10 +287,10 @@ class Searcher:
                 break
         return present[:top]
 
-    def _matches(self, query: str, text: str) -> list[tuple[int, int]]:
+    def _matches(self, query: str, text: str, document: Document) -> list[tuple[int, int]]:
         from engine.lexical import matched_spans
 
-        return matched_spans(query, text, self._loaded.language())
+        return matched_spans(query, text, self._loaded.language(document))
 
 
 def _clean(query: str) -> str:

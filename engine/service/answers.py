@@ -11,7 +11,10 @@ from engine.service import params
 
 
 def report(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
-    """report.json of the current evaluation, what search serves and why. The task raises NotBuiltError before the first."""
+    """report.json of the current evaluation, what search serves and why, and what its systems are called.
+
+    The task raises NotBuiltError before the first.
+    """
     return lambda: _report(project)
 
 
@@ -19,12 +22,15 @@ def _report(project: ProjectFolder) -> dict[str, Any]:
     from engine.evaluation.report import read_report
     from engine.settings import Settings
     from engine.stage import View
+    from engine.systems import told
 
     with closing(project.store()) as store:
         artifact = View(project, Settings(), store).need("evaluation", "evaluate")
     folder = project.folder_of(artifact)
     shown = {name: artifact.info.get(name) for name in ("served", "reason", "tables")}
-    return {"report": read_report(folder), "folder": str(folder), **shown}
+    found = read_report(folder)
+    names = {name for part in found["query_sets"] for name in part["comparison"]["systems"]}
+    return {"report": found, "folder": str(folder), "systems": told(names), **shown}
 
 
 def doctor(project: ProjectFolder, model: Any = None) -> Callable[[], dict[str, Any]]:

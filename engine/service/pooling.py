@@ -1,10 +1,13 @@
-"""Hits of all rankers for one query, joined for a person to judge: without a word on who found them, in a blind order."""
+"""Hits of all rankers for one query, joined for a person to judge: without a word on who found them, in a blind order.
+
+The encoder before adaptation is one of the rankers.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from engine.errors import EngineError
@@ -27,7 +30,8 @@ class PooledHit:
 
 
 class Pooler:
-    """Searches by BM25, by meaning and by both, `depth` hits each. `notes`: what the user should know, each once."""
+    """Searches by BM25, by meaning and by both, and by meaning with the untouched encoder, `depth` hits each: a hit that nobody is
+    shown counts as wrong. `notes`: what the user should know, each once."""
 
     def __init__(self, project: ProjectFolder, depth: int) -> None:
         self._project, self._depth = project, depth
@@ -55,6 +59,8 @@ class Pooler:
             self.notes |= dict.fromkeys(found.notes if mode == "hybrid" else ())
         if len(failures) == len(MODES):
             raise failures[0]
+        with suppress(EngineError):  # without an index of vectors there is nothing to add
+            hits = {hit.chunk_id: hit for hit in self._searcher.search_base(query, self._depth)} | hits
         return self._blind(query, hits)
 
     def _blind(self, query: str, hits: dict[int, Hit]) -> tuple[PooledHit, ...]:

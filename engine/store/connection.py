@@ -216,7 +216,7 @@ def guarded(path: Path) -> Iterator[None]:
     except UnicodeEncodeError as error:
         raise InputError(
             "A text or a file's name cannot be stored.",
-            f"It holds bytes that are not text: {error.object[max(0, error.start - 40) : error.end + 40]!a}.",
+            f"It holds bytes that are not text: character {error.start + 1:,} of {len(error.object):,}.",
             "Rename the file, or save it as UTF-8.",
         ) from error
     except UnicodeDecodeError as error:  # SQLite quotes a damaged page in its message

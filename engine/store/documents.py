@@ -256,6 +256,11 @@ class DocumentTables(Database):
                 "UPDATE documents SET language = ? WHERE id = ?", [(code, row_id) for row_id, code in languages]
             )
 
+    def languages_but(self, main: str) -> list[tuple[int, str, int]]:
+        """(id, language, characters) of the live documents whose language is told, and another than `main`."""
+        sql = "SELECT id, language, length(text) FROM documents WHERE live AND language NOT IN ('', ?)"
+        return cast(list[tuple[int, str, int]], self._rows(sql, (main,)))
+
     def document(self, document_id: int) -> Document | None:
         """One document, live or not, with its text."""
         rows = self._rows(f"SELECT {_document_columns('text')} FROM documents WHERE id = ?", (document_id,))

@@ -103,7 +103,11 @@ class Workspace:
     def _measuring(self) -> dict[str, Any]:
         """Base and adapted alone are compared; a relative path of a model still leads to it."""
         spared = ("evaluation.robustness", "evaluation.cl_baseline", "search.term_weights", "search.hubs")
-        changes: dict[str, Any] = {"evaluation.lambdas": [], **dict.fromkeys(spared, False)}
+        changes: dict[str, Any] = {
+            "evaluation.lambdas": [],
+            "evaluation.sentence_pairs": "",
+            **dict.fromkeys(spared, False),
+        }
         if path := self._source.settings().training.cross_encoder:
             with suppress(RuntimeError):  # a home that is not known: the training says so
                 changes["training.cross_encoder"] = str((self._source.path / Path(path).expanduser()).absolute())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.encoders import resolve_model
 from engine.errors import EngineError
 from engine.events import Emit, Event, Progress, TrainStep, Warned
+from engine.queries.choosing import with_backend
 from engine.settings import Settings
 from engine.stage import StageContext, View, fingerprint
 from engine.store import Artifact
@@ -52,7 +53,7 @@ def baseline_fingerprint(view: View) -> str:
         kind=KIND,
         version=VERSION,
         rankings=view.need("rankings", "rank").fingerprint,
-        config=asdict(baseline_config(view.settings)) | added_inputs(view.settings),
+        config=asdict(baseline_config(with_backend(view))) | added_inputs(view.settings),
         model=resolve_model(view.settings.encoder.model).fingerprint,
     )
 

@@ -17,6 +17,9 @@ Method = Literal["FT", "PT", "PT-FT"]
 Side = Literal["both", "query", "both-then-query"]
 SHARED_CHUNKS = 8192
 
+WITHOUT_NEGATIVES = frozenset({"shared_listnet", "listnet", "listmle"})
+"""Losses that follow the teacher in every chunk, so that none is a false negative."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
@@ -31,8 +34,9 @@ class TrainingConfig:
     engine/training/teachers.py has the formulas of `teacher`; `auto` is `mixture` for `mixed` and `shared_listnet`, and
     `bm25` for the others. b of the mixture is `teacher_bm25_weight`, α `teacher_temperature` (on tantivy's BM25 scale).
     `false_negatives`: chunks that the teacher puts above the evidence chunk stay negatives, are left out, or count as
-    positives too. Every `refresh_every` steps (0: never) the model's own `mined_per_query` best chunks of each training
-    query join its negatives. `negative_ranks` are BM25 ranks [from, to), from 0.
+    positives too; it means nothing to `shared_listnet`, `listnet` and `listmle`. Every `refresh_every` steps (0: never) the
+    model's own `mined_per_query` best chunks of each training query join its negatives. `negative_ranks` are BM25 ranks
+    [from, to), from 0.
 
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain. A step whose graphs fit in
     `graph_memory_mb` runs each text once, others twice (GradCache). On a GPU both memory settings count 32-fold.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.errors import TooLittleTextError
 from engine.training.config import TrainingConfig
@@ -12,6 +13,7 @@ from engine.training.data import epoch_order
 from engine.training.masking import IntArray, MaskedText, MaskRule
 from engine.training.student import Student
 
+SmallArray = NDArray[np.int32]
 _BLOCK = 512  # texts that are tokenised between two calls of `pause`
 
 
@@ -34,6 +36,7 @@ class MaskedBatches:
         ordinary = np.setdiff1d(known, self._special)
         self._rule = MaskRule(int(tokenizer.mask_token_id), ordinary, config.mask_share)
         self.token_counts = np.zeros(size, dtype=np.int64)
+        self._rows: list[tuple[SmallArray, SmallArray]] = []
         self._usable = self._count(pause)
 
     def batch(self, step: int) -> list[MaskedText]:
@@ -42,15 +45,16 @@ class MaskedBatches:
         size = min(config.pretrain_chunks_per_step, len(self._usable))
         places = self._usable[epoch_order([config.seed, 11], step, size, len(self._usable))]
         rng = np.random.default_rng([config.seed, 12, step])
-        rows = self._tokenised([self._texts[place] for place in places])
-        return [self._rule.apply(ids, words, rng) for ids, words in rows]
+        rows = [self._rows[place] for place in places]
+        return [self._rule.apply(ids.astype(np.int64), words.astype(np.int64), rng) for ids, words in rows]
 
     def _count(self, pause: Callable[[], None]) -> IntArray:
-        """Fill `token_counts`; the places of the texts in which something can be hidden."""
+        """Fill `token_counts`, and keep the texts' tokens; the places of the texts in which something can be hidden."""
         usable: list[int] = []
         for start in range(0, len(self._texts), _BLOCK):
             pause()
             for place, (ids, words) in enumerate(self._tokenised(self._texts[start : start + _BLOCK]), start):
+                self._rows.append((ids.astype(np.int32), words.astype(np.int32)))
                 asked = ids[words >= 0]
                 if len(asked):
                     usable.append(place)

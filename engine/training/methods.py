@@ -34,9 +34,15 @@ def learn(
     `train` raises.
     """
     from engine.training.distributed import train_together
+    from engine.training.launch import lacks_others
     from engine.training.query_refinement import FOLDER as REFINEMENT
     from engine.training.query_refinement import counted_to, refine_queries
 
+    if lacks_others():
+        context.warn(
+            "accelerate started this process alone, as it does with --cpu: nothing is shared. Start several with --multi_gpu, "
+            "or on CPUs with torchrun --nproc-per-node 2 -m engine."
+        )
     start: Path | None = None
     if config.method != "FT":
         result, reason = _pretrained(context, model, data, config, hardware, folder / PRETRAINING)

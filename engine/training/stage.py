@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from engine.embedding import CHUNKS, served_fingerprint
 from engine.encoders import resolve_model
 from engine.errors import DamagedError, ModelError, NotBuiltError
+from engine.queries.choosing import BUILT, guessed, with_backend
 from engine.queries.heldout import cap_queries
-from engine.queries.opening import backend_of
 from engine.records import Chunk, Query
 from engine.settings import Settings
 from engine.stage import StageContext, View
 from engine.store import Artifact
-from engine.training.config import PRESETS, SHARED_CHUNKS, TrainingConfig
+from engine.training.config import PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,13 +87,18 @@ def _digest(folder: Path, side: str) -> str:
 
 def resolve_config(view: View) -> TrainingConfig:
     """The preset, with what the user changed in project.toml."""
-    return config_of(view.settings)
+    return config_of(with_backend(view))
 
 
 def config_of(settings: Settings) -> TrainingConfig:
-    """As `resolve_config`. Raises SettingsError for values that do not go together."""
+    """As `resolve_config`, without a look at what `queries.backend = "auto"` has chosen before.
+
+    Raises SettingsError for values that do not go together.
+    """
     config = PRESETS[settings.training.preset].with_overrides(settings.training.overrides())
-    fitting = {"max_tokens": min(config.max_tokens, settings.encoder.max_tokens)}
+    fitting: dict[str, Any] = {"max_tokens": min(config.max_tokens, settings.encoder.max_tokens)}
+    if config.objective in WITHOUT_NEGATIVES:
+        fitting["false_negatives"] = "keep"
     return config.with_overrides({**fitting, **_side(settings, config)[0]})
 
 
@@ -112,7 +117,7 @@ def _side(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], s
         return {}, "the recipe trains queries and chunks"
     if config.method != "FT" or config.refresh_every:
         return {}, "pre-training and mined negatives need chunks that are trained, too"
-    if backend_of(settings) not in ("extractive", "both"):
+    if guessed(settings).backend not in BUILT:
         why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are told from all chunks"
         return {"side": "both-then-query"}, why
     return {"side": "query", **shared}, "built queries repeat their chunk's words and would harm the chunks' vectors"
@@ -134,8 +139,11 @@ def run(context: StageContext) -> dict[str, Any]:
     config = resolve_config(context)
     if config.method != "PT":
         context.choose("objective", config.objective, f"preset '{context.settings.training.preset}'")
-        context.choose("side", config.side, _side(context.settings, config)[1])
+        context.choose("side", config.side, _side(with_backend(context), config)[1])
         context.choose("teacher", *_told_teacher(config, context.settings.ranking.m))
+        if context.settings.training.false_negatives not in (None, config.false_negatives):
+            why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
+            context.choose("false negatives", config.false_negatives, why)
     hardware = told_hardware(context, "train")
     if config.quantisation == "4-bit":
         check_four_bit(hardware.device)  # before the work that comes first

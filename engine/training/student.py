@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,7 +20,8 @@ from engine.training.config import TrainingConfig
 from engine.training.lora import add_lora, blocks, lora_parameters
 from engine.training.micro_batches import MicroBatch, grid_length
 
-Rows = list[list[int]]
+Rows: TypeAlias = "list[array[int]]"
+"""Token ids of texts, 4 bytes each."""
 
 
 class Student:
@@ -38,6 +40,7 @@ class Student:
         self._truncate_dim = loaded.truncate_dim
         self._prompts = read_prompts(model)
         self._max_tokens = effective_max_tokens(model, config.max_tokens)
+        self._rows: dict[tuple[str, str], array[int]] = {}
         self.query_prompt_length = self._prompt_length(self._prompts.query)
         self.chunk_prompt_length = self._prompt_length(self._prompts.document)
         transformer = self.transformer
@@ -110,11 +113,11 @@ class Student:
         self.transformer.eval()
 
     def query_rows(self, texts: Sequence[str]) -> Rows:
-        """Token ids of queries, with the model's query prompt, cut at `max_tokens`."""
+        """Token ids of queries, with the model's query prompt, cut at `max_tokens`. A text is tokenised once, and kept."""
         return self._tokenise(self._prompts.query, texts)
 
     def chunk_rows(self, texts: Sequence[str]) -> Rows:
-        """Token ids of chunks, with the model's document prompt, cut at `max_tokens`."""
+        """Token ids of chunks, with the model's document prompt, cut at `max_tokens`. A text is tokenised once, and kept."""
         return self._tokenise(self._prompts.document, texts)
 
     def chunk_words(self, texts: Sequence[str]) -> list[tuple[list[int], list[int | None]]]:
@@ -124,7 +127,10 @@ class Student:
         return [(row, own or [None]) for row, own in zip(self._filled(encoded["input_ids"]), words, strict=True)]
 
     def _tokenise(self, prompt: str, texts: Sequence[str]) -> Rows:
-        return self._filled(self._encoded(prompt, texts)["input_ids"]) if texts else []
+        if new := [text for text in dict.fromkeys(texts) if (prompt, text) not in self._rows]:
+            rows = self._filled(self._encoded(prompt, new)["input_ids"])
+            self._rows |= {(prompt, text): array("i", row) for text, row in zip(new, rows, strict=True)}
+        return [self._rows[prompt, text] for text in texts]
 
     def _encoded(self, prompt: str, texts: Sequence[str]) -> Any:
         # Lone surrogates cannot be encoded as UTF-8 and would stop the tokenizer.
@@ -139,12 +145,12 @@ class Student:
             verbose=False,
         )
 
-    def _filled(self, rows: Rows) -> Rows:
+    def _filled(self, rows: list[list[int]]) -> list[list[int]]:
         """No row is left without a token."""
         filler = next((i for i in (self._tokenizer.eos_token_id, self._tokenizer.unk_token_id) if i is not None), 0)
         return [row or [filler] for row in rows]
 
-    def forward(self, rows: Rows, prompt_length: int = 0) -> Tensor:
+    def forward(self, rows: Sequence[Sequence[int]], prompt_length: int = 0) -> Tensor:
         """Unit vectors float32 (b, d) of b token rows, with a graph where gradients are on.
 
         Everything after the transformer is in float32. `prompt_length`: leading tokens that pooling may leave out.
@@ -161,7 +167,7 @@ class Student:
         vectors = features["sentence_embedding"].float()
         return torch.nn.functional.normalize(vectors[:, : self._truncate_dim], dim=1)
 
-    def token_states(self, rows: Rows) -> Tensor:
+    def token_states(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Last hidden states (t, d) of the t tokens of all rows, row after row, padding left out; with a graph."""
         features = self._padded(rows)
         states: Tensor = self.transformer(**features).last_hidden_state  # (b, longest, d)
@@ -180,7 +186,7 @@ class Student:
         values = layers * width + block if thrifty else layers * block
         return float(values * self.working[0].element_size())
 
-    def graph_bytes(self, rows: Rows, batches: Sequence[MicroBatch]) -> float:
+    def graph_bytes(self, rows: Sequence[Sequence[int]], batches: Sequence[MicroBatch]) -> float:
         """Estimate of the memory that all graphs of a step hold at once."""
         longest = [self._padded_length(max(len(rows[i]) for i in batch.places)) for batch in batches]
         return sum(len(batch.places) * n * self.bytes_per_token(n) for batch, n in zip(batches, longest, strict=True))
@@ -196,7 +202,7 @@ class Student:
         """On the grid of lengths, but never beyond the model's last position."""
         return min(grid_length(longest), max(longest, self.model.max_tokens))
 
-    def _padded(self, rows: Rows) -> dict[str, Tensor]:
+    def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
         longest = self._padded_length(max(map(len, rows)))
         ids = np.full((len(rows), longest), self._tokenizer.pad_token_id or 0, dtype=np.int64)  # (b, longest)
         mask = np.zeros_like(ids)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from engine.errors import DamagedError, EngineError, ResourceError
 from engine.project import write_text
-from engine.ranking.hubness import ADDED, SCALE, lifted, lifted_query, lowered, offsets_of, unit_rows
+from engine.ranking.hubness import ADDED, SCALE, lifted, lifted_query, lowered, offsets_of
+from engine.unit_vectors import unit_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,6 +170,17 @@ class VectorIndex:
         import numpy as np
 
         return offsets_of(stored) if self.lifted else np.zeros(len(stored), np.float32)
+
+    def hub_offsets(self, ids: Sequence[int]) -> dict[int, float]:
+        """Id → what is taken from its cosines, of those of `ids` that the index holds; nothing where it takes nothing off."""
+        import numpy as np
+
+        keys = np.unique(np.array(ids, np.int64)) if self.lifted and len(ids) else np.empty(0, np.int64)
+        keys = keys[self._index.contains(keys.astype(np.uint64))] if len(keys) else keys
+        if not len(keys):
+            return {}
+        rows = np.asarray(self._index.get(keys.astype(np.uint64), dtype=np.float32))
+        return dict(zip(keys.tolist(), offsets_of(rows).tolist(), strict=True))
 
     def keys(self) -> NDArray[np.int64]:
         """All chunk ids in the index, (n,)."""

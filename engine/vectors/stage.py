@@ -17,6 +17,7 @@ from engine.embedding import (
     told_hardware,
 )
 from engine.errors import DamagedError, NotBuiltError, TooLittleTextError
+from engine.queries.articles import article_numbers
 from engine.stage import StageContext, View
 from engine.store import Artifact
 
@@ -155,10 +156,10 @@ def _write(
 
     settings = context.settings.vectors
     ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
-    documents = np.array([chunk.document_id for chunk in chunks], dtype=np.int64)
+    articles = article_numbers(chunks, context.store.documents())
 
     def offsets(rows: NDArray[np.bool_]) -> NDArray[np.float32] | None:
-        return hub_offsets(vectors[rows], documents[rows], bank, context.check_stop) if bank else None
+        return hub_offsets(vectors[rows], articles[rows], bank, context.check_stop) if bank else None
 
     former = context.store.artifact(ARTIFACT)
     forced = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,13 @@ def long_project(finished_project: Path) -> Iterator[Path]:
     """A finished project whose next training goes on until it is ended."""
     yield lengthen(finished_project)
     end_run(finished_project)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_is_there_is_no_garbage(tiny_model: Path) -> None:
+    """Python looks for garbage among what the tests of this file make, not once more among the libraries of models."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

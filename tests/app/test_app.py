@@ -28,6 +28,7 @@ from bmembed_tui.screens.home import HomeScreen
 from bmembed_tui.screens.jump import JumpScreen, labels
 from bmembed_tui.screens.project import ProjectScreen
 from bmembed_tui.steps.registry import pane_types
+from bmembed_tui.widgets.key_line import KeyLine
 from engine.errors import SettingsError
 from engine.events import Paused, RunFinished, RunStarted, StageStarted
 from engine.project import ProjectFolder
@@ -149,6 +150,25 @@ def test_the_last_line_leaves_keys_out_instead_of_cutting_one(new_project: Path,
     assert len(shown) == {30: 1, 60: 3, 80: 5, 200: 7}[width]
     assert line.endswith("^p palette")
     assert line.split("▏")[0].strip() == "  ".join(shown)
+
+
+def test_the_last_line_is_made_anew_only_where_its_keys_change(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "documents")
+        await until_text(pilot, "add a folder")
+        line = screen.query_one(KeyLine)
+        await until(pilot, lambda: len(line.children) == 8)
+        await pilot.pause(0.2)
+        before, focused = list(line.children), screen.focused
+        await pilot.press("tab")
+        await pilot.pause(0.2)
+        assert screen.focused is not focused
+        assert list(line.children) == before
+        screen.action_go("search")
+        await until(pilot, lambda: line.children and "add a folder" not in screen_text(pilot.app).splitlines()[-1])  # type: ignore[arg-type]
+        assert not set(line.children) & set(before)
+
+    drive(story, new_project, (200, 24))
 
 
 def test_without_colours_the_chosen_line_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,13 +388,14 @@ def test_a_fault_is_recorded_in_private_and_told_without_a_traceback(
 
     class Faulty(BmembedApp):
         def on_mount(self) -> None:
-            secret = "a line of a document"
-            raise ValueError(f"length {len(secret)}")
+            raise KeyError("a line of a document")
 
     Faulty().run(headless=True)
     (record,) = (tmp_path / "bmembed").glob("fault-*.txt")
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
-    assert "length 20" in record.read_text()
+    assert "KeyError" in record.read_text()
+    assert "in on_mount" in record.read_text()
+    assert "a line of a document" not in record.read_text().replace('raise KeyError("a line of a document")', "")
     told = capsys.readouterr().err
     assert "Traceback" not in told
     assert "a line of a document" not in told

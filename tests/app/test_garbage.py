@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+from fixtures.app import until
 from textual.widgets._footer import FooterKey
 
 from bmembed_tui import garbage
 from bmembed_tui.app import BmembedApp
 from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
-from bmembed_tui.widgets.key_line import KeyLine
 
 
 class Clock:
@@ -35,6 +35,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     """A clock that stands still, and a Python that collects nothing by itself."""
     clock = Clock()
     monkeypatch.setattr(garbage, "time", clock)
+    gc.unfreeze()
     gc.collect()
     gc.disable()
     yield clock
@@ -98,14 +99,13 @@ def test_keys_that_are_shown_no_more_are_let_go() -> None:
     async def run() -> None:
         app = BmembedApp()
         async with app.run_test(size=(120, 40)) as pilot:
-            line = app.screen.query_one(KeyLine)
+            await until(pilot, lambda: len(app.screen.query(FooterKey)) > 3, "the keys")
+            shown = len(app.screen.query(FooterKey))
             for _ in range(10):
-                line.call_next(line.recompose)
-                await pilot.pause()
-            await pilot.pause()
-            shown = len(line.query(FooterKey))
-            assert shown > 3
-            del line
+                await pilot.resize_terminal(30, 40)
+                await until(pilot, lambda: len(app.screen.query(FooterKey)) < shown, "fewer keys")
+                await pilot.resize_terminal(120, 40)
+                await until(pilot, lambda: len(app.screen.query(FooterKey)) == shown, "all keys")
             gc.unfreeze()
             gc.collect()
             alive = sum(isinstance(one, FooterKey) for one in gc.get_objects())

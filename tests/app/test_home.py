@@ -36,8 +36,8 @@ def _project(path: Path, documents: str = "documents") -> ProjectFolder:
 
 
 async def _type(pilot: Pilot[Any], text: str) -> None:
-    for char in text:
-        pilot.app.screen.focused.insert_text_at_cursor(char)  # type: ignore[union-attr]
+    for part in (text[:-1], text[-1]):
+        pilot.app.screen.focused.insert_text_at_cursor(part)  # type: ignore[union-attr]
         await pilot.pause(0)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fixtures.app import drive, screen_text, until, until_text
+from fixtures.scripted import recorded_command
 from textual.content import Content
 from textual.pilot import Pilot
 
@@ -20,6 +21,17 @@ from bmembed_tui.steps.model_told import choice_line, machine_text, model_line
 from bmembed_tui.widgets.change_line import ChangeLine, effect
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.hanging import hanging
+
+
+@pytest.fixture
+def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor's recorded findings: for tests that are not about the machine, so that the engine need not load torch."""
+    ask = ModelPane.ask
+
+    async def answer(pane: ModelPane, method: str, **params: Any) -> Any:
+        return {"findings": recorded_command("doctor")} if method == "doctor" else await ask(pane, method, **params)
+
+    monkeypatch.setattr(ModelPane, "ask", answer)
 
 
 async def model_step(pilot: Pilot[Any]) -> ModelPane:
@@ -47,11 +59,9 @@ def written(project: Path) -> dict[str, Any]:
 
 async def typed(pilot: Pilot[Any], name: str, text: str) -> None:
     field = pilot.app.screen.query_one(f"#{name}")
-    field.value = ""  # type: ignore[attr-defined]
+    field.value = text[:-1]  # type: ignore[attr-defined]
     field.focus()
-    for character in text:
-        await pilot.press(character)
-    await pilot.press("enter")
+    await pilot.press("end", text[-1], "enter")
 
 
 async def choose(pilot: Pilot[Any], name: str, value: str) -> None:
@@ -79,6 +89,7 @@ def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple
     drive(story, finished_project, size)
 
 
+@pytest.mark.usefixtures("known_machine")
 def test_a_change_is_shown_before_it_is_written(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await model_step(pilot)
@@ -158,6 +169,7 @@ def test_another_model_is_taken_after_a_look(finished_project: Path, tiny_model:
     drive(story, finished_project)
 
 
+@pytest.mark.usefixtures("known_machine")
 def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await model_step(pilot)
@@ -184,6 +196,7 @@ def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: 
     drive(story, finished_project)
 
 
+@pytest.mark.usefixtures("known_machine")
 def test_a_row_of_choices_is_chosen_by_mouse_too(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await model_step(pilot)

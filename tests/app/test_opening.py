@@ -13,6 +13,7 @@ from fixtures.pictures import open_project, play_record, settled, step
 from textual.pilot import Pilot
 
 from bmembed_tui.search_model import Hit
+from bmembed_tui.viewing import Opened
 
 Calls = list[tuple[str, int | None, bool]]
 
@@ -27,8 +28,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         made.append((path.name, page, threading.current_thread() is loop))
         return "There is no viewer."
 
-    for place in ("steps.search_actions", "steps.result", "screens.preview"):
-        monkeypatch.setattr(f"bmembed_tui.{place}.open_file", open_file)
+    monkeypatch.setattr("bmembed_tui.steps.result.open_file", open_file)
+    for place in ("steps.search_actions", "screens.preview"):
+        monkeypatch.setattr(f"bmembed_tui.{place}.open_at", lambda path, page: Opened(open_file(path, page)))
     return made
 
 

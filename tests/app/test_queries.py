@@ -29,9 +29,10 @@ from bmembed_tui.screens.dialogs import QuestionDialog
 from bmembed_tui.screens.edit_query import EditQueryDialog, QueryText
 from bmembed_tui.screens.project import ProjectScreen
 from bmembed_tui.steps.queries import QueriesPane
-from bmembed_tui.steps.queries_told import progress_text, standing, standing_text
+from bmembed_tui.steps.queries_told import UP_TO_DATE, progress_text, standing, standing_text
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.evidence import evidence_span
+from bmembed_tui.widgets.query_making import QueryMaking
 from bmembed_tui.widgets.query_sample import duration
 from bmembed_tui.widgets.query_table import PAGES_HELD, QueryTable
 from engine.errors import StageError
@@ -98,7 +99,8 @@ def settings(project: Path) -> dict[str, Any]:
 async def typed(pilot: Pilot[Any], name: str, text: str) -> None:
     field = pilot.app.screen.query_one(f"#{name}")
     field.focus()
-    await pilot.press(*text, "enter")
+    field.insert_text_at_cursor(text[:-1])  # type: ignore[attr-defined]
+    await pilot.press(text[-1], "enter")
 
 
 async def choose(pilot: Pilot[Any], name: str, value: str) -> None:
@@ -174,6 +176,26 @@ def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> 
                 await pilot.press(key)
                 await until(pilot, lambda: not samples(), "the end of the process", 20)
                 assert "The sample was stopped" in str(pane.query_one("#sample-told").render())
+
+        drive(story, read_project)
+
+
+def test_automatic_asks_a_server_that_is_named_only_when_the_user_says_so(read_project: Path) -> None:
+    with serving(lambda _request, _number: json.dumps({"questions": []})) as endpoint:
+        folder = ProjectFolder.open(read_project)
+        folder.change_settings({"queries.endpoint": endpoint.url, "queries.prompt": "one-step"})
+
+        async def story(pilot: Pilot[Any]) -> None:
+            pane = await queries_step(pilot)
+            await until_text(pilot, "Sample of 6 chunks:")
+            await choose(pilot, "source-backend", "auto")
+            await until(pilot, lambda: settings(read_project).get("backend") == "auto", "the backend")
+            making = pane.query_one(QueryMaking)
+            await until(pilot, lambda: not making._chosen_now, "the look at the new settings")
+            assert not making.sampling
+            assert not endpoint.requests
+            await pilot.press("s")
+            await until(pilot, lambda: bool(endpoint.requests), "a request")
 
         drive(story, read_project)
 
@@ -458,7 +480,8 @@ def test_a_source_that_cannot_be_used_is_told_in_place(read_project: Path, tmp_p
         await until_text(pilot, "✗ problem: The language model /no/such.gguf cannot be used.")
         await choose(pilot, "source-backend", "imported")
         await until_text(pilot, "Enter imports it")
-        await pilot.press(*str(tmp_path / "bad.jsonl"), "enter")
+        await until(pilot, lambda: pilot.app.focused is pane.query_one("#source-import"), "the focus")
+        await typed(pilot, "source-import", str(tmp_path / "bad.jsonl"))
         await until_text(pilot, "✗")
         await until(pilot, lambda: "bad.jsonl" in str(pane.query_one("#source-note").render()), "the file's error")
         assert settings(read_project)["backend"] == "gguf"
@@ -473,7 +496,11 @@ def test_a_source_that_cannot_be_used_is_told_in_place(read_project: Path, tmp_p
 
 
 def status(**states: str) -> ProjectStatus:
-    stages = {name: StageStatus(name, state, "its settings or inputs changed") for name, state in states.items()}
+    reasons = {"done": UP_TO_DATE}
+    stages = {
+        name: StageStatus(name, state, reasons.get(state, "its settings or inputs changed"))
+        for name, state in states.items()
+    }
     return ProjectStatus(stages=stages, counts={"queries": 5})
 
 
@@ -489,6 +516,8 @@ def test_where_the_queries_stand() -> None:
     assert standing(replace(stale, counts={"queries": 0}), run, False) == "new"
     assert "no query could be made" in standing_text("made", replace(done, counts={"queries": 0}), run).plain
     assert standing_text("made", done, run).plain == ""
+    told = replace(done, stages={**done.stages, "generate": StageStatus("generate", "done", "a model is there now")})
+    assert standing_text("made", told, run).plain == "· a model is there now."
     run.apply_all([RunStarted(run="a", stages=["generate", "train"]),
                    StageStarted(stage="generate", fingerprint="", reason=""),
                    Progress(stage="generate", done=30, total=120, unit="chunks")])  # fmt: skip

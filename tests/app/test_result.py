@@ -69,6 +69,13 @@ def test_the_sentence_says_what_was_measured(parts: dict[str, Any], sign: str, w
     assert words in sentence
 
 
+@pytest.mark.parametrize(("p_value", "told"), [(0.0625, "+9.0, p = 0.062)"), (0.0001, "+9.0, p < 0.001)")])
+def test_the_sentence_tells_the_p_that_decided(p_value: float, told: str) -> None:
+    found = answer(verdict="no difference shown")
+    found["report"]["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["p_value"] = p_value
+    assert told in verdict_of(result_from(found))[1]
+
+
 def test_hybrid_search_is_told_where_it_was_measured() -> None:
     found = answer()
     assert hybrid_of(result_from(found).sets[0], "adapted") == ""

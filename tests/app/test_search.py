@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 
 from bmembed_tui.screens.preview import PreviewScreen
 from bmembed_tui.search_model import ALL, Filters
+from bmembed_tui.searching import Searching
 from bmembed_tui.steps.search import SearchPane
 from bmembed_tui.widgets.document_view import DocumentView
 from bmembed_tui.widgets.facets import FacetList
@@ -22,6 +23,12 @@ from bmembed_tui.widgets.hit_list import HitList
 from engine.project import ProjectFolder
 
 FERRY = "incidents/2031-022-ferry-pallet.txt"
+
+
+@pytest.fixture
+def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step does not have the encoder loaded when it is entered: for tests that search by words alone."""
+    monkeypatch.setattr(Searching, "warm_up", lambda self: None)
 
 
 async def searching(pilot: Pilot[Any]) -> SearchPane:
@@ -158,6 +165,7 @@ def test_three_side_by_side_and_by_turns_where_it_is_narrow(finished_project: Pa
     drive(story, finished_project, size=(120, 40))
 
 
+@pytest.mark.usefixtures("no_encoder")
 def test_looking_inside_and_judging(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
@@ -227,6 +235,7 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
     drive(story, finished_project)
 
 
+@pytest.mark.usefixtures("no_encoder")
 def test_filters_and_offered_queries(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
@@ -273,6 +282,7 @@ def test_filters_and_offered_queries(finished_project: Path) -> None:
     drive(story, finished_project, size=(80, 24))
 
 
+@pytest.mark.usefixtures("no_encoder")
 def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from rich.style import Style
 
 from bmembed_tui import text_rows
 from bmembed_tui.plain import visible
-from bmembed_tui.search_model import Explained, Filters, Hit, Standing, find_terms, terms_of
+from bmembed_tui.search_model import Answer, Explained, Filters, Hit, Question, Standing, find_terms, terms_of
 from bmembed_tui.searching import Facts, Searching
 from bmembed_tui.text_rows import TextRows, fitted, line_cuts, segments, spans_within
 from bmembed_tui.widgets.hit_rows import snippet_rows
@@ -119,6 +120,8 @@ def test_filters_become_params() -> None:
         "paths": ["contracts/**", "*.md"], "formats": ["md", "txt"], "after": None, "before": "2031-05-01",
         "authors": ["Ada", "Quay"], "languages": ["en"],
     }  # fmt: skip
+    assert Filters(authors='Bo, "Ada Quay, Bo"').params()["authors"] == ["Bo", '"Ada Quay, Bo"']
+    assert Filters().toggled("author", "Ada Quay, Bo").params()["authors"] == ['"Ada Quay, Bo"']
 
 
 @pytest.mark.parametrize(
@@ -127,8 +130,8 @@ def test_filters_become_params() -> None:
         (Filters(formats="md, txt"), "format", "pdf", Filters(formats="md txt pdf")),
         (Filters(formats="md, txt"), "format", "md", Filters(formats="txt")),
         (Filters(languages="de"), "language", "de", Filters()),
-        (Filters(authors="Bo"), "author", "Ada Quay, Bo", Filters(authors="Ada Quay, Bo")),
-        (Filters(authors="Ada Quay, Bo"), "author", "Ada Quay, Bo", Filters()),
+        (Filters(authors="Bo"), "author", "Ada Quay, Bo", Filters(authors='"Ada Quay, Bo"')),
+        (Filters(authors='"Ada Quay, Bo"'), "author", "Ada Quay, Bo", Filters()),
         (Filters("*.md"), "folder", "a/b [1], c", Filters("/a/b ?1?? c/")),
         (Filters("/a/b/"), "folder", "a/b", Filters()),
         (Filters(after="2030-01-01"), "year", "2031", Filters(after="2031-01-01", before="2032-01-01")),
@@ -186,7 +189,7 @@ def test_shares_are_drawn() -> None:
 
 def test_of_a_ranker_without_a_part_in_a_hit_its_place_is_told_where_it_is_known() -> None:
     facts = Facts(None, None, None)  # type: ignore[arg-type]
-    facts.explained = Explained("adapted", {hit().chunk_id: Standing(14, 30, 0.5, 0.4125)})
+    facts.explained = Explained("adapted", {hit().chunk_id: Standing(14, 30, 0.5, 0.4125, 30, 0.4125)})
     assert (
         dict(ranker_lines(hit(), "bm25", facts=facts))["semantic"] == "rank 30  cosine 0.412, had no part in this list"
     )
@@ -207,6 +210,24 @@ def test_the_whole_story_of_a_hit_leaves_nothing_out() -> None:
     assert "base rank 9 → 2, up 7" in text
     assert "cosine by base 0.250, as served 0.500" in text
     assert text.count("a note") == 60
+
+
+def test_a_similarity_with_hubs_taken_off_is_named_and_shown_in_its_parts() -> None:
+    from bmembed_tui.steps.search_told import scale
+
+    facts = Facts(None, None, None)  # type: ignore[arg-type]
+    found = replace(hit(), rankers={"semantic": (2, 0.4125)}, hub_offset=0.2, shares={})
+    assert dict(ranker_lines(found, "semantic", 80))["semantic"] == "rank 2   similarity 0.412"
+    wide = dict(ranker_lines(found, "semantic", 120))["semantic"]
+    assert wide == "rank 2   similarity 0.412, cosine 0.613 less 0.200 as a hub"
+    facts.explained = Explained("adapted", {7: Standing(9, 4, 0.25, 0.6125, 2, 0.4125, 0.2)})
+    text = why_text(found, "semantic", facts, loading=False).plain
+    assert "cosine by base 0.250, as served 0.613" in text or "as served 0.612" in text
+    assert "Similarity 0.412, by which semantic search ranks, is cosine 0.613 less 0.200 as a hub" in text
+    assert dict(ranker_lines(hit(), "bm25", facts=facts))["semantic"].startswith("rank 2   similarity 0.412")
+    question = Question("a", Filters())
+    assert scale(Answer(question, "semantic", (found,))) == "similarity"
+    assert scale(Answer(question, "semantic", (replace(found, hub_offset=None),))) == "cosine"
 
 
 def test_every_row_fits_its_width() -> None:

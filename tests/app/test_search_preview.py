@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from textual.pilot import Pilot
 
 from bmembed_tui.screens.preview import PreviewScreen
 from bmembed_tui.search_model import Hit
+from bmembed_tui.steps.search_told import opened as opened_as
 from bmembed_tui.text_rows import TextRows
-from bmembed_tui.viewing import open_file
+from bmembed_tui.viewers import on_macos, on_windows
+from bmembed_tui.viewing import Opened, open_at, open_file
 from bmembed_tui.widgets.document_view import DocumentView
 from engine.errors import EngineError, UsageError
 
@@ -156,12 +159,47 @@ def test_a_pdf_opens_at_its_page_where_the_viewer_can(
     monkeypatch.setenv("DISPLAY", ":0")
     file = tmp_path / "a plan.pdf"
     file.write_bytes(b"%PDF-1.4")
-    assert open_file(file, 3) == ""
+    assert open_at(file, 3) == Opened("", program != "xdg-open")
     end = time.monotonic() + 30
     while not told.exists() and time.monotonic() < end:
         time.sleep(0.02)
     quoted = str(file).replace(" ", "%20")
     assert told.read_text().splitlines() == [program, *(part.format(file=file, quoted=quoted) for part in asked)]
+
+
+@pytest.mark.parametrize(
+    ("opens_with", "command"),
+    [
+        (
+            r'"C:\Programs\SumatraPDF\SumatraPDF.exe" "%1"',
+            [r"C:\Programs\SumatraPDF\SumatraPDF.exe", "-page", "3", "{file}"],
+        ),
+        (r'"C:\Adobe\Acrobat DC\Acrobat.exe" "%1"', [r"C:\Adobe\Acrobat DC\Acrobat.exe", "/A", "page=3", "{file}"]),
+        (
+            r'"C:\Program Files (x86)\Edge\msedge.exe" --single-argument %1',
+            [r"C:\Program Files (x86)\Edge\msedge.exe", "{uri}#page=3"],
+        ),
+        (r"C:\Mozilla Firefox\firefox.exe -osint -url %1", [r"C:\Mozilla Firefox\firefox.exe", "{uri}#page=3"]),
+        (r'"C:\Other\viewer.exe" "%1"', []),
+        ("", []),
+    ],
+)
+def test_commands_for_windows(opens_with: str, command: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "a plan.pdf"
+    assert on_windows(opens_with, file, 3) == [part.format(file=file, uri=file.as_uri()) for part in command]
+
+
+def test_commands_for_macos(tmp_path: Path) -> None:
+    file = tmp_path / "a plan.pdf"
+    assert on_macos(file, 3, skim=True) == ["open", f"skim://{tmp_path}/a%20plan.pdf#page=3"]
+    assert on_macos(file, 3, skim=False) == []
+
+
+def test_where_the_viewer_is_told_no_page_the_user_is() -> None:
+    hit = replace(hit_at(0, 5), page=3, place_name="page 3")
+    assert opened_as(hit, at_page=True) == "Opened deep/in/[@click=app.quit]a.txt at page 3."
+    assert opened_as(hit, at_page=False) == "Opened deep/in/[@click=app.quit]a.txt: the hit is on page 3."
+    assert opened_as(replace(hit, page=None), at_page=False) == "Opened deep/in/[@click=app.quit]a.txt."
 
 
 def test_the_last_wish_counts_while_the_rows_are_on_their_way() -> None:

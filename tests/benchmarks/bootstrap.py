@@ -2,7 +2,7 @@
 
 `python tests/benchmarks/bootstrap.py [--rounds 3]` prints seconds (the best of the rounds, which alternate) and ratios. All
 three give every system's mean with its 95 % percentile interval; ours gives the paired differences to the first system
-as well.
+and their randomisation tests as well.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ sys.path.insert(0, str(REPOSITORY))
 
 from scipy import stats  # noqa: E402
 
-from engine.metrics import bootstrap_means  # noqa: E402
-from engine.metrics.bootstrap import difference, interval  # noqa: E402
+from engine.metrics import bootstrap_means, randomisation_p  # noqa: E402
+from engine.metrics.bootstrap import interval  # noqa: E402
+from engine.metrics.differences import difference  # noqa: E402
 
 QUERIES, SYSTEMS, SAMPLES = 2_255, 5, 10_000
 Bounds = np.ndarray
@@ -35,8 +36,9 @@ BAR = 5.0
 def ours(values: np.ndarray) -> Bounds:
     means = bootstrap_means(values, SAMPLES)
     found = [interval(values[:, column], means[:, column]) for column in range(SYSTEMS)]
-    for column in range(1, SYSTEMS):
-        difference(values[:, column] - values[:, 0], means[:, column] - means[:, 0])
+    gaps = values[:, 1:] - values[:, :1]
+    for column, chance in enumerate(randomisation_p(gaps, SAMPLES).tolist()):
+        difference(gaps[:, column], means[:, column + 1] - means[:, 0], chance)
     return np.array([[one.low, one.high] for one in found])
 
 

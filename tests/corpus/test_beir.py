@@ -65,6 +65,15 @@ def test_bytes_that_are_not_utf8_and_empty_files(tmp_path: Path) -> None:
         list(reader_for("beir").read(path))
 
 
+def test_a_line_without_end_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"_id": "a", "text": "x"}\n')
+        file.truncate(5 * 2**30)
+    with pytest.raises(DatasetError, match=r"line 2.*\n*.*longer than 16 MB"):
+        list(reader_for("beir").read(path))
+
+
 def beir_folder(folder: Path) -> Path:
     lines(
         folder / "queries.jsonl",

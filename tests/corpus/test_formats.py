@@ -97,11 +97,21 @@ def test_a_tables_rows_carry_the_names_of_its_columns(tmp_path: Path, name: str)
 
 
 def test_pages_without_text_in_between_keep_the_numbers_of_the_others(tmp_path: Path) -> None:
-    document = only(opened(tmp_path, "a.pdf", office.pdf("The pelican.", "", "The heron.")))
+    document = only(opened(tmp_path, "a.pdf", office.pdf("The pelican.", "", "The heron."))[:1])
     assert [(page.number, document.text[page.start :][:9]) for page in document.pages] == [
         (1, "The pelic"),
         (3, "The heron"),
     ]
+
+
+@pytest.mark.parametrize("stamp", ["", "Received 12 May"])
+def test_pages_that_are_pictures_are_told_beside_those_that_are_read(tmp_path: Path, stamp: str) -> None:
+    document, left = opened(tmp_path, "a.pdf", office.pdf("The pelican.", "", "", "The heron.", "", stamp=stamp))
+    assert isinstance(document, ReadDocument)
+    assert isinstance(left, LeftOut)
+    assert document.text.split("\n\n") == list(filter(None, ["The pelican.", stamp, stamp, "The heron.", stamp]))
+    assert (left.member, left.state, left.kind) == ("pages 2-3, 5", "quarantined", "needs OCR")
+    assert left.reason == "3 of 5 pages are pictures: without OCR they cannot be read"
 
 
 def test_words_that_a_line_end_parts_are_put_together(tmp_path: Path) -> None:
@@ -109,6 +119,19 @@ def test_words_that_a_line_end_parts_are_put_together(tmp_path: Path) -> None:
 
     assert unwrapped("the har-\nbour and\nNorth-\nSouth  \n") == "the harbour\nand\nNorth-\nSouth"
     assert unwrapped("12-\n13") == "12-\n13"
+    document = only(
+        opened(tmp_path, "a.pdf", office.pdf("The har-", "bour and North-", "South of berth 12-", "13-", "x."))
+    )
+    assert document.text == "The harbour\n\nand North-\n\nSouth of berth 12-\n\n13-\n\nx."
+    assert [document.text[page.start :][:3] for page in document.pages] == ["The", "and", "Sou", "13-", "x."]
+
+
+def test_what_looks_like_a_table_in_a_pdf_comes_once_and_on_its_page(tmp_path: Path) -> None:
+    lines = (
+        "Contract 4711 between Pelican Ltd and Heron Inc\nBody beta of the agreement stands here.\nSomething else.\n2"
+    )
+    document = only(opened(tmp_path, "a.pdf", office.pdf("One.", lines, "Three.")))
+    assert document.text == f"One.\n\n{lines}\n\nThree."
 
 
 @pytest.mark.parametrize(
@@ -129,7 +152,6 @@ def test_words_that_a_line_end_parts_are_put_together(tmp_path: Path) -> None:
         ("a.docx", office.zipped({"a.txt": "x"}), "damaged"),
         ("a.doc", office.doc()[:600], "damaged"),
         ("a.xlsx", b"", "empty"),
-        ("a.json", b"{not json", "damaged"),
         ("a.json", b"null", "empty"),
         ("a.zip", office.zipped({}), "empty"),
         ("a.mbox", b"no mail begins here", "damaged"),
@@ -184,37 +206,221 @@ def test_one_bad_member_leaves_the_others(tmp_path: Path) -> None:
     assert [item.kind for item in found if isinstance(item, LeftOut)] == ["damaged", "encrypted", "unsupported"]
 
 
-def test_attachments_of_one_name_are_told_apart(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_attachments_of_one_name_are_told_apart_and_all_read(tmp_path: Path) -> None:
     from email.message import EmailMessage
 
     mail = EmailMessage()
-    mail.set_content("Two of them.")
-    for text in ("One.", "Two."):
+    mail.set_content("Three of them.")
+    for text in ("One.", "Two.", "Three."):
         mail.add_attachment(text, filename="note.txt")
-    found = opened(tmp_path, "a.eml", mail.as_bytes())
-    assert [item.member for item in found] == ["", "note.txt", "note.txt (2)"]
+    found = [
+        *opened(tmp_path, "a.eml", mail.as_bytes())[1:],
+        *opened(tmp_path, "a.zip", twice("a/note.txt", "One.", "Two.")),
+    ]
+    assert [(item.member, item.text.strip()) for item in found if isinstance(item, ReadDocument)] == [
+        ("note.txt", "One."), ("note (2).txt", "Two."), ("note (3).txt", "Three."), ("a/note.txt", "One."),
+        ("a/note (2).txt", "Two."),
+    ]  # fmt: skip
 
 
-def with_part(source: bytes, name: str, content: str) -> bytes:
+def twice(name: str, *contents: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for content in contents:
+            archive.writestr(zipfile.ZipInfo(name), content)
+    return file.getvalue()
+
+
+def test_a_long_name_keeps_its_ending(tmp_path: Path) -> None:
+    document = only(opened(tmp_path, "a.zip", office.zipped({"n" * 300 + ".md": "# The pelican"})))
+    assert (document.format, len(document.member), document.member[-5:]) == ("md", 200, "nn.md")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.md", b"# Notes\n\nA PDF file begins with %PDF-1.4. The pelican clause.\n"),
+        ("b.txt", b"%PDF-1.4 is how a PDF begins. The pelican clause."),
+        ("c.txt", b"{\\rtf is how RTF begins. The pelican clause."),
+        ("d.txt", b"{\\rtf1 is how RTF begins. The pelican clause."),
+        ("e.html", b"<p>%PDF-1.7 and the pelican clause</p>"),
+        ("f.csv", b"mark;format\n%PDF-;PDF of the pelican\n"),
+    ],
+)
+def test_a_text_about_another_format_is_a_text(tmp_path: Path, name: str, content: bytes) -> None:
+    document = only(opened(tmp_path, name, content))
+    assert document.format == ending_of(name)[1:]
+    assert "pelican" in document.text
+    assert "PDF" in document.text or "rtf" in document.text
+
+
+def test_what_other_programs_write_under_the_names_of_office_files_is_read(tmp_path: Path) -> None:
+    table = "Berth\tDepth\nNorth pelican\t12 m\n"
+    for name, content, format in (
+        ("a.xls", table.encode(), "csv"), ("b.xls", table.encode("utf-16"), "csv"), ("c.doc", office.MHTML, "eml"),
+    ):  # fmt: skip
+        document = only(opened(tmp_path, name, content))
+        assert (document.format, "pelican" in document.text) == (format, True), name
+
+
+def changed(source: bytes, part: str, old: str, new: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(source)) as archive:
+        files = {item: archive.read(item) for item in archive.namelist()}
+    assert old.encode() in files[part]
+    return office.zipped({**files, part: files[part].replace(old.encode(), new.encode())})
+
+
+def test_tabs_and_hyphens_that_are_elements_part_and_join_words(tmp_path: Path) -> None:
+    pieces = (
+        "<w:t>Phone</w:t><w:tab/><w:t>tern</w:t><w:noBreakHyphen/><w:t>gull</w:t><w:cr/><w:t>har</w:t><w:softHyphen/>"
+        '<w:t>bour</w:t><w:ptab w:relativeTo="margin" w:alignment="right" w:leader="none"/><w:t>eider</w:t>'
+        '<w:sym w:font="Symbol" w:char="03B1"/><w:t>-plan</w:t>'
+    )
+    old = "<w:t>The heron moors at noon.</w:t>"
+    text = only(opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", old, pieces))).text
+    assert text.endswith("Phone\ttern-gull\nharbour\teider\u03b1-plan")
+    spans = (
+        'Phone<text:tab/>tern<text:s text:c="2"/>gull <text:span text:style-name="T1">eider<text:tab/>plover<text:s/>and'
+        "<text:line-break/>curlew</text:span><text:soft-page-break/> <text:a>avo<text:span>cet</text:span>s</text:a>"
+    )
+    old = "The heron moors at noon."
+    text = only(opened(tmp_path, "a.odt", changed(office.odt(), "content.xml", old, spans))).text
+    assert text.endswith("Phone\ttern gull eider\tplover and\ncurlew avocets")
+    source = office.RTF.replace(b"at noon", rb"a long\_term\~berth \\_ at noon")
+    assert r"a long-term berth \_ at noon" in only(opened(tmp_path, "a.rtf", source)).text
+
+
+def test_a_tag_ends_where_it_does_and_not_in_its_attributes(tmp_path: Path) -> None:
+    link = '<text:a xlink:href="http://pier/?a=1>2" text:name=\'b>"c\'>pelican</text:a><text:s text:c="1"/>now'
+    document = only(opened(tmp_path, "a.odt", changed(office.odt(), "content.xml", "pelican", link)))
+    assert "The pelican now boards at dawn." in document.text
+
+
+def test_a_chapter_with_entities_of_html_is_read_as_the_others_are(tmp_path: Path) -> None:
+    source = changed(office.epub(), "a.xhtml", "The pelican boards", "The na&iuml;ve&nbsp;pelican &mdash; R&amp;D")
+    text = only(opened(tmp_path, "a.epub", source)).text
+    assert text.startswith("Pilots\n\nThe na\u00efve\u00a0pelican \u2014 R&D")
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.odt", "a.pptx", "a.xlsx", "a.epub"])
+def test_signs_that_xml_writes_in_another_way_are_read(tmp_path: Path, name: str) -> None:
+    parts = {
+        "a.docx": "word/document.xml", "a.odt": "content.xml", "a.pptx": "ppt/slides/slide1.xml", "a.epub": "a.xhtml",
+        "a.xlsx": "xl/worksheets/sheet1.xml",
+    }  # fmt: skip
+    pelican = "South pelican" if name == "a.xlsx" else "The pelican boards at dawn."
+    told = "R&amp;D, caf&#233;, &quot;x&#x2019;s&quot; &lt;b&gt; A&#65;"
+    document = only(opened(tmp_path, name, changed(TITLED[name], parts[name], pelican, f"{told} pelican")))
+    assert 'R&D, caf\u00e9, "x\u2019s" <b> AA pelican' in document.text
+
+
+WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+DRAWN = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+
+
+def with_parts(source: bytes, parts: dict[str, str], *, emptied: bool = False) -> bytes:
     with zipfile.ZipFile(io.BytesIO(source)) as archive:
         files = {item: archive.read(item) for item in archive.namelist()}
     for part in ("word/document.xml", "xl/worksheets/sheet1.xml", "xl/worksheets/sheet2.xml"):
-        if part in files:
+        if part in files and emptied:
             files[part] = re.sub(rb"<w:t>[^<]*</w:t>|<t>[^<]*</t>|<v>[^<]*</v>", b"", files[part])
-    return office.zipped({**files, name: content})
+    return office.zipped({**files, **parts})
 
 
-def test_what_only_a_chart_or_a_drawing_or_embedded_html_says_is_found(tmp_path: Path) -> None:
-    main = "http://schemas.openxmlformats.org/drawingml/2006/main"
-    drawing = f'<x xmlns:a="{main}"><a:p><a:r><a:t>The pel</a:t></a:r><a:r><a:t>ican.</a:t></a:r></a:p></x>'
-    chart = '<c:x xmlns:c="urn:c"><c:pt><c:v>Berths</c:v></c:pt><c:pt><c:v>12</c:v></c:pt><c:pt><c:v>Berths</c:v></c:pt></c:x>'
-    for name, content, text in (
-        ("a.xlsx", with_part(office.xlsx(), "xl/drawings/drawing1.xml", drawing), "The pelican."),
-        ("b.docx", with_part(office.docx(), "word/charts/chart1.xml", chart), "Berths\n12"),
-        ("c.docx", with_part(office.docx(), "word/afchunk.htm", "<p>The heron.</p>"), "The heron."),
+@pytest.mark.parametrize("emptied", [True, False])
+def test_what_a_chart_or_a_drawing_or_embedded_html_says_is_found(tmp_path: Path, emptied: bool) -> None:
+    drawing = f"<x {DRAWN}><a:p><a:r><a:t>The ter</a:t></a:r><a:r><a:t>n.</a:t></a:r></a:p></x>"
+    chart = (
+        '<c:x xmlns:c="urn:c"><c:pt><c:v>Wharves</c:v></c:pt><c:pt><c:v>4.2999999999999998</c:v></c:pt>'
+        "<c:pt><c:v>Wharves</c:v></c:pt></c:x>"
+    )
+    for name, source, part, content, text in (
+        ("a.xlsx", office.xlsx(), "xl/drawings/drawing1.xml", drawing, "The tern."),
+        ("b.docx", office.docx(), "word/charts/chart1.xml", chart, "Wharves\n4.3"),
+        ("c.docx", office.docx(), "word/afchunk.htm", "<p>The gull.</p>", "The gull."),
+        ("d.pptx", office.pptx(), "ppt/diagrams/data1.xml", drawing, "The tern."),
     ):
-        found = only(opened(tmp_path, name, content)).text
-        assert text in found, (name, found)
+        found = only(opened(tmp_path, name, with_parts(source, {part: content}, emptied=emptied)))
+        assert found.text.endswith(text), (name, found)
+        assert found.text.count(text) == 1
+        beside = [page.name for page in found.pages if found.text[page.start :] == text]
+        assert beside == ["beside the text"] or not found.pages, name
+
+
+def test_comments_notes_headers_and_footers_of_a_word_file_are_found_once(tmp_path: Path) -> None:
+    def part(root: str, *paragraphs: str) -> str:
+        inner = "".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs)
+        return f"<w:{root} {WORD}>{inner}</w:{root}>"
+
+    parts = {
+        "word/comments.xml": part("comments", "The pelican boards", "Is this so?"),
+        "word/header1.xml": part("hdr", "Contract 4711"),
+        "word/header2.xml": part("hdr", "Contract 4711"),
+        "word/footer1.xml": part("ftr", "The heron moors"),
+        "word/endnotes.xml": part("endnotes", "Of terns."),
+    }
+    text = only(opened(tmp_path, "a.docx", with_parts(office.docx(), parts))).text
+    assert text.endswith("at noon.\n\nOf terns.\nIs this so?\nContract 4711")
+
+
+def test_the_numbers_of_a_sheet_come_once_where_a_chart_shows_them(tmp_path: Path) -> None:
+    told = "3.141592653589793"
+    chart = (
+        '<c:x xmlns:c="urn:c"><c:tx><c:strCache><c:pt><c:v>Wharves</c:v></c:pt></c:strCache></c:tx><c:val><c:numCache>'
+        f"<c:pt><c:v>{told}</c:v></c:pt></c:numCache></c:val></c:x>"
+    )
+    parts = {"xl/charts/chart1.xml": chart}
+    row, end = f'<row r="9"><c r="A9"><v>{told}</v></c></row>', "</sheetData>"
+    source = changed(with_parts(office.xlsx(), parts), "xl/worksheets/sheet1.xml", end, row + end)
+    document = only(opened(tmp_path, "a.xlsx", source))
+    assert told in document.text
+    assert document.text[document.pages[-1].start :] == "Wharves"
+
+
+def test_a_paragraph_with_a_formula_is_told_once(tmp_path: Path) -> None:
+    formula = (
+        '<m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:r><m:t>E=mc</m:t></m:r><m:sSup>'
+        "<m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:oMath>"
+    )
+    old, begin, end = "The heron moors at noon.", '<w:r><w:t xml:space="preserve">', "</w:t></w:r>"
+    new = f"{old} Where {end}{formula}{begin} holds for terns."
+    text = only(opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", old, new))).text
+    assert "E=mcx^{2}" in text
+    assert [text.count(words) for words in (old, "E=mc", "holds for terns", "beside")] == [1, 1, 1, 0]
+    slide = changed(office.pptx(), "ppt/slides/slide2.xml", "</a:p>", f"<a:r><a:t/></a:r>{formula}</a:p>")
+    assert "E=mcx2" in only(opened(tmp_path, "a.pptx", slide)).text
+    note = f'<w:footnotes {WORD}><w:footnote w:id="2"><w:p>{formula}</w:p></w:footnote></w:footnotes>'
+    assert "E=mcx2" in only(opened(tmp_path, "b.docx", with_parts(office.docx(), {"word/footnotes.xml": note}))).text
+
+
+def test_word_2003_xml_is_read_without_its_tags(tmp_path: Path) -> None:
+    document = only(opened(tmp_path, "a.doc", office.WORDML))
+    assert document.text == "Pilots\n\nThe pelican & Co boards.\n\nBerth | Depth\nBerth: North | Depth: 12 m"
+    assert (document.title, document.author, document.created) == ("Harbour plan", "Ada Quay", CREATED)
+    assert [heading.title for heading in document.headings] == ["Pilots"]
+
+
+def test_what_a_speaker_notes_on_a_slide_is_read_with_it(tmp_path: Path) -> None:
+    names = 'xmlns:presentation="urn:oasis:names:tc:opendocument:xmlns:presentation:1.0"'
+    frame = "<draw:frame><draw:text-box><text:p>Mention the tern.</text:p></draw:text-box></draw:frame>"
+    old = "</draw:page><draw:page"
+    notes = f"<presentation:notes {names}>{frame}</presentation:notes>{old}"
+    document = only(opened(tmp_path, "a.odp", changed(office.odp(), "content.xml", old, notes)))
+    assert "The pelican boards at dawn.\n\nMention the tern.\n\nMoorings" in document.text
+    assert [heading.title for heading in document.headings] == ["Pilots", "Moorings"]
+
+
+def test_text_that_is_boxed_inside_a_paragraph_is_found(tmp_path: Path) -> None:
+    box = '<w:pict><v:textpath xmlns:v="urn:schemas-microsoft-com:vml" string="Wordy tern"/></w:pict>'
+    old = "<w:t>The heron moors at noon.</w:t>"
+    text = only(opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", old, old + box))).text
+    assert text.endswith("The heron moors at noon.\n\nWordy tern")
+    note = "<office:annotation><dc:creator>Ada</dc:creator><text:p>The tern?</text:p></office:annotation>"
+    for name, source in (("a.odt", office.odt()), ("a.ods", office.ods())):
+        old = "pelican"
+        found = only(opened(tmp_path, name, changed(source, "content.xml", old, f"{old}{note}"))).text
+        assert found.endswith("The tern?"), (name, found)
 
 
 def test_rtf_is_read_without_its_tables_and_with_every_kind_of_character() -> None:

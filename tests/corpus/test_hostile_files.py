@@ -40,6 +40,19 @@ def test_names_that_lead_out_of_an_archive_are_refused(tmp_path: Path, name: str
     assert sorted(item.name for item in tmp_path.iterdir()) == ["a.zip"]
 
 
+def test_an_archive_that_zeros_follow_is_read(tmp_path: Path) -> None:
+    (found,) = opened(tmp_path, "a.zip", office.zipped({"a.txt": "The pelican."}) + bytes(100_000))
+    assert isinstance(found, ReadDocument)
+    assert found.text == "The pelican."
+    with pytest.raises(UnreadableFileError, match=r"(?s)damaged: File is not a zip file"):
+        opened(tmp_path, "b.zip", b"PK\x03\x04" + bytes(100))
+
+
+def test_an_archive_of_hidden_files_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFileError, match="hidden files only"):
+        opened(tmp_path, "a.zip", office.zipped({".env.txt": "The pelican."}))
+
+
 def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -133,6 +146,28 @@ def test_a_text_that_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest
     assert error.value.kind == "too large"
     found = opened(tmp_path, "a.zip", office.zipped({"a.txt": "x" * 1200, "b.txt": "The heron."}))
     assert [getattr(item, "kind", "") for item in found] == ["too large", ""]
+
+
+def test_all_texts_of_a_file_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.corpus import opening
+
+    monkeypatch.setattr(opening, "MOST_TEXT", 1000)
+    found = opened(tmp_path, "a.zip", office.zipped({f"{n}.txt": "x" * 400 for n in range(3)}))
+    assert [(item.member, getattr(item, "kind", "")) for item in found] == [
+        ("0.txt", ""),
+        ("1.txt", ""),
+        ("2.txt", "too large"),
+    ]
+
+
+def test_a_mailbox_unpacks_nothing_however_large_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.corpus import opening
+
+    monkeypatch.setattr(opening, "MOST_UNPACKED", 1000)
+    mails = [office.eml(text=f"Mail {n}. " + "The pelican rests. " * 30) for n in range(9)]
+    assert [type(item) for item in opened(tmp_path, "a.mbox", office.mbox(*mails))] == [ReadDocument] * 9
+    packed = office.zipped({f"{n}.txt": "The heron. " * 90 for n in range(9)})
+    assert {getattr(item, "kind", "") for item in opened(tmp_path, "a.zip", packed)} == {"", "too large"}
 
 
 def test_an_office_file_above_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,14 @@ import csv
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fixtures import office
 from fixtures.pipeline import engine, ingest_here, stage_here
 
-from engine.errors import InputError
+from engine.errors import InputError, NoDocumentsError
 from engine.project import ProjectFolder
 from engine.store import LedgerRow, Store
 
@@ -43,6 +44,18 @@ def ledger(project: Path) -> dict[str, LedgerRow]:
         return {row.path: row for row in store.ledger()}
     finally:
         store.close()
+
+
+def test_what_was_guessed_of_a_text_stands_in_its_line(tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "a.txt").write_bytes("Пеликан отдыхает на причале и ждёт корабль.".encode("koi8-r"))
+    (tmp_path / "documents" / "b.jsonl").write_bytes(b'{"berth": "North pelican"}\n{"berth": "So')
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+    ingest_here(project)
+    assert {path: (row.state, row.kind, row.reason) for path, row in ledger(project).items()} == {
+        "a.txt": ("read", "", "its encoding is a guess: koi8-r"),
+        "b.jsonl": ("read", "", "line 2: not JSON, kept as it stands"),
+    }
 
 
 def test_every_file_has_its_line_and_every_failure_its_reason(project: Path) -> None:
@@ -81,6 +94,72 @@ def test_a_retry_reads_quarantined_files_and_files_with_such_parts_again(project
     done, _ = ingest_here(project)
     assert (done["files_read"], done["new_chunks"], done["files_skipped"]) == (1, 0, 4)
     assert ledger(project)["mail.eml/locked.docx"].kind == "encrypted"
+
+
+def test_a_broken_data_set_stops_no_run(project: Path) -> None:
+    documents = project.parent / "documents"
+    for folder in ("set", "other", "judged"):
+        (documents / folder / "qrels").mkdir(parents=True)
+    good = '{"_id": "1", "text": "The pelican."}\n'
+    (documents / "set" / "corpus.jsonl").write_text(good + '{"broken": tr')
+    (documents / "other" / "corpus.jsonl").write_text('{"text": "The gull waits."}\n')
+    (documents / "other" / "note.txt").write_text("The heron moors.")
+    (documents / "judged" / "corpus.jsonl").write_text(good)
+    (documents / "judged" / "queries.jsonl").write_text("{broken")
+    (documents / "judged" / "qrels" / "test.tsv").write_text("q\t1\t1\n")
+    ingest_here(project)
+    rows = ledger(project)
+    assert (rows["set/corpus.jsonl"].state, rows["set/corpus.jsonl"].kind) == ("quarantined", "damaged")
+    assert rows["set/corpus.jsonl"].reason.startswith("damaged: line 2: it is not JSON (")
+    read = ("note.txt", "other/corpus.jsonl", "other/note.txt", "judged/corpus.jsonl")
+    assert [rows[path].state for path in read] == ["read"] * 4
+
+
+def test_what_was_too_much_is_tried_again_where_the_limit_is_raised(project: Path) -> None:
+    ingest_here(project)
+    store = stored(project)
+    record = next(one for (_, path), one in store.files().items() if path == "note.txt")
+    with store.transaction():
+        store.put_file(replace(record, state="quarantined", kind="timed out", reason="it was not read within 60 s"))
+    store.close()
+    ingest_here(project)
+    ProjectFolder(project).change_settings({"corpus.reading_memory_mb": 3000})
+    ingest_here(project)
+    assert ledger(project)["note.txt"].kind == "timed out"
+    ProjectFolder(project).change_settings({"corpus.reading_seconds": 120})
+    ingest_here(project)
+    assert ledger(project)["note.txt"].state == "read"
+
+
+def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path: Path) -> None:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    for name in ("a", "b", "c"):
+        (documents / f"{name}.txt").write_text("The pelican boards.")
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}}).path
+    ingest_here(project)
+
+    def after_ingest() -> dict[str, str]:
+        with pytest.raises(NoDocumentsError) as caught:
+            ingest_here(project)
+        rows = {path: row.state for path, row in ledger(project).items()}
+        assert ("stays so" in str(caught.value)) == ("read" in rows.values())
+        return rows
+
+    for file in documents.iterdir():
+        file.rename(tmp_path / file.name)
+    assert after_ingest() == {"a.txt": "read", "b.txt": "read", "c.txt": "read"}  # as if a disk were not mounted
+    (documents / "x.pdf").write_bytes(b"%PDF-1.4")
+    (tmp_path / "c.txt").rename(documents / "c.txt")
+    (documents / "c.txt").write_bytes(bytes(range(256)) * 8)
+    assert after_ingest() == {
+        "c.txt": "read",
+        "x.pdf": "quarantined",
+    }  # c.txt is still there: so is what was read of it
+    (documents / "c.txt").unlink()
+    assert after_ingest() == {"x.pdf": "quarantined"}
+    (documents / "x.pdf").rename(documents / "x.pages")
+    assert after_ingest() == {}
 
 
 def test_a_renamed_file_keeps_its_chunks_and_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,6 +300,32 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
     assert found.facets["author"] == {"Ada Quay": 4, "Ada Quay <ada@harbour.example>": 2}
     assert found.facets["language"]["de"] == 1
     assert (found.facets["year"]["2031"], found.facets["year"]["2033"]) == (5, 1)
+
+
+def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) -> None:
+    from engine.search import Searcher, SearchFilter
+
+    (tmp_path / "documents").mkdir()
+    for number in range(150):
+        (tmp_path / "documents" / f"{number}.md").write_text(f"The pelican, the pelican on pier {number}.")
+    for number in range(3):  # they rank behind all of the others
+        (tmp_path / "documents" / f"{number}.txt").write_text(
+            f"On pier {number} a pelican was seen. " + "A tern rests. " * 20
+        )
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+    ingest_here(project)
+    stage_here(project, "index")
+    searcher = Searcher(ProjectFolder(project))
+    try:
+        for top in (1, 50):
+            found = searcher.search("pelican", mode="bm25", top=top, with_facets=True)
+            assert found.facets["format"] == {"md": 150, "txt": 3}
+        among = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("text",)), with_facets=True)
+        assert among.facets["format"] == {"txt": 3}
+        none = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("pages",)))
+        assert (none.hits, none.notes) == ((), ("Nothing of the file type 'pages' is read here.",))
+    finally:
+        searcher.close()
 
 
 def test_passwords_of_a_named_file_open_locked_files_and_stay_out_of_the_project(project: Path, tmp_path: Path) -> None:

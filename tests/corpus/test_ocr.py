@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from fixtures import office
 from fixtures.pipeline import ingest_here
 
-from engine.corpus import ocr
+from engine.corpus import ocr, stage
 from engine.corpus.sandbox import Limits, Outcome, Pool, Tesseract, find_tesseract
 from engine.doctor import examine
 from engine.errors import SettingsError
@@ -65,6 +66,20 @@ def found(program: Path) -> Tesseract:
     return tesseract
 
 
+def test_the_setting_reaches_the_reading_process(tmp_path: Path, found: Tesseract) -> None:
+    pool = Pool(1, Limits(ocr_seconds=0), (), found)
+    (tmp_path / "mixed.pdf").write_bytes(office.pdf("The heron moors at noon.", "", ""))
+    outcome = pool.read(tmp_path / "mixed.pdf", "pdf")
+    pool.close()
+    (document,) = outcome.documents
+    assert [(part.member, part.kind, part.reason) for part in outcome.left_out] == [
+        ("pages 2-3", "needs OCR", "2 of 3 pages were not read by OCR: OCR of this file has taken 0 s, and is given no more "
+         "(corpus.ocr_seconds)"),
+    ]  # fmt: skip
+    assert document.text == "The heron moors at noon."
+    assert document.note.startswith("2 of 2 pages without text were not looked at: OCR of this file has taken 0 s")
+
+
 @pytest.fixture
 def read(found: Tesseract) -> Iterator[object]:
     pool = Pool(1, Limits(), (), found)
@@ -97,6 +112,55 @@ def test_only_pages_without_text_are_read_and_the_program_is_confined(tmp_path: 
     assert document.note == "by OCR: 1 of 3 pages"
 
 
+def test_a_scan_with_a_stamp_is_read_and_keeps_its_stamp(tmp_path: Path, read) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "stamped.pdf").write_bytes(office.pdf("The heron moors at noon.", "", stamp="Received 12 May"))
+    outcome: Outcome = read(tmp_path / "stamped.pdf")
+    (document,) = outcome.documents
+    assert "Received 12 May\nThe pelican sleeps" in document.text
+    assert (document.note, outcome.left_out) == ("by OCR: 1 of 2 pages", [])
+
+
+def test_scans_between_pages_of_text_are_read_when_ocr_is_switched_on(tmp_path: Path, program: Path) -> None:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    (documents / "mixed.pdf").write_bytes(office.pdf("The heron moors at noon.", ""))
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
+    standings = []
+    for ocr_is_on in (False, True, False):
+        project.change_settings({"corpus.ocr": ocr_is_on})
+        ingest_here(project.path)
+        store = project.store()
+        standings.append([(row.path, row.state, row.kind) for row in store.ledger()])
+        store.close()
+    unread = [("mixed.pdf", "read", ""), ("mixed.pdf/page 2", "quarantined", "needs OCR")]
+    assert standings == [unread, [("mixed.pdf", "read", "OCR")], unread]
+
+
+def test_what_ocr_had_no_time_for_is_listed_and_read_when_it_gets_more(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.service.documents import retry_matching
+
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    (documents / "mixed.pdf").write_bytes(office.pdf("The heron moors at noon.", ""))
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)], "ocr": True}})
+
+    def standing(seconds: int, given: int) -> list[tuple[str, str, str]]:
+        project.change_settings({"corpus.ocr_seconds": seconds})
+        monkeypatch.setattr(stage, "Limits", lambda *limits, ocr_seconds: Limits(*limits, ocr_seconds=given))
+        ingest_here(project.path)
+        with closing(project.store()) as store:
+            return [(row.path, row.state, row.kind) for row in store.ledger()]
+
+    unread = [("mixed.pdf", "read", "OCR"), ("mixed.pdf/page 2", "quarantined", "needs OCR")]
+    assert standing(100, 0) == unread
+    assert standing(90, 90) == unread
+    assert standing(110, 0) == unread
+    assert standing(120, 120) == [("mixed.pdf", "read", "OCR")]
+    assert retry_matching(project) == 0
+
+
 def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
 
@@ -109,9 +173,38 @@ def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Monke
     monkeypatch.setattr(ocr, "_drawn", draw)
     monkeypatch.setattr(ocr, "_asker", lambda picture: ("The pelican sleeps.", ""))
     monkeypatch.setattr(ocr, "MOST_PAGES", 3)
-    pages, told = ocr.pages_filled(office.pdf("", "", "", "", ""), [])
+    pages, told, unread = ocr.pages_filled(office.pdf("", "", "", "", ""), [])
     assert [bool(page) for page in pages] == [True, False, True, False, False]
+    few = "only 3 of 5 pages without text were looked at"
+    assert unread == {2: "a torn page", 4: few, 5: few}
     assert told == "by OCR: 2 of 5 pages; only 3 of 5 pages without text were looked at; page 2: a torn page"
+
+
+def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three pages at 10 s each, 25 s allowed: the third is begun in time, the fourth and fifth are not."""
+    clock = [0.0]
+
+    def asked(picture: bytes) -> tuple[str, str]:
+        clock[0] += 10
+        return "The pelican sleeps.", ""
+
+    monkeypatch.setattr(ocr.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(ocr, "_drawn", lambda page: b"picture")
+    ocr.use(asked, 25)
+    try:
+        pages, told, unread = ocr.pages_filled(office.pdf("", "", "", "", ""), [])
+        assert ocr.text_in(b"another") == (
+            "",
+            "OCR of this file has taken 25 s, and is given no more (corpus.ocr_seconds)",
+        )
+    finally:
+        ocr.use(None)
+    assert [bool(page) for page in pages] == [True, True, True, False, False]
+    assert list(unread) == [4, 5]
+    assert told == (
+        "by OCR: 3 of 5 pages; 2 of 5 pages without text were not looked at: OCR of this file has taken 25 s, and is given no "
+        "more (corpus.ocr_seconds)"
+    )
 
 
 def test_pictures_of_their_own_and_in_mails(tmp_path: Path, read) -> None:  # type: ignore[no-untyped-def]

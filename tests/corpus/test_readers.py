@@ -153,11 +153,11 @@ def test_html_is_what_a_reader_sees(tmp_path: Path) -> None:
     <h2>Table</h2><table><caption>Cap</caption><tr><th>a</th><th>b</th></tr><tr><td>1<br>x</td><td>2</td><td></td></tr>
     </table>
     <pre>keep
-  this</pre><p hidden>secret</p><footer>foot</footer></body></html>"""
+  this</pre><p hidden>secret</p><footer>© foot</footer></body></html>"""
     document = read(tmp_path, "a.html", page)
     assert document.text == (
         "Main\n\nOne two\nthree bold.\n\n- first\n- second\n\nloose\n\ninner\n\ntail\n\nTable\n\n"
-        "Cap\na | b\n1 x | 2 | \n\nkeep\n  this"
+        "Cap\na | b\na: 1 x | b: 2\n\nkeep\n  this"
     )
     assert [(h.level, h.title) for h in document.headings] == [(1, "Main"), (2, "Table")]
     assert all(document.text[h.start :].startswith(h.title) for h in document.headings)

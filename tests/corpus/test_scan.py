@@ -126,6 +126,7 @@ def test_a_beir_folder_is_one_document_file(tmp_path: Path) -> None:
         "other.txt",
         "loose.jsonl",
     )
+    (tmp_path / "set" / "corpus.jsonl").write_text('{"_id": "1", "text": "The pelican."}\n{broken')
     found = scan([tmp_path])
     assert [(file.path, file.format) for file in found.files] == [
         ("loose.jsonl", "jsonl"),
@@ -135,6 +136,16 @@ def test_a_beir_folder_is_one_document_file(tmp_path: Path) -> None:
     assert reasons(found) == {
         "set/notes.md": "beside a BEIR data set's corpus.jsonl",
     }
+
+
+@pytest.mark.parametrize("content", ["", "{broken", '{"id": 1, "text": "x"}\n', '{"_id": 1}', "[1]", "\xff"])
+def test_a_corpus_that_is_no_beir_set_is_a_file_like_others(tmp_path: Path, content: str) -> None:
+    write(tmp_path, "set/corpus.jsonl", "set/notes.md")
+    (tmp_path / "set" / "corpus.jsonl").write_bytes(content.encode("latin-1"))
+    found = scan([tmp_path])
+    assert [(file.path, file.format) for file in found.files] == [("set/corpus.jsonl", "jsonl"), ("set/notes.md", "md")]
+    assert reasons(found) == {}
+    assert [file.format for file in scan([tmp_path / "set" / "corpus.jsonl"]).files] == ["jsonl"]
 
 
 def test_file_sources_and_sources_that_overlap(tmp_path: Path) -> None:

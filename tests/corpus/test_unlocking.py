@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from base64 import b64decode
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 from fixtures import office
+from fixtures.locked import no_passwords_stay, read  # noqa: F401
 
 from engine.corpus import passwords
-from engine.corpus.readers import UnreadableFileError
-from engine.corpus.sandbox import Limits, Outcome, Pool
+from engine.corpus.opening import everything_in
+from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError
 from engine.corpus.unlocking import unlocked
 
 OLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "office" / "msoffcrypto" / "inputs"
@@ -27,20 +28,6 @@ def locked(content: bytes, password: str) -> bytes:
         archive.writestr("padding.bin", bytes(8192))
     OOXMLFile(longer).encrypt(password, file)
     return file.getvalue()
-
-
-def read(path: Path, *known: str) -> Outcome:
-    pool = Pool(1, Limits(), known)
-    try:
-        return pool.read(path, path.suffix.lstrip("."))
-    finally:
-        pool.close()
-
-
-@pytest.fixture(autouse=True)
-def no_passwords_stay() -> Iterator[None]:
-    yield
-    passwords.use((), 30)
 
 
 def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(tmp_path: Path) -> None:
@@ -95,3 +82,47 @@ def test_locks_of_older_programs(name: str, text: str) -> None:
     known = ("wrong", "Password1234_", "123456789012345")
     passwords.use(known, 30)
     assert text in read(OLD / name, *known).documents[0].text
+
+
+# One member plan.txt, by pyzipper 0.4, password "søs am": AES of 256 bits, deflated (AE-2); of 128 bits, stored (AE-1).
+AES = {
+    256: "UEsDBBQAAQBjAO5bdl0AAAAAPQAAAFQAAAAIAAsAcGxhbi50eHQBmQcAAgBBRQMIAJW4inBQD2CKEdvsKERon88w/82/FjVLIyXyu672pLZS9g44"
+    "BDjO/M8oF5bWqTZ0GVusmKX9/tQpoe7BInlQSwECFAMUAAEAYwDuW3ZdAAAAAD0AAABUAAAACAALAAAAAAAAAAAAgAEAAAAAcGxhbi50eHQBmQcA"
+    "AgBBRQMIAFBLBQYAAAAAAQABAEEAAABuAAAAAAA=",
+    128: "UEsDBBQAAQBjAO5bdl35Ab2aaAAAAFQAAAAIAAsAcGxhbi50eHQBmQcAAQBBRQEAAGjBzAij/C9s+32RZLl76bdeJALO9AJ8utHOY270+IyyIJM+"
+    "Wnpr7dDTkEr6Lytp1NRgghVL+V1fqQvXa17BxwT5DHdqKLATIacpjzAX8xzN6ds7fQO8mY9kdC9WiDT8P0XdiPYr7fJPUEsBAhQDFAABAGMA7lt2"
+    "XfkBvZpoAAAAVAAAAAgACwAAAAAAAAAAAIABAAAAAHBsYW4udHh0AZkHAAEAQUUBAABQSwUGAAAAAAEAAQBBAAAAmQAAAAAA",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bits", AES)
+def test_archives_locked_with_aes_open_with_one_of_the_passwords(tmp_path: Path, bits: int) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(b64decode(AES[bits]))
+    passwords.use(("wrong", "søs am"), 30)
+    (found,) = everything_in(path, "zip")
+    assert isinstance(found, ReadDocument)
+    assert (found.member, found.text) == ("plan.txt", "The pelican boards at dawn. " * 3)
+    passwords.use(("wrong",), 30)
+    (found,) = everything_in(path, "zip")
+    assert isinstance(found, LeftOut)
+    assert (found.kind, found.reason) == ("encrypted", "encrypted: it opens with a password only")
+    changed = bytearray(path.read_bytes())
+    changed[80] ^= 1  # within the locked text: no password opens it rightly any more
+    path.write_bytes(changed)
+    passwords.use(("søs am",), 30)
+    (found,) = everything_in(path, "zip")
+    assert isinstance(found, LeftOut)
+
+
+def test_a_compression_that_is_not_known_is_no_damage(tmp_path: Path) -> None:
+    content = bytearray(office.zipped({"a.txt": "The pelican.", "b.txt": "The heron."}))
+    for signature, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        content[content.index(signature) + at] = 9
+    (tmp_path / "a.zip").write_bytes(content)
+    left_out, read = everything_in(tmp_path / "a.zip", "zip")
+    assert isinstance(left_out, LeftOut)
+    assert (left_out.member, left_out.state, left_out.kind) == ("a.txt", "quarantined", "unsupported")
+    assert left_out.reason == "packed with Deflate64, which is not unpacked"
+    assert isinstance(read, ReadDocument)
+    assert read.text == "The heron."

@@ -1,12 +1,11 @@
-"""What the command says where no window can be opened, the page, and the shortcuts."""
+"""What the command says where no window can be opened, and the page."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import plistlib
+import io
+import json
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from fixtures.pipeline import environment
 
 from bmembed_tui import desktop
-from bmembed_tui.window import clipboard, shortcut
+from bmembed_tui.window import clipboard, notice
 from bmembed_tui.window import page as pages
 from engine.errors import EngineError
 
@@ -120,53 +119,83 @@ def test_the_clipboards_of_other_systems(
     clipboard.copier(platform)("lost without harm")
 
 
-def test_a_shortcut_on_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    monkeypatch.setattr(shortcut, "COMMAND", ("/opt/my python/bin/python", "-m", "bmembed_tui.desktop", 'a"$b\\'))
-    entry, *icons = shortcut.install("linux", tmp_path)
-    assert entry == tmp_path / ".local/share/applications/bmembed.desktop"
-    text = entry.read_text("utf-8")
-    assert r'Exec="/opt/my python/bin/python" -m bmembed_tui.desktop "a\\"\\$b\\\\"' in text.splitlines()
-    assert "Icon=bmembed" in text
-    assert all(icon.stat().st_size > 0 for icon in icons)
-    assert {icon.suffix for icon in icons} == {".png", ".svg"}
+def test_a_shortcut_is_made_only_where_a_window_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    give_extra(monkeypatch, "webview")
+    with pytest.raises(SystemExit) as left:
+        desktop.main(["--install-shortcut"])
+    assert left.value.code == 5
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_shortcut_runs_what_it_says(tmp_path: Path) -> None:
-    done = command("--install-shortcut", XDG_DATA_HOME=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    entry = Path(done.stdout.splitlines()[0])
-    (line,) = re.findall(r"(?m)^Exec=(.*)$", entry.read_text("utf-8"))
+@pytest.mark.parametrize("has_stream", [True, False])
+def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_stream: bool
+) -> None:
+    """A click in a menu: no terminal, and on Windows no standard error at all."""
+    keep = ["sh", "-c", 'printf %s "$0" > told', "--"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(notice.PROGRAMS, sys.platform, keep[:-1])
+    monkeypatch.setattr(sys, "stderr", io.StringIO() if has_stream else None)
+    give_extra(monkeypatch, "textual_serve")
+    with pytest.raises(SystemExit):
+        desktop.main([])
+    assert "textual-serve is not installed" in (tmp_path / "told").read_text()
+
+
+def test_no_notification_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(notice.PROGRAMS, "linux", ["no-such-program"])
+    notice.show("text", "linux")
+    notice.show("text", "plan9")
+
+
+REFUSED = '''
+import json, socket, subprocess, sys, threading
+from bmembed_tui.window.no_network import refuse_network
+CODE = """
+import socket
+for kind in (socket.AF_INET, socket.AF_INET6):
+    try: socket.socket(kind)
+    except OSError as error: print(error.errno)
+"""
+held, own = refuse_network(), []
+def ask():
+    try: socket.socket()
+    except OSError as error: own.append(error.errno)
+thread = threading.Thread(target=ask)
+thread.start()
+thread.join()
+inside = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True).stdout.split()
+socket.socketpair()
+socket.socket(socket.AF_UNIX)
+print(json.dumps([held, own, inside]))
+'''
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's refusal is Linux's")
+def test_the_kernel_refuses_the_network_to_the_window_and_its_programs() -> None:
     told = subprocess.run(
-        [*shlex.split(line), "--version"], capture_output=True, text=True, check=True, env=environment()
-    ).stdout
-    assert told.startswith("bmembed-desktop ")
+        [sys.executable, "-c", REFUSED], capture_output=True, text=True, check=True, env=environment()
+    )
+    held, own, inside = json.loads(told.stdout)
+    if not held:
+        pytest.skip("this kernel or processor has no such filter")
+    assert (own, inside) == ([97], ["97", "97"])  # EAFNOSUPPORT
 
 
-def test_a_shortcut_on_macos(tmp_path: Path) -> None:
-    plist, program, icon = shortcut.install("darwin", tmp_path)
-    facts = plistlib.loads(plist.read_bytes())
-    assert program == tmp_path / "Applications" / "bmembed.app" / "Contents" / "MacOS" / facts["CFBundleExecutable"]
-    assert os.access(program, os.X_OK)
-    assert icon.read_bytes()[:4] == b"icns"
-    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, env=environment())
-    assert done.stdout.startswith("bmembed-desktop ")
-
-
-def test_a_shortcut_on_windows_puts_no_path_into_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("APPDATA", raising=False)
-    ran: list[tuple[list[str], dict[str, str]]] = []
-    (link,) = shortcut.install("win32", tmp_path / "it's; a user", lambda *call: ran.append(call))
-    ((arguments, values),) = ran
-    assert link.parent.is_dir()
-    assert values["BMEMBED_LINK"] == str(link)
-    assert values["BMEMBED_ARGUMENTS"] == "-P -m bmembed_tui.desktop"
-    assert Path(values["BMEMBED_ICON"]).read_bytes()[:4] == b"\0\0\1\0"
-    assert not [part for part in arguments if "it's" in part]
-
-
-def test_a_shortcut_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    (tmp_path / ".local").write_text("a file")
-    with pytest.raises(EngineError, match="shortcut could not be made"):
-        shortcut.install("linux", tmp_path)
+@pytest.mark.parametrize(
+    ("display", "wayland", "here"),
+    [
+        (":1", "", True),
+        ("unix:0", "", True),
+        ("localhost:10.0", "", False),
+        ("box:0", "", False),
+        ("", "wayland-0", True),
+    ],
+)
+def test_a_display_that_is_reached_through_the_network_is_known(
+    monkeypatch: pytest.MonkeyPatch, display: str, wayland: str, here: bool
+) -> None:
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.setenv("WAYLAND_DISPLAY", wayland)
+    assert desktop._display_is_here() is here

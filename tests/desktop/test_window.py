@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 from fixtures.pipeline import environment
-from numpy.typing import NDArray
+from fixtures.screen import HIGHLIGHT, PANEL, SECONDS, Screen, needs_a_display
 
-NEEDED = [name for name in ("webview", "PySide6", "textual_serve", "PIL") if importlib.util.find_spec(name) is None]
-TOOLS = [name for name in ("Xvfb", "xdotool", "xclip", "unshare") if shutil.which(name) is None]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(NEEDED or TOOLS), reason=f"not installed here: {', '.join(NEEDED + TOOLS)}"),
-]
-SECONDS = 60.0
-CLOSE = """
-import ctypes, sys
-x = ctypes.CDLL("libX11.so.6")
-x.XOpenDisplay.restype = ctypes.c_void_p
-x.XInternAtom.restype = ctypes.c_ulong
-class Message(ctypes.Structure):
-    _fields_ = [("type", ctypes.c_int), ("serial", ctypes.c_ulong), ("sent", ctypes.c_int), ("display", ctypes.c_void_p),
-                ("window", ctypes.c_ulong), ("kind", ctypes.c_ulong), ("format", ctypes.c_int), ("data", ctypes.c_long * 20)]
-display = ctypes.c_void_p(x.XOpenDisplay(None))
-window = ctypes.c_ulong(int(sys.argv[1]))
-protocols, delete = (x.XInternAtom(display, name, 0) for name in (b"WM_PROTOCOLS", b"WM_DELETE_WINDOW"))
-message = Message(33, 0, 1, display, window, protocols, 32)
-message.data[0] = delete
-x.XSendEvent(display, window, 0, 0, ctypes.byref(message))
-x.XFlush(display)
-x.XCloseDisplay(display)
-"""
-HIGHLIGHT = (0x5F, 0xA8, 0xD3)  # the chosen line of the first screen
-PANEL = (0x20, 0x2C, 0x38)  # a dialog
+pytestmark = needs_a_display
+slow = pytest.mark.slow
 DRAG = """
 import sys
 from PySide6.QtCore import QMimeData, Qt, QUrl
@@ -62,80 +35,6 @@ folder.setWindowTitle("a folder to drag")
 folder.show()
 app.exec()
 """
-
-
-@pytest.fixture(scope="module")
-def display() -> Iterator[str]:
-    read, write = os.pipe()
-    server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-noreset"],
-        pass_fds=[write], stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    os.close(write)
-    with os.fdopen(read) as number:
-        name = f":{number.readline().strip()}"
-    yield name
-    server.terminate()
-    server.wait()
-
-
-class Screen:
-    """What a user sees and does on a display."""
-
-    def __init__(self, display: str) -> None:
-        self.display = display
-
-    def picture(self) -> NDArray[np.int64]:
-        """All of the screen: (rows, columns, 3)."""
-        from PIL import ImageGrab
-
-        return np.asarray(ImageGrab.grab(xdisplay=self.display).convert("RGB")).astype(np.int64)
-
-    def share(self, colour: tuple[int, int, int]) -> float:
-        """Part of the screen that has a colour, more or less."""
-        return float((np.abs(self.picture() - np.array(colour)).max(axis=2) < 4).mean())
-
-    def differs(self, before: NDArray[np.int64]) -> float:
-        """Part of the screen that was another colour."""
-        return float((self.picture() != before).any(axis=2).mean())
-
-    def until(self, reached: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + SECONDS
-        while not reached():
-            assert time.monotonic() < end, what
-            time.sleep(0.2)
-
-    def do(self, *arguments: str) -> str:
-        return subprocess.run(
-            ["xdotool", *arguments], capture_output=True, text=True, check=True, timeout=30,
-            env={**os.environ, "DISPLAY": self.display},
-        ).stdout  # fmt: skip
-
-    def keys(self, *names: str) -> None:
-        self.do("windowfocus", self.window(), "key", *names)
-
-    def found(self, name: str) -> list[str]:
-        tool = ["xdotool", "search", "--onlyvisible", "--name", name]
-        env = {**os.environ, "DISPLAY": self.display}
-        return subprocess.run(tool, capture_output=True, text=True, check=False, timeout=30, env=env).stdout.split()
-
-    def window(self) -> str:
-        return self.found("^bmembed$")[-1]
-
-    def close(self) -> None:
-        """What the cross of a window does: its window manager asks it to close. Here there is none."""
-        subprocess.run(
-            [sys.executable, "-c", CLOSE, self.window()], check=True, timeout=30,
-            env={**os.environ, "DISPLAY": self.display},
-        )  # fmt: skip
-
-    def clipboard(self, text: str | None = None) -> str:
-        env = {**os.environ, "DISPLAY": self.display}
-        if text is not None:
-            subprocess.run(["xclip", "-selection", "clipboard"], input=text.encode(), env=env, check=True, timeout=10)
-            return text
-        command = ["xclip", "-o", "-selection", "clipboard"]
-        return subprocess.run(command, capture_output=True, env=env, timeout=10, check=False).stdout.decode()
 
 
 @pytest.fixture
@@ -162,7 +61,7 @@ def opened(display: str, tmp_path: Path) -> Iterator[tuple[Screen, subprocess.Po
         screen.until(lambda: screen.share(PANEL) + screen.share(HIGHLIGHT) < 0.001, "the window is still there")
 
 
-def test_an_input_method_and_what_the_page_cannot_do(display: str, tmp_path: Path) -> None:
+def test_an_input_method_a_paste_and_what_the_page_cannot_do(display: str, tmp_path: Path) -> None:
     fixture = Path(__file__).parents[1] / "fixtures" / "in_window.py"
     paths = [environment()["PYTHONPATH"], os.environ.get("PYTHONPATH")]
     done = subprocess.run(
@@ -172,8 +71,11 @@ def test_an_input_method_and_what_the_page_cannot_do(display: str, tmp_path: Pat
     assert json.loads(done.stdout) == {
         "while_composing": "",
         "typed": "日本é",
+        "pasted": "\x1b[200~ab[201~1m\tc\ré\x1b[201~",
         "started": False,
-        "reached": False,
+        "reached": [],
+        "udp": False,
+        "moved": False,
         "offered": ["copy", "focus", "pick_folder", "read", "resize", "type"],
     }
 
@@ -201,6 +103,7 @@ def test_it_opens_without_a_network_takes_keys_and_closes(
     assert not app.is_running()
 
 
+@slow
 def test_the_clipboard_both_ways(opened: tuple[Screen, subprocess.Popen[bytes]]) -> None:
     screen, _ = opened
     screen.clipboard("nothing yet")
@@ -221,6 +124,7 @@ def test_the_clipboard_both_ways(opened: tuple[Screen, subprocess.Popen[bytes]])
     )
 
 
+@slow
 def test_the_mouse_and_the_size_of_letters(opened: tuple[Screen, subprocess.Popen[bytes]]) -> None:
     screen, _ = opened
     before, picture = screen.share(HIGHLIGHT), screen.picture()
@@ -234,6 +138,7 @@ def test_the_mouse_and_the_size_of_letters(opened: tuple[Screen, subprocess.Pope
     screen.until(lambda: screen.share(PANEL) > 0.1, "a click does nothing")
 
 
+@slow
 def test_the_systems_own_dialog(opened: tuple[Screen, subprocess.Popen[bytes]], tmp_path: Path) -> None:
     screen, _ = opened
     (tmp_path / "chosen").mkdir()
@@ -250,6 +155,7 @@ def test_the_systems_own_dialog(opened: tuple[Screen, subprocess.Popen[bytes]], 
     )
 
 
+@slow
 def test_a_folder_is_dropped_on_the_window(opened: tuple[Screen, subprocess.Popen[bytes]], tmp_path: Path) -> None:
     screen, _ = opened
     screen.keys("o")
@@ -276,6 +182,7 @@ def test_a_folder_is_dropped_on_the_window(opened: tuple[Screen, subprocess.Pope
         holder.wait()
 
 
+@slow
 def test_closing_the_window_ends_the_app_behind_it(opened: tuple[Screen, subprocess.Popen[bytes]]) -> None:
     screen, child = opened
     (app,) = of_the_app(child)

@@ -14,7 +14,9 @@ from fixtures.pipeline import engine_here
 from numpy.typing import NDArray
 
 from engine.project import ProjectFolder
-from engine.ranking.hubness import FILE, Bank, hub_offsets, read_bank, unit_rows, write_bank
+from engine.queries.articles import article_numbers
+from engine.ranking.hubness import FILE, Bank, hub_offsets, read_bank, write_bank
+from engine.unit_vectors import unit_rows
 from engine.vectors import VectorIndex
 
 
@@ -30,10 +32,10 @@ def hits(path: Path) -> dict[int, float]:
     return {hit["chunk_id"]: hit["score"] for hit in json.loads(engine_here(*asked).stdout)["hits"]}
 
 
-def documents_of(path: Path, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
+def articles_of(path: Path, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
     with closing(ProjectFolder(path).store()) as store:
         known = store.chunks_by_id(chunks.tolist())
-    return np.array([known[key].document_id for key in chunks.tolist()], dtype=np.int64)
+        return article_numbers([known[key] for key in chunks.tolist()], store.documents())
 
 
 def embedded(path: Path) -> dict[str, Any]:
@@ -45,12 +47,12 @@ def embedded(path: Path) -> dict[str, Any]:
 @pytest.fixture
 def corrected(project: Path) -> Path:
     """The finished project, embedded anew after an evaluation has chosen to take off hubs."""
-    width = index_of(project).width
-    bank = unit_rows(np.random.default_rng(0).normal(size=(300, width)))
+    index = index_of(project)
+    bank = unit_rows(np.random.default_rng(0).normal(size=(300, index.width)))
     with closing(ProjectFolder(project).store()) as store:
         artifact = store.artifact("evaluation")
         assert artifact is not None
-        write_bank(project / artifact.folder, Bank(bank, np.ones(300, np.int64)))
+        write_bank(project / artifact.folder, Bank(bank, np.resize(articles_of(project, index.keys()), 300)))
         store.put_artifact(replace(artifact, info={**artifact.info, "hubs": {"hub_queries": 300, "key": "some"}}))
     assert embedded(project)["added"] > 0
     return project
@@ -65,7 +67,7 @@ def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, 
         artifact = store.artifact("evaluation")
     assert artifact is not None
     bank = read_bank(corrected / artifact.folder)
-    offsets = dict(zip(keys.tolist(), hub_offsets(own, documents_of(corrected, keys), bank).tolist(), strict=True))
+    offsets = dict(zip(keys.tolist(), hub_offsets(own, articles_of(corrected, keys), bank).tolist(), strict=True))
     assert np.ptp(list(offsets.values())) > 0.01
     taken = -stored[:, -2].astype(np.float32) * np.sqrt(2)
     assert taken == pytest.approx(list(offsets.values()), abs=2e-3)
@@ -84,7 +86,7 @@ def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, 
     assert (grown.lifted, len(after)) == (True, len(keys) + 1)
     new = ~np.isin(after, keys)
     assert -rows[new, -2].astype(np.float32) * np.sqrt(2) == pytest.approx(
-        hub_offsets(grown.own(rows[new]), documents_of(corrected, after[new]), bank), abs=2e-3
+        hub_offsets(grown.own(rows[new]), articles_of(corrected, after[new]), bank), abs=2e-3
     )
     assert set(after[new].tolist()) <= set(hits(corrected))
 
@@ -128,6 +130,66 @@ def test_an_export_of_vectors_comes_with_what_is_taken_off(corrected: Path, tmp_
     bank = read_bank(corrected / artifact.folder)
     assert vectors.shape == (len(ids), bank.vectors.shape[1])
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(ids)), abs=1e-5)
-    owners = documents_of(corrected, np.array([one["chunk_id"] for one in ids]))
+    owners = articles_of(corrected, np.array([one["chunk_id"] for one in ids]))
     assert [one["hub_offset"] for one in ids] == pytest.approx(hub_offsets(vectors, owners, bank).tolist(), abs=2e-3)
-    assert "(`search.hubs`)" in (made.folder / "README.md").read_text("utf-8")
+    page = (made.folder / "README.md").read_text("utf-8")
+    assert "(CSLS, `search.hubs`)" in page
+    assert "`vectors/hub_queries.npy`" in page
+    assert "not in this export" not in page
+    shown = np.load(made.folder / "vectors" / "hub_queries.npy")
+    lines = (made.folder / "vectors" / "hub_queries.jsonl").read_text("utf-8").splitlines()
+    articles = np.array([json.loads(line)["article"] for line in lines])
+    assert np.array_equal(shown, bank.vectors)
+    assert np.array_equal(articles, bank.articles)
+    for one, vector in list(zip(ids, vectors, strict=True))[::20]:  # as the card says it, from the export alone
+        nearest = np.sort(shown[articles != one["article"]] @ vector)[-10:]
+        assert nearest.mean() / 2 == pytest.approx(one["hub_offset"], abs=2e-3)
+
+
+def test_an_exported_encoder_and_vectors_rank_as_search_does(corrected: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    from engine.export import export_project
+
+    made = export_project(ProjectFolder.open(corrected), tmp_path / "taken", ["model", "vectors"])
+    vectors = np.load(made.folder / "vectors" / "vectors.npy")
+    ids = [json.loads(line) for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()]
+    folder = made.folder / ("model" if (made.folder / "model").is_dir() else "query-encoder")
+    query = SentenceTransformer(str(folder), device="cpu").encode_query("leave of absence")
+    offsets = np.array([one["hub_offset"] for one in ids])
+    scores = vectors @ query - offsets
+    found = hits(corrected)
+    assert scores == pytest.approx([found[one["chunk_id"]] for one in ids], abs=3e-3)
+    best = ids[int(np.argmax(scores))]["chunk_id"]
+    assert found[best] == pytest.approx(max(found.values()), abs=3e-3)
+    plain = vectors @ query
+    assert np.abs(scores - plain).max() > 0.01  # without the offsets it would be something else
+
+
+def test_a_card_without_vectors_says_where_the_offsets_are(corrected: Path, tmp_path: Path) -> None:
+    from engine.export import export_project
+
+    made = export_project(ProjectFolder.open(corrected), tmp_path / "taken", ["model"])
+    assert "They are not in this export: `engine export --only vectors`" in (made.folder / "README.md").read_text(
+        "utf-8"
+    )
+
+
+def test_parquet_holds_the_queries_that_show_hubs(corrected: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from engine.export import export_project
+
+    made = export_project(ProjectFolder.open(corrected), tmp_path / "taken", ["vectors", "parquet"])
+    rows = parquet.read_table(made.folder / "vectors" / "hub_queries.parquet").to_pylist()
+    assert np.array_equal(
+        np.array([row["vector"] for row in rows], np.float32), np.load(made.folder / "vectors" / "hub_queries.npy")
+    )
+    assert [{"article": row["article"]} for row in rows] == [
+        json.loads(line) for line in (made.folder / "vectors" / "hub_queries.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert [
+        row["hub_offset"] for row in parquet.read_table(made.folder / "vectors" / "vectors.parquet").to_pylist()
+    ] == [
+        json.loads(line)["hub_offset"]
+        for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()
+    ]

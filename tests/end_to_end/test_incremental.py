@@ -31,9 +31,15 @@ def summary(*arguments: str) -> dict[str, Any]:
     return finished[-1]["summary"] if finished else {}
 
 
+def hits(project: Path, query: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(
+        engine_here("search", str(project), query, "--mode", "bm25", "--json").stdout
+    )["hits"]
+    return found
+
+
 def paths(project: Path, query: str) -> list[str]:
-    found = json.loads(engine_here("search", str(project), query, "--mode", "bm25", "--json").stdout)
-    return [hit["path"] for hit in found["hits"]]
+    return [hit["path"] for hit in hits(project, query)]
 
 
 def set_drift(project: Path, drift: float) -> None:
@@ -241,9 +247,10 @@ def test_an_ingest_that_was_stopped_does_not_look_done(small: Path, monkeypatch:
     for number in range(3):
         (small / "documents" / f"new-{number}.md").write_text(f"# New {number}\n\nPelicans may enter the yard.\n")
     (small / "documents" / "07.md").unlink()
-    looks = iter([False, True])
+    store = ProjectFolder.open(small).store()
     with pytest.raises(CancelledError):
-        ingest_here(small, lambda: next(looks))
+        ingest_here(small, lambda: any(path == "new-0.md" for _, path in store.files()))
+    store.close()
     told = engine_here("index", str(small), check=False)
     assert told.returncode == 3
     assert "engine ingest" in told.stderr
@@ -303,3 +310,50 @@ def test_titles_are_left_out_where_the_user_does_not_want_them(small: Path) -> N
     summary("ingest", str(small))
     summary("index", str(small))
     assert paths(small, "walrus") == ["titled.txt"]
+
+
+GERMAN = (
+    "Die Kündigungsfrist des Vertrags beträgt drei Monate. Der Pächter der Mole hat die Schlüssel des Hafenhauses am Ende "
+    "der Pacht beim Hafenmeister abzugeben.\n"
+)
+
+
+def test_a_document_is_stemmed_in_its_own_language(small: Path) -> None:
+    """A query finds other forms of its words in a German letter of an English corpus; English is found as before."""
+    before = paths(small, "countersigning the clauses")
+    (small / "documents" / "brief.txt").write_text(GERMAN)
+    summary("ingest", str(small))
+    assert summary("index", str(small))["updated"] is True
+    project = ProjectFolder.open(small)
+    store = project.store()
+    artifact = store.artifact("lexical")
+    store.close()
+    assert artifact is not None
+    assert (artifact.info["language"], artifact.info["languages"]) == ("en", ["de"])
+    for query in ("Kündigungsfristen", "Verträge", "Hafenhäuser"):
+        (hit,) = hits(small, query)
+        assert hit["path"] == "brief.txt"
+        start, end = hit["marks"][0]
+        assert hit["snippet"][start:end] in ("Kündigungsfrist", "Vertrags", "Hafenhauses")
+    assert paths(small, "countersigning the clauses") == before
+
+    (project.path / artifact.folder / "languages.json").unlink()  # an index of before, which knew one language only
+    (small / "documents" / "01.md").write_text("# Rule 1\n\nPelicans only.\n")
+    summary("ingest", str(small))
+    again = summary("index", str(small))
+    assert (again["updated"], again["added"]) == (True, 1 + len(hits(small, "Kündigungsfristen Hafenhäuser")))
+    assert set(paths(small, "Hafenhäuser")) == {"brief.txt"}
+    (small / "documents" / "brief.txt").write_text("The harbour house is closed. " * 10)
+    summary("ingest", str(small))
+    assert summary("index", str(small))["updated"] is True
+    assert paths(small, "Hafenhäuser") == []
+    assert set(paths(small, "harbours")) == {"brief.txt"}
+
+
+def test_a_language_that_is_set_is_that_of_all_documents(small: Path) -> None:
+    (small / "documents" / "brief.txt").write_text(GERMAN)
+    ProjectFolder.open(small).change_settings({"lexical.language": "en"})
+    summary("ingest", str(small))
+    summary("index", str(small))
+    assert set(paths(small, "Kündigungsfrist")) == {"brief.txt"}
+    assert paths(small, "Kündigungsfristen") == []

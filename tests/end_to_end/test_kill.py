@@ -126,7 +126,7 @@ def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
     killed(project, stage, point, stage)
     assert_searchable(project)
     if then == "stage":
-        engine(stage, str(project))
+        engine_here(stage, str(project))
         assert built(project) == built(before[(*ORDER, "end")[ORDER.index(stage) + 1]])
     else:
         engine("run", str(project))

@@ -67,16 +67,61 @@ def test_no_word_of_the_documents_is_left(project: Path, tmp_path: Path) -> None
 def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
     export_project(folder, tmp_path / "taken", ["chunks"])
-    half = tmp_path / ".other.1234.part"
+    half = tmp_path / ".other.12ab34cd.part"
     half.mkdir()
     (half / "chunks.jsonl").write_text("secret")
     entries = [*known_exports(folder), {"folder": str(tmp_path / "other"), "building": str(half), "kinds": ["chunks"]}]
     (project / RECORD).write_text(json.dumps(entries))
     done = purge(folder)
     assert not half.exists()
+    assert [(one.path, one.files) for one in done.removed if one.what == "an unfinished export"] == [(str(half), 1)]
     assert (tmp_path / "taken" / "chunks.jsonl").is_file()
     (entry,) = (one for one in done.elsewhere if one.what == "an export")
     assert (entry.path, entry.why, entry.found) == (str(tmp_path / "taken"), "It holds: chunks.", True)
+
+
+@pytest.mark.parametrize(
+    ("folder", "building"),
+    [
+        ("nothing", "victim"),  # no name of ours
+        ("nothing", "elsewhere/.nothing.12ab34cd.part"),  # not beside its target
+        ("other", ".nothing.12ab34cd.part"),  # of another target
+        ("nothing", "link/.nothing.12ab34cd.part"),
+        ("gone", ".gone.12ab34cd.part"),  # a link
+    ],
+)
+@pytest.mark.parametrize("way", ["purge", "export"])
+def test_a_record_that_names_other_folders_removes_none(
+    project: Path, tmp_path: Path, way: str, folder: str, building: str
+) -> None:
+    """Such as a project that came from somebody else, or whose record is damaged."""
+    place = tmp_path / "place"
+    for name in ("victim", "elsewhere/.nothing.12ab34cd.part", ".nothing.12ab34cd.part", "kept"):
+        (place / name).mkdir(parents=True, exist_ok=True)
+        (place / name / "own").write_text("mine")
+    (place / ".gone.12ab34cd.part").symlink_to(place / "kept")
+    (place / "link").symlink_to(place / "elsewhere")
+    entry = {"folder": str(place / folder), "building": str(place / building), "kinds": ["chunks"]}
+    (project / RECORD).write_text(json.dumps([entry]))
+    before = sorted(place.rglob("*"))
+    if way == "export":
+        export_project(ProjectFolder.open(project), tmp_path / "taken", ["chunks"])
+    else:
+        done = purge(ProjectFolder.open(project))
+        assert found(done)[str(place / building)] == "an unfinished export"
+        assert "an unfinished export" not in {one.what for one in done.removed}
+    assert sorted(place.rglob("*")) == before
+
+
+def test_an_unfinished_export_on_a_disk_that_is_away_is_remembered_and_told(project: Path, tmp_path: Path) -> None:
+    half = tmp_path / "stick" / ".other.12ab34cd.part"
+    entry = {"folder": str(half.with_name("other")), "building": str(half), "kinds": ["chunks"]}
+    (project / RECORD).write_text(json.dumps([entry]))
+    folder = ProjectFolder.open(project)
+    export_project(folder, tmp_path / "taken", ["chunks"])
+    assert [one["building"] for one in known_exports(folder)] == [str(half), None]
+    told = [one for one in purge(folder).elsewhere if one.what == "an unfinished export"]
+    assert [(one.path, one.found) for one in told] == [(str(half), False)]
 
 
 def test_the_list_of_recents_forgets_it_alone(project: Path) -> None:
@@ -99,7 +144,18 @@ def test_where_else_text_may_be_is_said(project: Path) -> None:
     assert found(done)[str(fault)] == "a file of this program"
     fault.unlink()
     told = " ".join(one.what + one.path for one in done.elsewhere if not one.found)
-    for place in ("scrollback", "history", "clipboard", "backups", "swap", "free space", "http://127.0.0.1:9/v1"):
+    places = [
+        "recent files",
+        "thumbnails",
+        "search index",
+        "core dumps",
+        "scrollback",
+        "history",
+        "clipboard",
+        "backups",
+        "swap",
+    ]
+    for place in (*places, "free space", "http://127.0.0.1:9/v1"):
         assert place in told
 
 

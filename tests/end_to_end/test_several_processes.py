@@ -19,9 +19,10 @@ from engine.events import Choice, Event, RunStarted, StageFinished, StageSkipped
 
 TORCHRUN = ["torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port"]
 ACCELERATE = [
-    "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no",
+    "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no",
     "--dynamo_backend", "no", "--main_process_ip", "127.0.0.1", "--main_process_port",
 ]  # fmt: skip
+# With --cpu, accelerate starts one process alone; --multi_gpu starts as many as it is told, GPUs or none.
 LAUNCHERS = {"torchrun": TORCHRUN, "accelerate": ACCELERATE}
 
 

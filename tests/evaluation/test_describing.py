@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.evaluation.densities import PLACES, RANDOM, cosines_of_kinds, densities
+from engine.evaluation.densities import PLACES, RANDOM, densities, similarities_of_kinds
 from engine.evaluation.describing import Described
 from engine.evaluation.diagnostics import K, Ranked
 from engine.evaluation.geometry import place_of
@@ -34,7 +34,7 @@ def chunk(key: int) -> Chunk:
 
 
 def test_cosines_of_correct_best_and_random_chunks_by_hand():
-    found = cosines_of_kinds(
+    found = similarities_of_kinds(
         Ranked(ASKED, *rank_by_cosine(ASKED, CHUNKS, KEYS, 6)), [by_chunk("a", 5, 3), by_chunk("b", 8)], CHUNKS, KEYS
     )
     assert found is not None
@@ -44,12 +44,14 @@ def test_cosines_of_correct_best_and_random_chunks_by_hand():
     assert len(found.random) == 2 * RANDOM
     assert {round(value, 3) for value in found.random.tolist()} <= {0.0, 0.6, 0.8, 1.0}
     documents = [Judgment("d", "d", "document", {1: 1})] * 2
-    assert cosines_of_kinds(Ranked(ASKED, *rank_by_cosine(ASKED, CHUNKS, KEYS, 6)), documents, CHUNKS, KEYS) is None
+    assert (
+        similarities_of_kinds(Ranked(ASKED, *rank_by_cosine(ASKED, CHUNKS, KEYS, 6)), documents, CHUNKS, KEYS) is None
+    )
 
 
 def test_densities_share_an_axis_that_holds_nearly_all_of_them():
     judgments = [by_chunk("a", 5), by_chunk("b", 20)]
-    before = cosines_of_kinds(Ranked(ASKED, *rank_by_cosine(ASKED, CHUNKS, KEYS, 6)), judgments, CHUNKS, KEYS)
+    before = similarities_of_kinds(Ranked(ASKED, *rank_by_cosine(ASKED, CHUNKS, KEYS, 6)), judgments, CHUNKS, KEYS)
     assert before is not None
     found = densities({"base": before, "served": before}, "judged", "judged queries")
     assert found is not None
@@ -59,12 +61,31 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them():
     assert axis[0] < 0.0
     assert axis[-1] == 1.0
     for kinds in found["systems"].values():
+        assert not kinds.pop("less_hubs")
         assert {name: kind["count"] for name, kind in kinds.items()} == {"correct": 2, "top": 10, "random": 40}
         assert kinds["correct"]["mean"] == pytest.approx(0.8)
         assert (
             0.4 < np.trapezoid(kinds["correct"]["density"], axis) <= 1.0
         )  # a cosine of 1 has half of its kernel inside
     assert densities({}, "judged", "judged queries") is None
+
+
+def test_where_hubs_are_taken_off_the_similarities_are_those_that_search_ranks_by():
+    # Of chunk 3, 0.5 is taken: 0.8 becomes 0.3, and chunk 5, with 0.6, is the first query's best.
+    offsets = np.array([0.5, 0, 0, 0, 0, 0.25], np.float32)
+    similarities = ASKED @ CHUNKS.T - offsets
+    order = np.argsort(-similarities, axis=1, kind="stable")
+    ranked = Ranked(ASKED, KEYS[order], np.take_along_axis(similarities, order, axis=1), offsets)
+    found = similarities_of_kinds(ranked, [by_chunk("a", 5, 3), by_chunk("b", 20)], CHUNKS, KEYS)
+    assert found is not None
+    assert found.less_hubs
+    assert found.correct == pytest.approx([0.3, 0.6, 0.75])
+    assert found.top.reshape(2, K)[:, :2] == pytest.approx(np.array([[0.6, 0.3], [0.75, 0.0]]))
+    assert set(np.round(found.random.astype(float), 2).tolist()) <= {0.3, 0.6, 0.0, -0.25, -0.5, 0.75}
+    told = densities({"served": found}, "judged", "judged queries")
+    assert told is not None
+    assert told["systems"]["served"]["less_hubs"]
+    assert told["systems"]["served"]["correct"]["mean"] == pytest.approx(0.55)
 
 
 def test_a_place_in_the_plane_by_hand():

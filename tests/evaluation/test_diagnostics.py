@@ -43,7 +43,7 @@ def test_an_answer_beyond_the_best_five_counts_against_accuracy():
 
 def test_queries_that_say_nothing_are_left_out():
     asked = ranked(np.eye(6)[:4])
-    asked.cosines[2, K - 1] = -np.inf  # looked for among four chunks only
+    asked.similarities[2, K - 1] = -np.inf  # looked for among four chunks only
     document = Judgment("d", "d", "document", {1: 1})
     alone = describe(asked, [by_chunk("a"), document, by_chunk("c", 8), by_chunk("d", 9)], CHUNKS, KEYS)
     assert alone["accuracy@5, percent"].value == 100.0
@@ -70,3 +70,18 @@ def test_of_many_chunks_isotropy_is_a_samples(monkeypatch):
     part = describe(asked, [by_chunk("a")], rows, np.arange(4_000))
     assert part["isotropy I_B (IsoScore)"] == pytest.approx(whole["isotropy I_B (IsoScore)"], abs=0.02)
     assert part["isotropy I_A"] != whole["isotropy I_A"]
+
+
+def test_accuracy_and_overlap_are_by_the_similarities_that_rank_and_the_rest_by_the_vectors():
+    # Chunk 3, of cosine 0.8, is a hub: 0.7 is taken from it, so that it is the last of the best five, and its neighbours rise.
+    asked = np.array([[0.8, 0.6, 0, 0, 0, 0]] * 2, np.float32)
+    offsets = np.array([0.7, 0, -0.2, -0.2, -0.2, -0.2], np.float32)
+    similarities = asked @ CHUNKS.T - offsets
+    order = np.argsort(-similarities, axis=1, kind="stable")
+    less = Ranked(asked, KEYS[order], np.take_along_axis(similarities, order, axis=1), offsets)
+    judged = [by_chunk("a", 3), by_chunk("b", 3)]
+    plain, found = describe(ranked(asked), judged, CHUNKS, KEYS), describe(less, judged, CHUNKS, KEYS)
+    for figure in ("alignment", "uniformity", "isotropy I_A"):
+        assert found[figure] == plain[figure]
+    assert plain["accuracy@5, percent"].value == plain["COE, percent"].value == 100.0
+    assert found["accuracy@5, percent"].value == found["COE, percent"].value == 0.0

@@ -1,4 +1,4 @@
-"""Hubs are taken off where queries that are worded as questions show that it helps, and nowhere else."""
+"""Hubs are taken off where there are queries that are worded as questions, unless those held out or judged show harm."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.evaluation.hubs import PLAIN, HubTrial, decided
+from engine.evaluation.hubs import Hubs, HubTrial, decided
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.rankings import rank_by_cosine
 from engine.lexical.named import Meant
-from engine.ranking.hubness import Bank, unit_rows
-from engine.records import Chunk, Query
+from engine.queries.articles import article_numbers
+from engine.ranking.hubness import Bank
+from engine.records import Chunk, Document, Query
 from engine.settings import QuerySettings, Settings
+from engine.systems import BASE_LESS_HUBS, PLAIN
+from engine.unit_vectors import unit_rows
 
 CHUNKS, WIDTH, QUERIES = 40, 16, 260
 HUB = 0
@@ -69,9 +72,19 @@ def query(row: int, kind: str = "imported") -> Query:
     return Query(str(row), kind, 1 + row % (CHUNKS - 1), 0, "", "train")
 
 
-def context(queries: list[Query], backend: str = "imported") -> Any:
+def documents(entries: int = 1) -> list[Document]:
+    """One for each chunk; every `entries` of them are parts of one article."""
+    return [
+        Document(f"corpus.jsonl#{n}", "corpus", "jsonl", f"article {n // entries}", "", str(n), 1, 0.0, str(n), n)
+        for n in range(CHUNKS)
+    ]
+
+
+def context(queries: list[Query], backend: str = "imported", entries: int = 1) -> Any:
     settings = Settings(queries=QuerySettings(backend=backend))  # type: ignore[arg-type]
-    return SimpleNamespace(settings=settings, store=SimpleNamespace(queries=lambda: queries), check_stop=lambda: None)
+    made = SimpleNamespace(info={"backend": backend})
+    store = SimpleNamespace(queries=lambda: queries, documents=lambda: documents(entries), artifact=lambda _: made)
+    return SimpleNamespace(settings=settings, store=store, check_stop=lambda: None)
 
 
 def held_out(ranked: Ranked, built: bool = False) -> QuerySet:
@@ -96,9 +109,10 @@ def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
     hubs = trial.take([one], {"synthetic": [None] * 60})
     assert hubs.bank is not None
     assert hubs.bank.vectors.shape == (200, WIDTH)
-    assert hubs.bank.documents.tolist() == [1 + row % (CHUNKS - 1) for row in range(200)]
+    numbers = article_numbers(ranked.chunks, documents())
+    assert hubs.bank.articles.tolist() == [numbers[1 + row % (CHUNKS - 1)] for row in range(200)]
     assert hubs.as_dict() == {"hub_queries": 200, "hubs_reason": hubs.reason, "plain_system": "adapted"}
-    assert hubs.pairs() == [(f"{way}served", f"{way}adapted") for way in ("", "rrf_", "weighted_")]
+    assert set(trial.found) == {"served", BASE_LESS_HUBS}
     assert "better by it on 60 held-out queries" in hubs.reason
     assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
     assert ranked.offsets is not None
@@ -107,6 +121,83 @@ def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
     similarities = asked @ ranked.vectors().T - ranked.offsets
     assert one.scores["served"] == pytest.approx(np.sort(similarities, axis=1)[:, ::-1][:, :10], abs=1e-6)
     assert one.beside["served"] == pytest.approx(similarities[:, :5], abs=1e-6)
+
+
+class TwoEncoders(Ranked):
+    """Base sees chunks turned round, so that its hubs are others."""
+
+    def encoder(self, strength: float) -> Any:
+        return self._encoder if strength else Encoder(np.roll(self._encoder._asked, 1, axis=1))
+
+    def vectors(self, _encoder: object = None, strength: float = 1.0, *_: object) -> Any:
+        return self._places if strength else np.roll(self._places, 3, axis=1)
+
+
+def test_base_gets_hubs_taken_off_by_its_own_vectors_of_the_same_queries() -> None:
+    ranked = TwoEncoders()
+    one = held_out(ranked)
+    trial = HubTrial(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
+    assert trial.take([one], {"synthetic": [None] * 60}).bank is not None
+    chunks, encoder = ranked.vectors(None, 0.0), ranked.encoder(0.0)
+    bank = encoder.encode_queries([str(row) for row in range(200)])
+    owners = np.arange(CHUNKS)
+    cosines = chunks @ bank.T
+    cosines[owners[:, None] == 1 + np.arange(200)[None] % (CHUNKS - 1)] = -np.inf
+    offsets = np.sort(cosines, axis=1)[:, -10:].mean(axis=1) / 2
+    similarities = encoder.encode_queries(one.texts) @ chunks.T - offsets
+    wanted = np.sort(similarities, axis=1)[:, ::-1][:, :10]
+    assert one.scores[BASE_LESS_HUBS] == pytest.approx(wanted, abs=2e-3)  # the bank is kept in half precision
+    assert one.beside[BASE_LESS_HUBS] == pytest.approx(similarities[:, :5], abs=2e-3)
+    assert ranked.offsets is trial.found["served"].offsets  # what search takes off stays that of what is served
+
+
+def test_queries_of_another_part_of_the_same_article_do_not_count() -> None:
+    """Articles that are entries by pieces must not stand behind others for having training queries of some piece."""
+    ranked, entries = Ranked(), 4
+    trial = HubTrial(context([query(row) for row in range(200)], entries=entries), ranked, 1.0, first_right)
+    assert trial.take([held_out(ranked)], {"synthetic": [None] * 60}).bank is not None
+    cosines = ranked.vectors() @ ranked.encoder(1.0).encode_queries([str(row) for row in range(200)]).T
+    made_of = (1 + np.arange(200) % (CHUNKS - 1)) // entries
+    cosines[np.arange(CHUNKS)[:, None] // entries == made_of] = -np.inf
+    assert ranked.offsets == pytest.approx(np.sort(cosines, axis=1)[:, -10:].mean(axis=1) / 2, abs=2e-3)
+
+
+def test_other_articles_of_the_same_queries_are_other_hubs() -> None:
+    """The index by other articles must not be built upon (engine/vectors/stage.py)."""
+    keys = []
+    for entries in (1, 4, 4):
+        ranked = Ranked()
+        trial = HubTrial(context([query(row) for row in range(200)], entries=entries), ranked, 1.0, first_right)
+        keys.append(trial.take([held_out(ranked)], {"synthetic": [None] * 60}).key)
+    assert keys[0] != keys[1] == keys[2] != ""
+
+
+def test_where_base_is_served_it_is_not_compared_with_itself() -> None:
+    ranked = Ranked()
+    one = held_out(ranked)
+    trial = HubTrial(context([query(row) for row in range(200)]), ranked, 0.0, first_right)
+    hubs = trial.take([one], {"synthetic": [None] * 60})
+    assert hubs.plain == "base"
+    assert BASE_LESS_HUBS not in one.rankings
+    assert hubs.pairs(True) == [
+        ("served", "base"),
+        ("rrf_unweighed", "rrf_base"),
+        ("weighted_unweighed", "weighted_base"),
+    ]
+
+
+def test_the_gains_are_parted_without_what_learnt_words_gain() -> None:
+    hubs = Hubs(Bank(np.eye(3, dtype=np.float32), np.arange(3)), "key", "reason", "adapted")
+    for weighed, last in ((False, "rrf_served"), (True, "rrf_unweighed")):
+        assert [pair for pair in hubs.pairs(weighed) if pair[0].startswith("rrf_")] == [
+            (last, "rrf_adapted"),
+            (last, "rrf_base_less_hubs"),
+            ("rrf_base_less_hubs", "rrf_base"),
+            ("rrf_adapted", "rrf_base"),
+            ("rrf_adapted", "rrf_cl"),
+        ]
+        assert ("served", "base_less_hubs") in hubs.pairs(weighed)
+    assert Hubs().pairs(True) == []
 
 
 @pytest.mark.parametrize(
@@ -167,3 +258,15 @@ def test_worse_on_judged_queries_is_not_taken() -> None:
     refused = decided(bank, "key", "base", better, worse)
     assert refused.bank is None
     assert "worse on 100 judged queries, -4.0 points" in refused.reason
+
+
+def test_what_seems_to_do_harm_is_not_taken_although_the_test_shows_nothing() -> None:
+    from engine.metrics import paired_difference
+
+    lost = paired_difference(np.repeat([0.0, 1.0], [5, 55]), np.ones(60), 2_000).percent(), 60
+    assert lost[0].verdict == "no difference shown"
+    bank = Bank(np.eye(3, dtype=np.float32), np.arange(3))
+    refused = decided(bank, "key", "base", lost, None)
+    assert refused.bank is None
+    assert "seem to be worse on 60 held-out queries, -8.3 points" in refused.reason
+    assert f"to {lost[0].high:+.1f}, p = {lost[0].p_value:.3f})" in refused.reason

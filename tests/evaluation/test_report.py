@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from lxml import etree, html
 
-from engine.console import LABELS
 from engine.errors import DamagedError
 from engine.evaluation import (
     ChoiceMade,
@@ -33,6 +32,7 @@ from engine.evaluation.report import choices_made, render, warnings_told
 from engine.events import Choice, EventLog, Warned
 from engine.metrics import Interval
 from engine.records import Chunk
+from engine.systems import label_of
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "assets" / "report" / "report.html.j2"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
@@ -249,7 +249,7 @@ def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tel
     rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in table.xpath("./tbody/tr")]
     assert len(rows) == len(comparison["any_two"]) == 3
     for cells, gap in zip(rows, comparison["any_two"], strict=True):
-        assert cells[:2] == [LABELS.get(name, name) for name in (gap["system"], gap["other"])]
+        assert cells[:2] == [label_of(name) for name in (gap["system"], gap["other"])]
         assert cells[2].startswith(f"{gap['value']:+.1f}{gap['low']:+.1f} to")
         assert cells[3] == ("p < 0.001" if gap["p_value"] < 0.001 else f"p = {gap['p_value']:.3f}")
         assert cells[4] == gap["verdict"]
@@ -299,9 +299,9 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
         assert [len(chart.xpath(f".//*[local-name()='{sign}']")) for chart in charts] == [5, 5, 5]
     rows = [[cell.xpath("string()").split() for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
     assert len(rows) == 11
-    assert rows[0][2] == ["60.055.0–65.0Hit", "70.0", "(65.0–75.0)"]
+    assert rows[0][2] == ["60.055.0–65.0"]
     assert rows[-1][0] == ["each", "word,", "p", "=", "0.5"]
-    assert "-27.0 (-32.0 to -22.0)worse" in section.xpath("string()")
+    assert "-27.0 worse-32.0 to -22.0" in section.xpath("string()")
     without = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
     assert "Robustness" not in without
 
@@ -309,11 +309,13 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
 def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
     right, half = np.ones(60), np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
-    data = dataclasses.replace(example(), general=measure_general(values, samples=500))
+    distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
+    data = dataclasses.replace(example(), general=measure_general(values, distances, samples=500))
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     (section,) = page.xpath("//section[h2[. = 'General knowledge']]")
     rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
-    assert [row[0] for row in rows] == ["base", "adapted (served)", "adapted (served)"]
+    assert [row[0] for row in rows] == ["base", *["adapted (served)"] * 2, "base", "adapted (served)"]
+    assert rows[3][1:] == ["1.000", "0.820", "1.000", "1.180"]
     assert rows[0][1] == "100.0100.0–100.0"
     assert rows[2][1].startswith("-50.0 worse")
     assert section.xpath("string(p)").startswith("60 everyday questions")
@@ -410,15 +412,19 @@ def test_candidates_are_placed_by_alignment_and_uniformity(tmp_path):
     names = section.xpath(".//*[@class='label'][@text-anchor='start']/text()")
     assert [name for name in names if "alignment" not in name] == ["base", "λ = 0.5", "adapted (served)", "CL"]
     rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
-    assert rows[1] == ["merge-0.5", "0.5", "1.250", "3.000"]
+    assert rows[1] == ["merge, λ = 0.5", "0.5", "1.250", "3.000"]
     assert rows[3] == ["CL", "–", "1.100", "3.200"]
 
 
 def test_no_difference_is_told_without_a_verdict(tmp_path):
     right, half = np.ones(60), np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
+    distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
     data = dataclasses.replace(
-        example(), robustness=blows(), general=measure_general(values, samples=500), similarities=similarities()
+        example(),
+        robustness=blows(),
+        general=measure_general(values, distances, samples=500),
+        similarities=similarities(),
     )
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     signed = [cell for cell in page.xpath("//td | //li") if re.match(r".*[+-]\d", cell.xpath("string()"), re.DOTALL)]

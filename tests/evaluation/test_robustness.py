@@ -79,3 +79,34 @@ def test_losses_are_against_the_same_queries_unchanged():
     assert (masked.losses["fragile"].value, masked.losses["fragile"].verdict) == (-100.0, "worse")
     assert masked.losses["steady"].verdict == "no difference shown"
     assert found.as_dict()["rows"][4]["systems"]["steady"]["ndcg@10"] == {"value": 100.0, "low": 100.0, "high": 100.0}
+
+
+def test_other_metrics_drop_as_well_and_each_has_its_verdict():
+    trial = make_trial(query_set(), CHUNKS, terms)
+    assert trial is not None
+    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
+    second = np.stack([np.full(len(answers), 10_000), answers[:, 0]], axis=1)  # the answer is the second hit
+    second[: trial.queries] = second[: trial.queries, ::-1]
+    found = measure_trial(trial, {"slipping": second}, document_of, samples=500)
+    drops = found.rows[1].drops["slipping"]
+    assert set(drops) == {"hit@10", "mrr@10", "map@10"}
+    assert (drops["mrr@10"].value, drops["mrr@10"].verdict) == (-50.0, "worse")
+    assert drops["hit@10"].verdict == "no difference shown"
+    assert found.rows[0].drops == {}
+
+
+def test_a_language_models_words_come_before_the_documents_own():
+    def ask(asked):
+        return [{"roof": "top of the house"} if "roof" in words else {} for _, words in asked], "small"
+
+    trial = make_trial(query_set(), CHUNKS, terms, ask=ask)
+    assert trial is not None
+    exchanged = trial.perturbed.texts[39 * 7 : 39 * 8]
+    assert exchanged[0] == "the top of the house number"
+    assert not any("top of the house" in text for text in exchanged[1:9])
+    assert trial.synonyms.model == "small"
+    # Of "roof number", "garden number" …: "roof" alone, four times in 39 queries of two words.
+    assert trial.synonyms.share == 100 * 4 / 78
+    none = make_trial(query_set(), CHUNKS, terms, ask=lambda asked: ([], ""))
+    assert none is not None
+    assert (none.synonyms.model, none.synonyms.share) == ("", 0.0)

@@ -78,6 +78,32 @@ def test_real_queries_exclude_a_candidate_that_is_worse_on_them():
     assert choose_served(values, samples=1_000).served == "adapted"
 
 
+def test_five_lost_judged_queries_of_twenty_exclude_although_the_test_shows_nothing():
+    judged = {"base": np.ones(20), "adapted": np.repeat([0.0, 1.0], [5, 15])}
+    chosen = choose_served({"base": BASE, "adapted": BASE + 0.2}, judged=judged, samples=2_000)
+    assert [row.standing for row in chosen.table] == ["served", "vetoed"]
+    against = chosen.table[1].judged_against_base
+    assert against is not None
+    assert against.verdict == "no difference shown"
+    assert against.p_value == pytest.approx(2 / 32, abs=0.01)
+    assert "on 20 judged queries it is 25.0 points worse than base (95 % interval" in chosen.reason
+    assert f"{against.high:.1f}, p = {against.p_value:.3f})." in chosen.reason
+
+
+def test_the_sentence_tells_the_p_that_decided():
+    # Five better of twenty: the interval lies above 0, and Fisher's p of five that agree is 6 %.
+    gain = np.repeat([0.4, 0.0], [5, 15])
+    chosen = choose_served({"base": BASE[:20], "adapted": BASE[:20] + gain}, samples=2_000)
+    against = chosen.table[1].against_base
+    assert against is not None
+    assert against.low > 0
+    interval = f"(95 % interval {against.low:+.1f} to {against.high:+.1f}, p = {against.p_value:.3f}); about"
+    assert chosen.served == "base"
+    assert interval in chosen.reason
+    gained = choose_served({"base": BASE, "adapted": BASE + 0.1 + NOISE}, samples=2_000)
+    assert gained.reason.endswith(", p < 0.001).")
+
+
 def test_a_merge_that_was_not_judged_falls_with_the_adapted_encoder():
     values = {"base": BASE, "merge-0.5": BASE + 0.05, "adapted": BASE + 0.2}
     chosen = choose_served(values, {"base": BASE, "adapted": BASE - 0.1}, samples=500)

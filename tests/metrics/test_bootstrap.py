@@ -74,6 +74,28 @@ def test_five_queries_are_too_few_for_a_verdict():
     assert paired_difference([1.0] * 6, [0.0] * 6, samples=100).verdict == "better"
 
 
+@pytest.mark.parametrize("queries", [6, 60, 2_255])
+def test_few_queries_that_differ_give_no_verdict_however_many_do_not(queries: int):
+    def changed(count: int):
+        values = np.zeros(queries)
+        values[:count] = 1.0
+        return paired_difference(values, np.zeros(queries), samples=4_000)
+
+    four = changed(4)  # all tosses that leave the four alike: 2 · ½⁴ = 12.5 %
+    assert four.low > 0 or queries == 6
+    assert (four.verdict, four.p_value) == ("no difference shown", pytest.approx(0.125, abs=0.02))
+    six = changed(6)
+    assert (six.verdict, six.p_value) == ("better", pytest.approx(2 / 64, abs=0.01))
+
+
+@pytest.mark.parametrize("queries", [10, 20])
+def test_where_there_is_no_difference_one_is_shown_5_times_in_100_at_most(queries: int):
+    gaps = np.random.default_rng(7).normal(size=(600, queries))
+    found = [paired_difference(gap, np.zeros(queries), samples=1_100, seed=run) for run, gap in enumerate(gaps)]
+    assert np.mean([one.verdict != "no difference shown" for one in found]) < 0.068  # 5 % and two standard errors
+    assert np.mean([one.low > 0 or one.high < 0 for one in found]) > 0.068  # what the interval alone would say
+
+
 def test_the_seed_decides():
     values = np.random.default_rng(0).random(100)
     assert mean_interval(values, seed=1) == mean_interval(values, seed=1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
-from engine.metrics import paired_difference, queries_needed, randomisation_p
+from engine.metrics import paired_difference, queries_needed, randomisation_p, with_needed
 
 
 def test_small_cases_are_exact():
@@ -80,6 +80,15 @@ def test_nothing_is_said_without_a_difference():
     assert queries_needed([]) is None
     with pytest.raises(ValueError, match="power"):
         queries_needed([1.0, 2.0], power=1.0)
+
+
+@pytest.mark.parametrize(("better", "of"), [(5, 7), (5, 8), (4, 6)])
+def test_more_queries_are_needed_than_did_not_show_it(better: int, of: int):
+    gap = np.repeat([1.0, 0.0], [better, of - better])
+    found = paired_difference(gap, np.zeros(of), samples=2_000)
+    assert (found.verdict, found.p_value, found.low > 0) == ("no difference shown", 2 / 2**better, True)
+    assert queries_needed(gap) == 6
+    assert with_needed(found, gap).needed == of + 1
 
 
 def test_so_many_queries_show_the_difference_four_times_in_five():

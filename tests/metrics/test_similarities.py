@@ -91,6 +91,14 @@ def test_a_loss_that_is_not_shown_is_accepted():
     assert (found.accuracy, found.unthresholded) == (0.99, 1.0)
 
 
+def test_five_losses_of_five_are_no_licence():
+    # Fisher's p of five that agree is 2 · ½⁵ = 6 %; a resample of 100 has none of them once in 170 times.
+    top = np.array([[0.9, 0.2]] * 5 + [[0.9, 0.6]] * 95)
+    right = np.array([[0, 1]] * 5 + [[1, 0]] * 95)
+    found = choose_threshold(top, right, size=1, resamples=2_000)
+    assert (found.similarity, found.accuracy) == (0.2, 1.0)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -60,6 +60,7 @@ def test_no_entries_are_an_answer():
         ('{"questions": [NaN]}', "not JSON"),
         ('{"questions": [{"evidence": "a\nb", "question": "c"}]}', "not JSON"),
         ("[" * 100_000, "not JSON"),
+        ('{"questions": [], "questions": []}', "not JSON"),
         ('["questions"]', "list 'questions'"),
         ('{"question": []}', "list 'questions'"),
         ('{"questions": {"evidence": "a"}}', "list 'questions'"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.fake_endpoint import Request, good, serving
+from fixtures.fake_endpoint import Raw, Request, good, serving
 from fixtures.pipeline import generate_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
@@ -18,7 +18,7 @@ from engine.errors import CancelledError
 from engine.events import Choice
 from engine.lexical import Analyzer
 from engine.project import ProjectFolder
-from engine.queries.cost import Budget, Pace, Patience, told_duration
+from engine.queries.cost import Budget, Pace, Patience, measured, told_duration
 from engine.queries.coverage import base_vectors, covering_order, word_vectors
 from engine.queries.ledger import answer_files
 from engine.queries.sample import sample
@@ -166,6 +166,41 @@ def test_vectors_of_the_base_encoder_are_used_where_all_chunks_have_them(asked_p
         assert found is not None
         assert (found == np.tile(np.eye(3, 384), (2, 1))).all()
         assert "vectors of the base encoder" in generated(project)["chunks asked"][1]
+
+
+def pace(seconds: float, tokens: int = 10, *, estimated: bool = False) -> Pace:
+    return Pace(1, seconds, 2, tokens, estimated)
+
+
+def test_a_first_chunk_that_waited_for_its_model_is_left_out_of_the_pace():
+    found = measured([pace(23.0), pace(2.0, 30), pace(4.0, 60)])
+    assert (found.chunks, found.each, found.tokens, found.late) == (2, 3.0, 90, 23.0)
+    assert (
+        found.told()
+        == "15.0 tokens/s, 3.00 s and 2.0 queries a chunk, the mean of 2; the first one took 23.00 s and is left out"
+    )
+    assert found.chunks_within(Budget(100, 0), 1000) == 50
+    assert measured([pace(8.0), pace(2.0), pace(4.0)]).chunks == 3, "twice the longest other is no more than chance"
+    assert measured([pace(23.0), pace(2.0)]).chunks == 2
+    assert measured([]).each == 0
+
+
+def test_tokens_that_a_server_does_not_count_are_said_to_be_estimated():
+    told = measured([pace(2.0), pace(2.0, estimated=True), pace(2.0)]).told()
+    assert told.startswith("about 5.0 tokens/s (the server does not count them), 2.00 s")
+
+
+def test_time_that_brought_no_answer_is_spent(asked_project: Make):
+    """Every request is answered with an error after a tenth of a second: a quarter of one is spent on the first chunks."""
+
+    def script(*_: object) -> Raw:
+        time.sleep(0.1)
+        return Raw(503)
+
+    with serving(script) as server:
+        project = pointed(asked_project, server.url, max_hours=0.25 / 3600)
+        generated(project)
+        assert len(server.requests) in (2, 4), "each chunk is tried twice, and there are six"
 
 
 def test_a_sample_tells_the_pace_in_tokens_and_heeds_the_hours(asked_project: Make, tmp_path: Any):

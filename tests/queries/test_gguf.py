@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fixtures.control_tokens import FAMILIES
 from fixtures.tiny_gguf import CHATML, build_tiny_gguf, cut_to
 
 from engine.errors import CancelledError, ModelError
@@ -63,10 +64,20 @@ def test_the_grammar_leaves_no_way_but_json(model: GgufModel, shape: object):
     assert whole >= 1
 
 
-def test_an_answer_that_its_limit_ends_is_cut(model: GgufModel):
-    reply = model.complete(MESSAGE, PAIRS, 2, 12, 1)
-    assert reply.cut
-    assert reply.text == '{"questions"'
+def test_an_answer_that_its_limit_ends_is_closed_within_it(model: GgufModel):
+    """A token is a byte. What is closed was begun by the model: an answer with a higher limit goes on from there."""
+    seed = next(seed for seed in range(99) if model.complete(MESSAGE, PAIRS, 2, 100, seed).cut)
+    longer = model.complete(MESSAGE, PAIRS, 2, 100, seed)
+    for limit in range(64, 92, 3):
+        reply = model.complete(MESSAGE, PAIRS, 2, limit, seed)
+        assert reply.cut
+        broken = reply.text.count("\N{REPLACEMENT CHARACTER}")  # three bytes where the model wrote one
+        assert len(reply.text.encode()) - 2 * broken <= limit
+        entries = PAIRS.read(reply.text)
+        assert len(entries) == 1
+        assert PAIRS.read(longer.text)[0]["evidence"].startswith(
+            entries[0]["evidence"].rstrip("\N{REPLACEMENT CHARACTER}")
+        )
 
 
 def test_one_seed_gives_one_answer_whatever_was_asked_before(model: GgufModel):
@@ -254,6 +265,7 @@ def test_a_template_without_a_system_role_gets_both_texts_from_the_user():
 @pytest.mark.parametrize(
     "template",
     [
+        "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}", "{{ 'x' * 10000000000 }}",
         "{% for", "{{ undefined.field.more }}", "{{ 1 / 0 }}", "no messages at all", "{{ messages[9].content }}",
         "{{ messages.__class__.__mro__ }}", "{% include '/etc/passwd' %}", "{{ messages }}{{ messages }}",
         "{{ ''.__class__.__base__.__subclasses__() }}{% for m in messages %}{{ m.content }}{% endfor %}",
@@ -354,21 +366,6 @@ def test_several_at_once_only_where_they_are_faster():
         1,
         "several at once are not faster on this machine: 11 tokens/s, one alone 10",
     )
-
-
-FAMILIES = {
-    "ChatML": ("<|im_start|>", "<|im_end|>", "<|endoftext|>"),
-    "Llama 2": ("[INST]", "[/INST]", "<<SYS>>", "<</SYS>>"),
-    "Llama 3": ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
-    "Mistral": ("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[INST]", "[TOOL_CALLS]"),
-    "Gemma": ("<start_of_turn>", "<end_of_turn>", "<bos>"),
-    "Phi": ("<|system|>", "<|user|>", "<|assistant|>", "<|end|>"),
-    "DeepSeek": ("<｜User｜>", "<｜Assistant｜>", "<｜begin▁of▁sentence｜>"),
-    "Command R": ("<|START_OF_TURN_TOKEN|>", "<|SYSTEM_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
-    "Granite": ("<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>"),
-    "gpt-oss": ("<|start|>", "<|channel|>", "<|message|>", "<|return|>"),
-    "GLM": ("[gMASK]", "<sop>", "<|observation|>"),
-}
 
 
 @pytest.mark.parametrize("added", [False, True], ids=["control", "added by a user"])

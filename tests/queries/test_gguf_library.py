@@ -12,18 +12,29 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import gguf
+import psutil
 import pytest
+from fixtures import tiny_gguf
 from fixtures.pipeline import engine, environment
 from fixtures.tiny_gguf import build_tiny_gguf, cut_to
 
 from engine.errors import CancelledError, ModelError, ResourceError, UsageError
 from engine.project import ProjectFolder
 from engine.queries import gguf_library
+from engine.queries.choosing import Choice, usable
+from engine.queries.gguf_file import content_identity, gguf_file
+from engine.queries.gguf_hardware import weighed
 from engine.queries.gguf_header import FILE_TYPES, TENSOR_TYPES, Header, read_header
 from engine.queries.gguf_library import DIFFERENT, UNKNOWN, UNREAD, VERIFIED, Model, add_model, list_models, memory_need
-from engine.queries.gguf_places import OWN, own_folder
+from engine.queries.gguf_places import OWN, own_folder, own_models
+from engine.queries.opening import query_recipe
+from engine.settings import QuerySettings, Settings
 
 VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 
@@ -237,13 +248,8 @@ def test_an_added_file_is_a_private_copy_with_its_digest_and_is_found_by_its_nam
     other = build_tiny_gguf(home / "tiny-F32.gguf", context=99)
     with pytest.raises(UsageError, match="there already"):
         add_model(other)
-    from engine.queries.gguf_file import gguf_file
-    from engine.stage import View
-
     project.change_settings({"queries.model": "tiny-F32.gguf"})
-    store = project.store()
-    assert gguf_file(View(project, project.settings(), store)) == added
-    store.close()
+    assert gguf_file(project.path, project.settings().queries.model) == added
 
 
 def test_a_link_stays_a_link(home: Path, tiny: Path):
@@ -268,7 +274,7 @@ def test_a_full_disk_leaves_nothing_behind(
 
 def test_a_stop_is_heard_while_copying(home: Path, tiny: Path):
     with pytest.raises(CancelledError):
-        add_model(tiny, should_stop=lambda: True)
+        add_model(tiny, should_stop=lambda: own_folder().exists())
     assert list(own_folder().iterdir()) == []
 
 
@@ -314,3 +320,111 @@ def test_the_command_lists_adds_and_refuses(home: Path, tiny: Path):
     for wrong in (("add",), ("remove", "x"), ("list", str(tiny))):
         assert engine("models", *wrong, check=False).returncode == 2
     assert engine("models", "add", str(home / "none.gguf"), check=False).returncode == 3
+
+
+def with_pairs(path: Path, pairs: bytes, count: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, count) + pairs)
+    return path
+
+
+def told(text: str) -> bytes:
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def test_one_odd_file_does_not_hide_the_others(home: Path, tiny: Path):
+    folder = home / ".lmstudio/models"
+    put(tiny, folder / "good.gguf")
+    lists = b"".join(struct.pack("<IQ", 9, 1) for _ in range(3000)) + struct.pack("<IQ", 4, 0)
+    with_pairs(folder / "deep.gguf", told("a.b") + struct.pack("<I", 9) + lists, 1)
+    kind = told("general.architecture") + struct.pack("<I", 8) + told("llama")
+    with_pairs(folder / "kind.gguf", kind + told("general.file_type") + struct.pack("<IIQI", 9, 4, 1, 1), 2)
+    (folder / "loop.gguf").symlink_to("loop.gguf")
+    problems = {model.path.name: model.problem for model in listed()}
+    assert problems["good.gguf"] == ""
+    assert "a list in a list in a list" in problems["deep.gguf"]
+    assert problems["kind.gguf"] == "It holds a vocabulary and no weights."
+    assert "symbolic links" in problems["loop.gguf"]
+
+
+def test_a_vocabulary_alone_is_no_model(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tiny_gguf, "_add_tensors", lambda *_: None)
+    path = build_tiny_gguf(home / "vocabulary.gguf")
+    with pytest.raises(ModelError) as caught:
+        add_model(path)
+    assert caught.value.why == "It holds a vocabulary and no weights."
+    put(path, own_folder() / "vocabulary.gguf")
+    assert own_models() == []
+
+
+@pytest.fixture
+def parts(home: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The tiny model in files of at most eight tensors."""
+    whole = gguf.GGUFWriter
+    monkeypatch.setattr(tiny_gguf.gguf, "GGUFWriter", lambda path, kind: whole(path, kind, split_max_tensors=8))
+    folder = home / ".lmstudio/models"
+    folder.mkdir(parents=True)
+    build_tiny_gguf(folder / "m.gguf")
+    found = sorted(folder.iterdir())
+    assert [path.name for path in found] == [f"m-0000{n}-of-00003.gguf" for n in (1, 2, 3)]
+    return found
+
+
+def test_a_model_in_parts_is_known_as_a_whole(parts: list[Path], tiny: Path):
+    assert read_header(parts[0]) == read_header(tiny)
+    size = sum(part.stat().st_size for part in parts)
+    assert weighed(parts[0], 4096).size == size
+    (model,) = listed()
+    assert (model.size, model.problem, model.fits) == (size, "", True)
+    before = content_identity(parts[0])
+    data = bytearray(parts[1].read_bytes())
+    data[-1] ^= 1
+    parts[1].write_bytes(data)
+    assert content_identity(parts[0]) != before
+
+
+def test_a_part_that_is_cut_off_or_missing_is_told(parts: list[Path]):
+    parts[2].write_bytes(parts[2].read_bytes()[:-9])
+    (model,) = listed()
+    assert "It is cut off" in model.problem
+    parts[2].unlink()
+    (model,) = listed()
+    assert model.problem == "m-00003-of-00003.gguf: No such file or directory."
+
+
+def test_a_model_in_parts_that_lacks_one_is_told_and_never_chosen_by_itself(parts: list[Path], home: Path):
+    parts[1].unlink()
+    settings = Settings(queries=QuerySettings(backend="gguf", model=str(parts[0])))
+    view: Any = SimpleNamespace(settings=settings, store=None, project=SimpleNamespace(path=home))
+    with pytest.raises(ModelError) as caught:
+        query_recipe(view)
+    assert caught.value.why == "m-00002-of-00003.gguf: No such file or directory."
+    put(parts[0], own_folder() / parts[0].name)
+    kept = SimpleNamespace(info=asdict(Choice("gguf", "", str(own_folder() / parts[0].name), "0" * 16)))
+    found = usable(Settings(), SimpleNamespace(artifact=lambda _kind: kept))  # type: ignore[arg-type]
+    assert found.backend == "extractive"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_what_reads_a_model_leaves_when_the_one_that_asked_is_killed(tmp_path: Path) -> None:
+    endless = tmp_path / "endless.gguf"
+    os.mkfifo(endless)  # whoever opens it waits
+    code = (
+        "import sys; from engine.children import asked_apart; "
+        "asked_apart('engine.queries.apart', ['vocabulary', sys.argv[1]], 'it')"
+    )
+    asking = subprocess.Popen([sys.executable, "-c", code, str(endless)], env=environment())
+    try:
+        (child,) = waited_for(lambda: psutil.Process(asking.pid).children())
+        waited_for(lambda: any("llama" in mapped.path for mapped in child.memory_maps()))  # it is at work
+    finally:
+        asking.kill()
+        asking.wait()
+    assert waited_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+def waited_for(what: Callable[[], Any]) -> Any:
+    until = time.monotonic() + 60
+    while not (found := what()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return found

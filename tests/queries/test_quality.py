@@ -257,3 +257,10 @@ def test_a_stop_is_heard_between_two_queries(asked_project: Make, monkeypatch: p
         with pytest.raises(CancelledError):
             generate_here(project, lambda: asked == 4)
     assert asked == 4
+
+
+def test_nearly_the_same_words_with_another_year_are_another_query():
+    (check,) = (check for check in checks(known([ENGLISH], [1])) if check.name == "near duplicates")
+    assert check.reason(ask("What was the yearly price of the northern pump in 2019?")) == ""
+    assert check.reason(ask("What was the yearly price of the northern pump in 2020?")) == ""
+    assert check.reason(ask("What was the yearly price of the northern pumps in 2019?"))

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fixtures.fake_endpoint import Request, good, serving
 from fixtures.pipeline import engine
+from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.corpus.imports import import_queries
-from engine.errors import CancelledError, NotBuiltError
+from engine.errors import CancelledError, ModelError, NotBuiltError, StageError
 from engine.project import ProjectFolder
 from engine.queries.ledger import answer_files
 from engine.queries.sample import sample
@@ -143,3 +145,28 @@ def test_the_command_tells_what_is_missing(asked_project: Make):
     done = engine("sample", str(asked_project(backend="gguf").path), check=False)
     assert done.returncode == 2
     assert "queries.model in project.toml is empty" in done.stderr
+
+
+def test_a_crash_of_llama_cpp_is_told(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    model = build_tiny_gguf(tmp_path / "tiny.gguf")
+    project = asked_project(backend="gguf", model=str(model), answer_tokens=512, prompt="one-step", at_once=1)
+    (tmp_path / "crashing").mkdir()
+    (tmp_path / "crashing" / "sitecustomize.py").write_text(
+        "import ctypes, sys, threading, time\n"
+        "def crash():\n    while 'llama_cpp.llama_cpp' not in sys.modules: time.sleep(0.01)\n    ctypes.string_at(0)\n"
+        "threading.Thread(target=crash, daemon=True).start()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "crashing"))
+    with pytest.raises(StageError, match=r"The sample crashed \(SIGSEGV\)"):
+        sample(project, 1)
+
+
+def test_errors_and_stops_come_from_the_other_process(asked_project: Make, tmp_path: Path):
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(build_tiny_gguf(tmp_path / "tiny.gguf").read_bytes()[:4000])
+    project = asked_project(backend="gguf", model=str(broken), prompt="one-step")
+    with pytest.raises(ModelError, match=r"broken\.gguf"):
+        sample(project, 1)
+    project.change_settings({"queries.model": str(tmp_path / "tiny.gguf")})
+    with pytest.raises(CancelledError):
+        sample(project, 1, lambda: True)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,18 @@ from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine import pipeline
 from engine.errors import CancelledError, ModelError, SettingsError, StageError
-from engine.events import Choice, Event, Progress, StageFinished, Warned
+from engine.evaluation.query_sets import is_built
+from engine.events import Choice as Told
+from engine.events import Event, Progress, StageFinished, Warned
 from engine.project import ProjectFolder
 from engine.queries import endpoint
+from engine.queries.choosing import Choice, chosen, made_by
+from engine.queries.gguf_file import content_identity
 from engine.queries.gguf_places import own_folder
 from engine.queries.ledger import answer_files
-from engine.queries.opening import backend_of, chosen_backend
 from engine.records import Query
 from engine.stage import View
+from engine.training.stage import resolve_config
 
 Make = Callable[..., ProjectFolder]
 
@@ -78,7 +83,7 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
         assert all(query.evidence in texts[query.chunk_id] for query in queries)
         assert next(event.summary for event in told if isinstance(event, StageFinished))["made"] == 18
         assert [event.done for event in told if isinstance(event, Progress)][-1] == 6
-        choices = {event.setting: event.value for event in told if isinstance(event, Choice)}
+        choices = {event.setting: event.value for event in told if isinstance(event, Told)}
         assert choices["backend"] == "endpoint"
         assert choices["evidence check"] == "100 % kept"
         generate_here(project)
@@ -115,7 +120,7 @@ def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: 
             "evidence not in the chunk": 1,
             "the language model gave no usable answer for the chunk": 3,
         }
-        problems = [event.value for event in told if isinstance(event, Choice) and event.setting == "chunk left out"]
+        problems = [event.value for event in told if isinstance(event, Told) and event.setting == "chunk left out"]
         assert [problem.split(" (")[0] for problem in problems] == [
             "the answer is not JSON", "it points elsewhere", "the answer was longer than 768 tokens",
         ]  # fmt: skip
@@ -221,7 +226,7 @@ def test_a_random_model_in_a_file_goes_through_the_whole_stage(asked_project: Ma
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step")
     told = run(project)
-    choices = {event.setting: event.value for event in told if isinstance(event, Choice)}
+    choices = {event.setting: event.value for event in told if isinstance(event, Told)}
     assert (choices["backend"], choices["gpu layers"]) == ("gguf", "none")
     assert len(answer_files(project)[0].read_text().splitlines()) == 6
     assert queries_of(project) == []
@@ -284,29 +289,207 @@ def test_imported_queries_are_announced_as_unused_with_a_model(asked_project: Ma
     assert "'imported' or 'both'" in done.stderr
 
 
-def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generator(
-    asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+class Auto:
+    """A project with queries.backend = "auto" on a machine of its own."""
+
+    def __init__(self, project: ProjectFolder) -> None:
+        self.project = project
+
+    def chosen(self) -> Choice:
+        store = self.project.store()
+        try:
+            return chosen(self.project.settings(), store)
+        finally:
+            store.close()
+
+    def generate(self, **how: Any) -> dict[str, tuple[str, str]]:
+        told = generate_here(self.project, **how)
+        return {event.setting: (event.value, event.reason) for event in told if isinstance(event, Told)}
+
+    def status(self, stage: str = "generate") -> tuple[str, str]:
+        return next((one.state, one.reason) for one in view_status(self.project) if one.stage == stage)
+
+
+@pytest.fixture
+def auto(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Auto:
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
-    project = asked_project(backend="auto")
-    assert [chosen_backend(project.settings())[0], backend_of(project.settings())] == ["extractive"] * 2
-    told = {event.setting: (event.value, event.reason) for event in generate_here(project) if isinstance(event, Choice)}
-    assert told["queries"][0] == "extractive"
-    assert "no server and no language model is named" in told["queries"][1]
-    assert queries_of(project)
-    folder = own_folder()
-    folder.mkdir(parents=True)
-    (folder / "broken.gguf").write_bytes(b"GGUF")
-    assert backend_of(project.settings()) == "extractive"
-    build_tiny_gguf(folder / "ours.gguf")
-    assert chosen_backend(project.settings()) == ("gguf", "ours.gguf was added with 'engine models add'")
-    assert next(status.state for status in view_status(project) if status.stage == "generate") == "stale"
-    project.change_settings({"queries.answer_tokens": 64, "queries.prompt": "one-step"})
-    told = {event.setting: (event.value, event.reason) for event in generate_here(project) if isinstance(event, Choice)}
+    return Auto(asked_project(backend="auto", answer_tokens=64, prompt="one-step"))
+
+
+def added(name: str) -> Path:
+    own_folder().mkdir(parents=True, exist_ok=True)
+    return build_tiny_gguf(own_folder() / name)
+
+
+def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generator(auto: Auto):
+    assert auto.chosen().backend == "extractive"
+    assert "no server and no language model is named" in auto.chosen().reason
+    own_folder().mkdir(parents=True)
+    (own_folder() / "broken.gguf").write_bytes(b"GGUF")
+    assert auto.chosen().backend == "extractive"
+    path = added("ours.gguf")
+    choice = auto.chosen()
+    assert choice == Choice("gguf", "ours.gguf was added with 'engine models add'", str(path), content_identity(path))
+    auto.project.change_settings({"queries.model": "other.gguf"})
+    assert auto.chosen() == Choice("gguf", "queries.model names a language model")
+    auto.project.change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})
+    assert auto.chosen() == Choice("endpoint", "queries.endpoint names a server")
+
+
+def test_a_model_that_is_added_later_makes_nothing_stale_and_is_told(auto: Auto):
+    assert auto.generate()["queries"][0] == "extractive"
+    before = queries_of(auto.project)
+    assert before
+    assert auto.status() == ("done", "up to date")
+    added("ours.gguf")
+    state, reason = auto.status()
+    assert state == "done"
+    assert reason.startswith("built from the documents; ours.gguf has been added since: 'engine generate ")
+    assert reason.endswith(" --force' ('Generate again' in the app) has it write them")
+    run(auto.project)
+    assert queries_of(auto.project) == before
+    auto.project.change_settings({"queries.per_chunk": 2})
+    assert auto.status()[0] == "stale"
+    assert auto.generate()["queries"][0] == "extractive", "what was chosen stays, whatever else makes the queries anew"
+    told = auto.generate(forced=True)
+    assert told["queries"] == ("gguf", "ours.gguf was added with 'engine models add'")
     assert told["backend"] == ("gguf", "queries are written by ours.gguf")
-    project.change_settings({"queries.model": "other.gguf"})
-    assert chosen_backend(project.settings())[1] == "queries.model names a language model"
-    project.change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})
-    assert chosen_backend(project.settings()) == ("endpoint", "queries.endpoint names a server")
+    assert auto.status() == ("done", "up to date")
+    assert info(auto.project)["backend"] == "gguf"
+
+
+def test_a_run_by_force_tells_the_stage_so(auto: Auto):
+    run(auto.project)
+    added("ours.gguf")
+    told = run(auto.project, force=("generate",))
+    assert {event.setting: event.value for event in told if isinstance(event, Told)}["queries"] == "gguf"
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_model_that_it_began_with(auto: Auto):
+    added("ours.gguf")
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 40
+
+    with pytest.raises(CancelledError):
+        generate_here(auto.project, stop)
+    added("a-model-that-would-come-first.gguf")
+    assert auto.chosen().model.endswith("/ours.gguf")
+    auto.generate()
+    assert len(answer_files(auto.project)) == 1
+
+
+def test_a_model_that_is_gone_makes_nothing_stale_and_the_next_run_chooses_anew(auto: Auto):
+    path = added("ours.gguf")
+    auto.generate()
+    path.unlink()
+    assert auto.status() == ("done", "up to date")
+    assert auto.generate()["queries"][0] == "extractive"
+    assert auto.status() == ("done", "up to date")
+
+
+def test_what_auto_chose_is_forgotten_when_a_backend_is_named(auto: Auto):
+    auto.generate()
+    auto.project.change_settings({"queries.backend": "extractive"})
+    auto.generate()
+    added("ours.gguf")
+    auto.project.change_settings({"queries.backend": "auto"})
+    assert auto.chosen().backend == "gguf"
+
+
+def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto):
+    """Built queries move the queries' vectors alone: a model that is added later changes nothing of that."""
+
+    def trained() -> tuple[str, bool]:
+        store = auto.project.store()
+        try:
+            view = View(auto.project, auto.project.settings(), store)
+            return resolve_config(view).side, is_built(Query("q", "question", 1, 1, "e"), made_by(view))
+        finally:
+            store.close()
+
+    auto.generate()
+    assert trained() == ("query", True)
+    added("ours.gguf")
+    assert trained() == ("query", True)
+    auto.generate(forced=True)
+    assert trained() == ("both-then-query", False)
+
+
+def test_half_a_character_in_an_answer_costs_its_query_and_no_more(asked_project: Make):
+    def script(request: Request, number: int) -> str:
+        pairs = json.loads(good(request, number))["questions"]
+        pairs[0]["question"] += " \ud83d"
+        pairs[1]["evidence"] += " \ud83d"
+        return json.dumps({"questions": pairs})
+
+    with serving(script) as server:
+        project = pointed(asked_project, server)
+        for _ in range(2):
+            generate_here(project)
+            assert len(queries_of(project)) == 6
+    assert info(project)["rejected"] == {"not a usable question": 6, "evidence not in the chunk": 6}
+
+
+def test_answers_with_halves_of_characters_of_a_former_version_are_read(asked_project: Make):
+    with serving(good) as server:
+        project = pointed(asked_project, server)
+        generate_here(project)
+        (ledger,) = answer_files(project)
+        lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+        lines[0]["lost"] = [["\ud83d", "\ud83d", "question", "not a usable question"]]
+        ledger.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        generate_here(project)
+        assert len(server.requests) == 6
+
+
+@pytest.mark.parametrize("status", [400, 413, 503])
+def test_a_server_that_is_put_right_is_asked_about_every_chunk(asked_project: Make, status: int):
+    right = False
+
+    def script(request: Request, number: int) -> Any:
+        return good(request, number) if right else Raw(status, b'{"error": "no model loaded"}')
+
+    with serving(script) as server:
+        project = pointed(asked_project, server)
+        for _ in range(2):
+            with pytest.raises(StageError, match="5 times in a row"):
+                generate_here(project)
+        right = True
+        generate_here(project)
+        assert len(queries_of(project)) == 18
+
+
+def test_chunks_that_a_working_server_keeps_refusing_do_not_stop_every_later_run(asked_project: Make):
+    refused: dict[str, bool] = {}
+
+    def script(request: Request, number: int) -> Any:
+        text = passage(request)
+        refused.setdefault(text, len(refused) % 2 == 1)  # three of six, which lie apart
+        return Raw(400, b'{"error": "context size exceeded"}') if refused[text] else good(request, number)
+
+    with serving(script) as server:
+        project = pointed(asked_project, server)
+        for _ in range(3):
+            with suppress(StageError):
+                generate_here(project)
+        asked = len(server.requests)
+        generate_here(project)
+        assert len(server.requests) == asked, "what was refused in two runs is not asked again"
+        assert len(queries_of(project)) == 9
+
+
+def test_queries_beyond_the_budget_are_listed(asked_project: Make):
+    with serving(good) as server:
+        project = pointed(asked_project, server, max_queries=4)
+        generate_here(project)
+    assert (len(queries_of(project)), info(project)["made"]) == (4, 6)
+    assert info(project)["rejected"] == {"beyond queries.max_queries": 2}
+    store = project.store()
+    assert [reason for _, reason in store.rejected_queries()] == ["beyond queries.max_queries"] * 2
+    store.close()

@@ -53,7 +53,7 @@ def test_queries_of_a_chunks_own_document_do_not_count() -> None:
     bank = Bank(np.array([[1, 0], [0.6, 0.8]], np.float32), np.array([7, 8]))
     found = hub_offsets(chunks, np.array([7, 9, 8]), bank)
     assert found == pytest.approx([0.6 / 2, (1 + 0.6) / 4, 0.0])
-    alone = Bank(bank.vectors[:1], bank.documents[:1])
+    alone = Bank(bank.vectors[:1], bank.articles[:1])
     assert hub_offsets(chunks[:1], np.array([7]), alone) == pytest.approx([0.0])
 
 
@@ -105,7 +105,7 @@ def test_what_was_kept_is_read(tmp_path: Path) -> None:
     write_bank(tmp_path, bank)
     found = read_bank(tmp_path)
     assert (found.vectors == bank.vectors.astype(np.float16).astype(np.float32)).all()
-    assert found.documents.tolist() == [0, 3, 6, 9, 12, 15, 18]
+    assert found.articles.tolist() == [0, 3, 6, 9, 12, 15, 18]
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
 
 

@@ -21,7 +21,9 @@ from engine.vectors import VectorIndex
 TEXTS = ["alpha", "beta", "gamma", "delta"]
 SERVED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]
 BASE = [[0.0, 1.0], [0.8, 0.6], [1.0, 0.0], [0.6, 0.8]]
-NOWHERE = {"base_rank": None, "base_cosine": None, "served_rank": None, "served_cosine": None}
+NOWHERE = dict.fromkeys(
+    ("base_rank", "base_cosine", "served_rank", "served_cosine", "rank", "similarity", "hub_offset")
+)
 
 
 class Table:
@@ -110,7 +112,9 @@ def test_ranks_are_those_of_the_search(searcher: Searcher, adapted: Any) -> None
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [standing.served_rank for standing in found.chunks.values()] == [1, 2, 3, 4]
     for hit, standing in zip(hits, found.chunks.values(), strict=True):
-        assert standing.served_cosine == pytest.approx(hit.score, abs=1e-3)
+        assert standing.served_cosine == standing.similarity == pytest.approx(hit.score, abs=1e-3)
+        assert (standing.rank, standing.hub_offset) == (standing.served_rank, None)
+        assert hit.rankers["semantic"].hub_offset is None
 
 
 def test_what_is_taken_off_hubs_is_not_the_adapters_doing(
@@ -130,6 +134,21 @@ def test_what_is_taken_off_hubs_is_not_the_adapters_doing(
     assert [one.served_cosine for one in found.chunks.values()] == pytest.approx([0.6, 1.0, 0.0, -1.0], abs=3e-3)
     assert [one.served_rank for one in found.chunks.values()] == [2, 1, 3, 4]
     assert [one.base_rank for one in found.chunks.values()] == [2, 4, 1, 3]
+    assert [one.rank for one in found.chunks.values()] == [1, 2, 3, 4]  # as the search itself
+    assert [one.similarity for one in found.chunks.values()] == pytest.approx([hit.score for hit in hits], abs=3e-3)
+    assert [one.hub_offset for one in found.chunks.values()] == pytest.approx([0.0, 0.5, -0.25, 0.0], abs=3e-3)
+    assert [hit.rankers["semantic"].hub_offset for hit in hits] == pytest.approx([0.0, 0.5, -0.25, 0.0], abs=3e-3)
+
+
+def test_the_untouched_encoders_hits_can_be_looked_at_for_judging(
+    searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+) -> None:
+    assert searcher.search_base("anything", 2) == ()  # its vectors are not at hand
+    cache_base(project, encoders["base"], TEXTS)
+    hits = searcher.search_base("anything", 2)
+    assert [hit.chunk_id for hit in hits] == [adapted.ids["gamma"], adapted.ids["beta"]]
+    assert [hit.score for hit in hits] == pytest.approx([1.0, 0.8], abs=1e-3)
+    assert searcher.search_base("  ", 2) == ()
 
 
 def test_where_base_is_served_both_are_equal_and_no_second_model_is_loaded(
@@ -146,6 +165,9 @@ def test_where_base_is_served_both_are_equal_and_no_second_model_is_loaded(
                 "base_cosine": pytest.approx(0.6, abs=1e-3),
                 "served_rank": 2,
                 "served_cosine": pytest.approx(0.6, abs=1e-3),
+                "rank": 2,
+                "similarity": pytest.approx(0.6, abs=1e-3),
+                "hub_offset": None,
             }
         },
         "note": "",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.errors import UsageError
 from engine.records import Document
-from engine.search.filters import SearchFilter, facets, parse_date
+from engine.search.filters import SearchFilter, facets, parse_date, unknown_formats
 
 
 def document(number: int, path: str, modified: float = 0.0) -> Document:
@@ -78,7 +79,45 @@ def test_empty() -> None:
     assert not SearchFilter(formats=("md",)).empty
 
 
-@pytest.mark.parametrize("glob", ["!", "\\", "[z-a]"])
+def test_what_means_something_in_a_gitignore_alone_means_itself() -> None:
+    named = [
+        document(1, "#1 plans/a.md"),
+        document(2, "!urgent/b.md"),
+        document(3, "Offers [2029]/c.md"),
+        document(4, "Offers 2/d.md"),
+    ]
+    for glob, wanted in (
+        ("#1 plans/**", {1}),
+        ("!urgent/**", {2}),
+        ("Offers [2029]/**", {3, 4}),
+        ("Offers \\[2029\\]/**", {3}),
+    ):
+        assert SearchFilter(paths=(glob,)).allowed(named) == wanted
+
+
+def test_endings_mean_their_format_and_archives_what_lies_in_them() -> None:
+    inside = replace(document(5, "mails.mbox/0001/plan.pdf"), format="pdf")
+    named = [*DOCUMENTS, inside]
+    for name, wanted in (
+        ("htm", {2}),
+        (".HTM", {2}),
+        ("markdown", {1, 3}),
+        ("mbox", {5}),
+        ("pdf", {5}),
+        ("zip", set()),
+    ):
+        assert SearchFilter(formats=(name,)).allowed(named) == wanted
+    assert unknown_formats(("md", "pages", "jsonl", "HTM"), named) == ["pages"]
+
+
+def test_an_author_in_quotes_is_the_whole_name() -> None:
+    people = [replace(document(n, "a.md"), author=name) for n, name in enumerate(("Ann", "Joanna", "Ann, Bo"))]
+    assert SearchFilter(authors=("ann",)).allowed(people) == {0, 1, 2}
+    assert SearchFilter(authors=('"Ann"',)).allowed(people) == {0}
+    assert SearchFilter(authors=('"ann, bo"', "joa")).allowed(people) == {1, 2}
+
+
+@pytest.mark.parametrize("glob", ["\\", "[z-a]"])
 def test_malformed_globs(glob: str) -> None:
     with pytest.raises(UsageError, match="glob"):
         SearchFilter(paths=(glob,)).allowed(DOCUMENTS)

@@ -150,3 +150,41 @@ def test_queries_of_a_file(tmp_path: Path) -> None:
             read_queries(path)
     with pytest.raises(UsageError, match="empty"):
         named([" "])
+
+
+def test_hits_of_the_encoder_before_adaptation_are_in_the_pool(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.search import Searcher
+
+    found = pool(project, depth=2)
+    known = {row for hit in found for row in hit.chunk_ids}
+    store = project.store()
+    other = next(chunk for chunk in store.chunks() if chunk.id not in known)
+    store.close()
+    hit = SimpleNamespace(chunk_id=other.id, path="other.md", place="", headings=(), page=None)
+    monkeypatch.setattr(Searcher, "search_base", lambda self, query, top: (hit,))
+    assert other.id in {row for one in pool(project, depth=2) for row in one.chunk_ids}
+    assert len(pool(project, depth=2)) == len(found) + 1
+
+
+def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_not_decide(
+    project: ProjectFolder,
+) -> None:
+    queries = [
+        SimpleNamespace(text="made of a sentence", split="heldout", kind="question", chunk_id=1, id=1),
+        SimpleNamespace(text="trained", split="train", kind="question", chunk_id=1, id=2),
+    ]
+    judged = [JudgedQuery("1", "Made  of a SENTENCE", path="a.md"), JudgedQuery("2", "asked by a person", path="a.md")]
+    document = SimpleNamespace(id=1, title="", path="a.md", external_id="", text="text")
+    store = SimpleNamespace(
+        judged=lambda: judged,
+        queries=lambda: queries,
+        documents=lambda with_text=False: [document],
+        artifact=lambda _: None,
+    )
+    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=lambda _: None)
+    one = query_sets(context, [])[0]
+    assert one.name == "judged queries (1 of 2 made from the documents: synthetic)"
+    assert (one.kind, one.synthetic, one.built) == ("judged", 1, [True, False])
+    assert one.telling() == [1]

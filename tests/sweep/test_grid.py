@@ -50,6 +50,8 @@ def test_cells_that_train_the_same_are_known() -> None:
     assert twins("ranking.m=6,9", of=settings(**LISTS)) == [None, None]
     assert twins("ranking.k=200,400,800", of=settings(**LISTS), chunks=300) == [None, None, 2]
     assert twins("training.teacher_temperature=1,2", of=settings(training={"objective": "infonce"})) == [None, 1]
+    assert twins("training.false_negatives=keep,drop", of=settings(training={"objective": "listnet"})) == [None, 1]
+    assert twins("training.false_negatives=keep,drop", of=settings(training={"objective": "infonce"})) == [None, None]
     assert twins("ranking.k=20,100,1000", of=settings(training={"objective": "infonce"})) == [None, None, 2]
     assert twins("training.objective=mixed", "training.steps=200,100") == [None, None]
     assert twins("training.query_share=1,0.5") == [None, None]

@@ -37,7 +37,7 @@ def test_scores_equal_those_of_the_whole_model(with_head: ModelFolder, masked: T
     assert not head.fresh
     rows = student.chunk_rows(["contract party law", "heat", "sound market share company report"])
     longest = max(map(len, rows))
-    ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
+    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
     with torch.no_grad():
         wanted = whole(input_ids=ids, attention_mask=(ids != 0).long()).logits[ids != 0]
         found = head.scores(student.token_states(rows))

@@ -150,6 +150,12 @@ def test_batches_depend_on_seed_and_step_alone(student: Student, recipe: Trainin
     assert shown(one.batch(0)) != shown(one.batch(1))
 
 
+def test_a_chunk_is_tokenised_once(student: Student, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = batches(student, replace(recipe, pretrain_chunks_per_step=8))
+    monkeypatch.setattr(Student, "chunk_words", None)
+    assert sum(len(found.batch(step)) for step in range(9)) == 72
+
+
 def test_every_chunk_is_seen_once_in_an_epoch(student: Student, recipe: TrainingConfig) -> None:
     texts = [f"court {n}" for n in range(12)]
     found = batches(student, replace(recipe, pretrain_chunks_per_step=4), texts)

@@ -13,7 +13,7 @@ from engine.encoders.model_folder import ModelFolder
 from engine.errors import CancelledError
 from engine.progress import resume_point
 from engine.project import ProjectFolder
-from engine.stage import View
+from engine.stage import StageContext, View
 from engine.store import Artifact
 
 
@@ -112,3 +112,15 @@ def test_a_broken_off_pre_training_says_where_it_goes_on(project: ProjectFolder)
         store.close()
     summary, _ = stage_here(project.path, "train")
     assert summary["steps"] == 4
+
+
+def test_false_negatives_mean_nothing_to_a_loss_that_follows_the_teacher(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.change_settings({"training.objective": "listnet", "training.false_negatives": "drop", "training.steps": 1})
+    told: dict[str, tuple[str, str]] = {}
+    monkeypatch.setattr(StageContext, "choose", lambda _, setting, *said: told.update({setting: said}))
+    stage_here(project.path, "train")
+    value, reason = told["false negatives"]
+    assert value == "keep"
+    assert "has no negatives" in reason

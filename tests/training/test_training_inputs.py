@@ -27,7 +27,8 @@ def view(project: Path, model: ModelFolder, **training: Any) -> Any:
     def need(kind: str, stage: str) -> Any:
         return SimpleNamespace(fingerprint="of the rankings", info={"queries": "q", "content": "q"})
 
-    return SimpleNamespace(settings=settings, project=SimpleNamespace(path=project), need=need)
+    store = SimpleNamespace(artifact=lambda _: None)
+    return SimpleNamespace(settings=settings, project=SimpleNamespace(path=project), need=need, store=store)
 
 
 @pytest.fixture

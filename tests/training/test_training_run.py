@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,25 @@ def test_events(run: Run, recipe: TrainingConfig) -> None:
     assert any(isinstance(event, Progress) for event in seen)
     assert [entry["step"] for entry in result.history] == [0, 4, 8, 12]
     assert all(0 < entry["target_entropy"] < np.log(16) for entry in result.history[1:])
+
+
+def test_a_text_is_tokenised_once(
+    run: Run, recipe: TrainingConfig, data: TrainingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over several epochs, refreshes of the negatives and held-out checks."""
+    from engine.training.student import Student
+
+    asked: Counter[str] = Counter()
+    tokenised = Student._encoded
+
+    def counted(student: Student, prompt: str, texts: list[str]) -> object:
+        asked.update(texts)
+        return tokenised(student, prompt, texts)
+
+    monkeypatch.setattr(Student, "_encoded", counted)
+    run(recipe, steps=12, queries_per_step=40, refresh_every=4)
+    assert {asked[query] for query in data.queries} == {1}
+    assert {asked[chunk] for chunk in data.chunks} <= {0, 1}
 
 
 def test_the_same_seed_gives_the_same_adapter_and_another_does_not(run: Run, recipe: TrainingConfig) -> None:

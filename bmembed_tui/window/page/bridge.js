@@ -60,6 +60,13 @@
     event.preventDefault();
     event.stopImmediatePropagation();
   }, true);
+  // What is pasted is text: a sign in it that steers a terminal would end the paste, and the rest would be keys.
+  window.addEventListener("paste", (event) => {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    const text = event.clipboardData.getData("text/plain");
+    window.bmembed.terminal.paste(text.replace(/[^\P{Cc}\t\r\n]/gu, ""));
+  }, true);
   window.addEventListener("wheel", (event) => {
     if (!event.ctrlKey) return;
     event.preventDefault();

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from engine.children import import_path
 from engine.corpus.readers import Kind, LeftOut, ReadDocument
+from engine.corpus.sandbox.libraries import private_folder
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.sandbox.wire import HEADER, LONGEST_FRAME, finding
 
@@ -37,16 +38,24 @@ _ONE_THREAD = (
     "OPENBLAS_NUM_THREADS",
     "MALLOC_ARENA_MAX",
 )
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "TMPDIR", "SYSTEMROOT", "VIRTUAL_ENV")
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "SYSTEMROOT", "VIRTUAL_ENV")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of each reading process: address space in bytes, seconds for one file, and files until it is renewed."""
+    """Of each reading process: address space in bytes, and files until it is renewed. `seconds`: for a file, or one thing
+    inside it; a file as a whole has `whole` times as many, and a second more for each MB. `ocr_seconds`: of OCR, for a file.
+    """
 
     memory: int = 2 * 2**30
     seconds: int = 60
     files: int = 500
+    ocr_seconds: int = 1800
+    whole: int = 20
+
+    def of_whole(self, size: int) -> float:
+        """Seconds for a file of `size` bytes and all that is inside it, OCR apart."""
+        return self.seconds * self.whole + size / 1e6
 
 
 @dataclass(slots=True)
@@ -85,6 +94,17 @@ class _Died(Exception):
     def __init__(self, kind: Kind, reason: str) -> None:
         super().__init__(reason)
         self.kind, self.reason = kind, reason
+
+
+class _Clock:
+    """The time that a file has as a whole, OCR apart."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.end = seconds, time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.end
 
 
 class Pool:
@@ -127,16 +147,20 @@ class Pool:
     def read(self, path: Path, format: str) -> Outcome:
         """What is in one file. Whatever happens to the child process is told in the outcome."""
         outcome, crashes = Outcome(), 0
+        clock = _Clock(self._limits.of_whole(_size(path)))
         without: list[str] = []
         done: set[str] = set()
         while not self._closed:
             child = self._child()
             try:
-                child.read(path, format, [*without, *done], outcome, done, self._passwords)
+                child.read(path, format, [*without, *done], outcome, done, self._passwords, clock)
                 return outcome
             except _Died as death:
                 crashes += 1
                 self._drop(child)
+                if clock.is_over:
+                    outcome.give_up("timed out", f"not all that is inside it was read within {clock.seconds:,.0f} s")
+                    return outcome
                 if child.member:
                     without.append(child.member)
                     outcome.keep(LeftOut(child.member, "quarantined", death.kind, death.reason))
@@ -173,14 +197,22 @@ class Pool:
         self._own.child = None
 
 
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 class _Child:
     """One reading process."""
 
     def __init__(self, limits: Limits, ocr: Tesseract | None) -> None:
-        self._limits, self._ocr = limits, ocr
+        self._limits, self._ocr, self._clock = limits, ocr, _Clock(_START_SECONDS)
         self.used, self.member = 0, ""
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private_folder()))
         # -P: without it, modules of the folder that the user stands in would come before the installed ones
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)],
@@ -198,13 +230,14 @@ class _Child:
             raise RuntimeError(f"the reading process did not start: {self._said.decode('utf-8', 'replace')}") from None
 
     def read(
-        self, path: Path, format: str, without: list[str], outcome: Outcome, done: set[str], passwords: list[str]
-    ) -> None:
+        self, path: Path, format: str, without: list[str], outcome: Outcome, done: set[str], passwords: list[str],
+        clock: _Clock,
+    ) -> None:  # fmt: skip
         """Read one file into `outcome`. Raises _Died where the process is lost by it."""
-        self.used, self.member = self.used + 1, ""
+        self.used, self.member, self._clock = self.used + 1, "", clock
         asked = {"path": str(path), "format": format, "without": without, "passwords": passwords}
-        self._tell({**asked, "ocr": self._ocr is not None})
-        while self._take(self._next(time.monotonic() + self._limits.seconds), outcome, done):
+        self._tell({**asked, "ocr": self._limits.ocr_seconds if self._ocr else None})
+        while self._take(self._next(min(time.monotonic() + self._limits.seconds, clock.end)), outcome, done):
             pass
 
     def _tell(self, message: dict[str, Any]) -> None:
@@ -223,7 +256,9 @@ class _Child:
             raise _Died("damaged", "its reader answered nonsense") from None
         if self._ocr is None:
             raise _Died("damaged", "its reader answered nonsense")
+        started = time.monotonic()
         text, problem = self._ocr.read(picture, self._limits.memory, self._limits.seconds)
+        self._clock.end += time.monotonic() - started
         self._tell({"text": text, "problem": problem})
 
     def _take(self, message: dict[str, Any], outcome: Outcome, done: set[str]) -> bool:

@@ -1,7 +1,7 @@
 """The program tesseract, where it is installed: one process a picture, with little memory and time, and no network.
 
-The picture goes in and the text comes out through pipes. On Linux the kernel refuses it sockets, as to reading processes; it
-may write no file.
+The picture goes in and the text comes out through pipes. On Linux the kernel refuses it what it refuses reading processes
+(`limits`), but for becoming another program.
 """
 
 from __future__ import annotations

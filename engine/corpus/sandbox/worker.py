@@ -13,17 +13,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.sandbox.libraries import unpack
 from engine.corpus.sandbox.limits import allow_seconds, confine
 from engine.corpus.sandbox.wire import encoded, told
+
+_NAME, _UNPACKED = "engine.corpus.sandbox.worker", "unpacked"
 
 
 def main(arguments: list[str]) -> int:
     """Read what is asked for until standard input ends."""
-    memory, seconds = map(int, arguments)
+    memory, seconds = map(int, arguments[:2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
+    if arguments[2:] != [_UNPACKED] and unpack() and sys.platform == "linux":
+        os.dup2(answers, 1)  # the library has threads by now, which would be confined in part only: begin anew
+        os.execv(sys.executable, [sys.executable, "-P", "-m", _NAME, *arguments[:2], _UNPACKED])
     _send(answers, {"told": "ready", "offline": confine(memory)})
     for line in sys.stdin.buffer:
         _answer(answers, json.loads(line), seconds)
@@ -48,7 +54,7 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
 
     allow_seconds(seconds)
     use(asked["passwords"], seconds / 2)
-    ocr.use(recognised if asked["ocr"] else None)
+    ocr.use(None if asked["ocr"] is None else recognised, float(asked["ocr"] or 0))
     path = Path(asked["path"])
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):

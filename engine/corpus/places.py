@@ -1,0 +1,66 @@
+"""Where the pages of a text begin, where all that is known is what stands on each."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, islice
+
+from engine.corpus.readers import Page
+from engine.corpus.structure import Text
+
+_KEYS = (60, 30, 15, 8)  # letters that a page begins with: the most that can be found tell its place
+_PIECE = 4096
+_LEEWAY = 4000  # letters that a text may have more or fewer than its pages between two places
+
+
+def place_pages(text: Text, pages: Sequence[str]) -> Text:
+    """The text with where each page begins: where its first letters stand, of several places the one nearest to where the
+    page before it ends. What is no letter counts for nothing, so that lists and tables may be written in another way; a page
+    that is not found has no place.
+    """
+    letters = _Letters(text.text)
+    told = "".join(map(_squeezed, pages))
+    lengths = [len(_squeezed(page)) for page in pages]
+    found: list[Page] = []
+    at, since = 0, 0  # the place of the last page that was found, and how many letters the pages have from there on
+    for number, (start, length) in enumerate(zip(accumulate([0, *lengths]), lengths, strict=False), 1):
+        place = 0 if number == 1 else letters.find(told, start, at, since) if length else -1
+        if place >= 0:
+            found.append(Page(0 if number == 1 else letters.line_of(place), number, f"page {number}"))
+            at, since = place, 0
+        since += length
+    return Text(text.text, text.headings, tuple(found) if len(found) > 1 else ())
+
+
+def _squeezed(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+class _Letters:
+    """The letters of a text, without anything between them, and where they stand in it."""
+
+    def __init__(self, text: str) -> None:
+        pieces = [_squeezed(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE)]
+        self._text, self._letters = text, "".join(pieces)
+        self._before = list(accumulate(map(len, pieces), initial=0))
+
+    def find(self, told: str, start: int, last: int, since: int) -> int:
+        """The place after `last` of what is told from `start` on, nearest to `since` letters after it; -1 for none."""
+        expected, leeway = last + since, _LEEWAY + since
+        for size in _KEYS:
+            key = told[start : start + size]
+            before = self._letters.rfind(key, max(last + 1, expected - leeway), expected + len(key))
+            after = self._letters.find(key, max(last + 1, expected), expected + leeway + len(key))
+            places = [place for place in (before, after) if place >= 0]
+            if places:
+                return min(places, key=lambda place: abs(place - expected))
+        return -1
+
+    def line_of(self, place: int) -> int:
+        """Where a letter stands in the text; the start of its line, where it is the first letter there."""
+        piece = min(bisect_right(self._before, place), len(self._before) - 1) - 1
+        inside = enumerate(self._text[piece * _PIECE : (piece + 1) * _PIECE], piece * _PIECE)
+        at = next(islice((index for index, sign in inside if sign.isalnum()), place - self._before[piece], None))
+        line = self._text.rfind("\n", 0, at) + 1
+        return at if any(map(str.isalnum, self._text[line:at])) else line

@@ -1,0 +1,116 @@
+"""Word, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and signs that are
+elements or entities of their own, and what follows such an element inside formatted text; it takes a chapter with an entity of
+HTML for broken.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Callable
+from html.entities import html5
+from io import BytesIO
+
+_LARGEST_PART = 256 * 2**20
+_RUN = re.compile(
+    rb"<(\w+:)?(?:(tab)\s*/>|(ptab)\b[^<>]*/>|(noBreakHyphen)\s*/>|(cr)\s*/>"
+    rb'|sym\b[^<>]*\bchar="([0-9A-Fa-f]{4})"[^<>]*/>)'
+)
+_ATTRIBUTES = rb"""(?:[^<>"']|"[^"<]*"|'[^'<]*')*"""
+_INLINE = re.compile(
+    rb"<text:(?:(tab)|(s)|(line-break))\b(?!-)%(in)b/>|</?text:(?:span|a|meta)(?:\s%(in)b)?>"
+    rb"|<text:(?:soft-page-break|bookmark|bookmark-start|bookmark-end|reference-mark|reference-mark-start|reference-mark-end|"
+    rb"change|change-start|change-end)(?:\s%(in)b)?/>" % {b"in": _ATTRIBUTES}
+)
+_WITH_ENTITIES = re.compile(rb"(?<=[<:]t)(?:>|\s[^<>]*>)[^<&]*&[^<]*(?=</)")
+_ENTITY = re.compile(rb"&(?:(amp|lt|gt|quot|apos)|#(\d{1,7})|#x([0-9A-Fa-f]{1,6}));")
+_NAMED = {b"amp": "\ufdd0", b"lt": "\ufdd1", b"gt": ">", b"quot": '"', b"apos": "'"}
+_STANDS_FOR = {0xFDD0: "&", 0xFDD1: "<"}  # what no text holds, for what stands in no XML as itself
+_OF_HTML = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
+_SIGN = re.compile(rb"\\([~_\\])")
+_MEDIA = re.compile(r"(?:word/media/|Pictures/|Thumbnails/)")
+
+
+def prepared(format: str, content: bytes) -> bytes:
+    """The bytes of a file of some format for kreuzberg; the same where nothing is to be changed in them."""
+    if format == "docx":
+        return _parts_changed(content, re.compile(r"word/[^/]+\.xml"), _word)
+    if format == "odt":
+        return _parts_changed(content, re.compile(r"(?:content|styles)\.xml"), lambda xml: _INLINE.sub(_inline, xml))
+    if format == "epub":
+        return _parts_changed(content, re.compile(r".*\.x?html?", re.DOTALL), lambda page: _OF_HTML.sub(_of_html, page))
+    if format == "rtf" and b"\\bin" not in content:
+        return _SIGN.sub(_sign, content)
+    return content
+
+
+def restored(text: str) -> str:
+    """A text that was read from `prepared` bytes as it was meant; as long as before."""
+    return text if text.isascii() else text.translate(_STANDS_FOR)
+
+
+def _word(xml: bytes) -> bytes:
+    xml = _RUN.sub(_run, xml)
+    if b"&" not in xml:
+        return xml
+    return _WITH_ENTITIES.sub(lambda found: _ENTITY.sub(_entity, found[0]), xml)
+
+
+def _entity(found: re.Match[bytes]) -> bytes:
+    name, decimal, code = found.groups()
+    return _NAMED[name].encode() if name else _character(int(decimal) if decimal else int(code, 16), found[0])
+
+
+def _run(found: re.Match[bytes]) -> bytes:
+    prefix, tab, place, hyphen, line, symbol = found.groups(b"")
+    if line:
+        return b"<%sbr/>" % prefix
+    shown = b"\t" if tab or place else b"-" if hyphen else _character(int(symbol, 16), b" ")
+    return b'<%st xml:space="preserve">%s</%st>' % (prefix, shown, prefix)
+
+
+def _character(code: int, other: bytes) -> bytes:
+    """A character as XML text; `other` for one that is none, or has its place in a font of pictures."""
+    if (code < 0x20 and code not in (0x9, 0xA)) or 0xD800 <= code < 0xF900 or code > 0x10FFFF:
+        return other
+    named = {"&": _NAMED[b"amp"], "<": _NAMED[b"lt"]}
+    return named.get(chr(code), chr(code)).encode()
+
+
+def _inline(found: re.Match[bytes]) -> bytes:
+    tab, blank, line = found.groups()
+    return b"\t" if tab else b" " if blank else b"\n" if line else b""
+
+
+def _of_html(found: re.Match[bytes]) -> bytes:
+    name = found[1].decode("ascii")
+    known = name[:-1].encode() not in _NAMED and html5.get(name)
+    return "".join(f"&#{ord(sign)};" for sign in known).encode() if known else found[0]
+
+
+def _sign(found: re.Match[bytes]) -> bytes:
+    return {b"~": rb"\'20", b"_": rb"\'2d"}.get(found[1], found[0])
+
+
+def _parts_changed(content: bytes, parts: re.Pattern[str], change: Callable[[bytes], bytes]) -> bytes:
+    """A package with some parts changed, and without its pictures; as it was where nothing is to be changed, or where it
+    is damaged, which is the reader's to say.
+    """
+    try:
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            members = [member for member in archive.infolist() if member.file_size <= _LARGEST_PART]
+            read = {member.filename: archive.read(member) for member in members if parts.fullmatch(member.filename)}
+            changed = {name: data for name, old in read.items() if (data := change(old)) != old}
+            return _packed(archive, changed) if changed else content
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError, OSError):
+        return content
+
+
+def _packed(archive: zipfile.ZipFile, changed: dict[str, bytes]) -> bytes:
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as package:
+        for name in dict.fromkeys(archive.namelist()):
+            data = changed.get(name)
+            package.writestr(name, (b"" if _MEDIA.match(name) else archive.read(name)) if data is None else data)
+    return file.getvalue()

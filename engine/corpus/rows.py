@@ -1,0 +1,46 @@
+"""Files and documents as the database keeps them."""
+
+from __future__ import annotations
+
+import hashlib
+
+from engine.corpus.readers import ReadDocument
+from engine.corpus.scan import ScannedFile
+from engine.records import Document
+from engine.store import FileRecord
+
+
+def is_closed(record: FileRecord, closed: list[tuple[str, str]]) -> bool:
+    """Whether a file lies where a scan could not look: (source, path) of files and folders."""
+    return any(
+        source == record.source and (path in ("", record.path) or record.path.startswith(f"{path}/"))
+        for source, path in closed
+    )
+
+
+def told_by_system(error: OSError) -> str:
+    """What the system says of a file that it does not let us read."""
+    return (error.strerror or str(error)).lower()
+
+
+def record_of(
+    file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str, kind: str = ""
+) -> FileRecord:
+    """What is kept of a file."""
+    return FileRecord(
+        file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking, kind=kind
+    )
+
+
+def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
+    """What is kept of a document; of what lies inside a file, its path goes on within."""
+    path = f"{file.path}/{read.member}" if read.member else file.path
+    if read.external_id is not None:
+        path = f"{file.path}#{read.external_id}"
+    if path != file.path:
+        content_hash = hashlib.sha256(f"{read.title}\0{read.text}".encode()).hexdigest()
+    return Document(
+        path=path, source=file.source, format=read.format, title=read.title, text=read.text, content_hash=content_hash,
+        size=file.size, modified=file.mtime_ns / 1e9, external_id=read.external_id,
+        author=read.author, created=read.created, changed=read.changed,
+    )  # fmt: skip

@@ -1,0 +1,151 @@
+"""A filter of system calls (Linux, seccomp): no network, no other process, no change to any file.
+
+Files can be opened for reading alone. Calls that make, change, move or remove files or what is told of them, that reach other
+processes or what they share, or that start programs or processes fail with EPERM; calls newer than this list are unknown to the
+process. New threads are allowed, and signals to oneself, with which a crash ends. What a path names is hidden from a filter: that
+another process' memory cannot be opened in /proc is Landlock's doing (`landlock`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
+_LOAD, _EQUAL, _AT_LEAST, _ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # go on; fail with EPERM
+_EXISTS, _UNKNOWN = 0x00050011, 0x00050026  # fail with EEXIST; with ENOSYS
+_X32 = 0x40000000
+_ARCHITECTURE, _NUMBER, _ARGUMENTS = 4, 0, 16  # where they lie in what the filter is given
+_CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_THREAD = 0x10000  # CLONE_THREAD
+
+Step = tuple[int, int, int, int]
+
+
+class _Calls(NamedTuple):
+    """Numbers of system calls on an architecture. `opening`: call → which argument holds the flags.
+
+    `folders`: what makes folders. Libraries that want one ask for it whether it is there or not, and take EEXIST alone for yes.
+    `to_itself`: calls whose first argument is a process, 0 for the caller.
+    """
+
+    architecture: int
+    refused: tuple[int, ...]
+    folders: tuple[int, ...]
+    starting: tuple[int, ...]
+    opening: dict[int, int]
+    clone: int
+    to_own_thread: int
+    to_itself: tuple[int, ...]
+    fcntl: int
+    ioctl: int
+    seccomp: int
+
+
+_CALLS = {
+    "x86_64": _Calls(
+        0xC000003E,
+        (
+            41, 42, 49, 50, 101,  # socket, connect, bind, listen, ptrace
+            85, 82, 264, 316, 87, 263, 84, 86, 265, 88, 266, 133, 259,  # creat, rename …, unlink …, link …, mknod …
+            76, 77, 285, 90, 91, 268, 92, 93, 94, 260, 132, 235, 280, 261,  # truncate …, chmod …, chown …, utime …
+            188, 189, 190, 197, 198, 199, 304,  # setxattr …, removexattr …, open_by_handle_at
+            62, 200, 129, 297, 310, 311, 312, 256, 279,  # kill …, process_vm_…, kcmp, migrate_pages, move_pages
+            141, 251, 248, 249, 250, 240, 241, 244,  # setpriority, ioprio_set, add_key …, mq_open …
+            29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71,  # shmget …, semget …, msgget …
+            57, 58, 272, 308, 165, 166, 161, 155,  # fork, vfork, unshare, setns, mount, umount2, chroot, pivot_root
+            321, 298, 323, 300,  # bpf, perf_event_open, userfaultfd, fanotify_init
+        ),
+        (83, 258), (59, 322), {2: 1, 257: 2}, 56, 234,
+        (302, 142, 144, 203, 314), 72, 16, 317,  # prlimit64, sched_set…
+    ),
+    "aarch64": _Calls(
+        0xC00000B7,
+        (
+            198, 203, 200, 201, 117,
+            38, 276, 35, 37, 36, 33,
+            45, 46, 47, 52, 53, 54, 55, 88,
+            5, 6, 7, 14, 15, 16, 265,
+            129, 130, 138, 240, 270, 271, 272, 238, 239,
+            140, 30, 217, 218, 219, 180, 181, 184,
+            194, 195, 196, 190, 191, 192, 193, 186, 187, 188, 189,
+            97, 268, 40, 39, 51, 41,
+            280, 241, 282, 262,
+        ),
+        (34,), (221, 281), {56: 2}, 220, 131,
+        (261, 118, 119, 122, 274), 25, 29, 277,
+    ),
+}  # fmt: skip
+# From here on all architectures have the same numbers. What is not named below is unknown to the process: clone3, whose flags
+# lie where a filter cannot look (libraries then take clone), io_uring, openat2, pidfd_…, fchmodat2, setxattrat, …
+_SAME_EVERYWHERE = 424
+# close_range, faccessat2, epoll_pwait2, landlock_…, futex_waitv, cachestat, map_shadow_stack, futex_…, mseal
+_HARMLESS = (436, 439, 441, 444, 445, 446, 449, 451, 453, 454, 455, 456, 462)
+# Of fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY, which have signals sent
+_SIGNALLING = (8, 10, 15, 1024, 1026)
+# Of ioctl: is it a terminal, and how large; close on exec; how much there is to read; do not wait
+_ASKING = (0x5401, 0x5413, 0x5450, 0x5451, 0x541B, 0x5421)
+
+
+def refuse_calls(*, programs: bool) -> bool:
+    """Put the filter on this process; `programs` leaves the right to become another one. Returns whether it is in place."""
+    known = _CALLS.get(platform.machine())
+    if sys.platform != "linux" or known is None or sys.maxsize < 2**32:
+        return False
+    program = _program(known, programs=programs)
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    zero = ctypes.c_ulong(0)
+    if libc.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero) != 0:
+        return False
+    of_all_threads = (ctypes.c_long(known.seccomp), ctypes.c_ulong(1), ctypes.c_ulong(1), header)
+    if libc.syscall(*of_all_threads) == 0:
+        return True
+    return bool(libc.prctl(_SET_SECCOMP, ctypes.c_ulong(_FILTER), header, zero, zero) == 0)
+
+
+def _program(calls: _Calls, *, programs: bool) -> bytes:
+    """The filter. Calls of another architecture, and those in x32 guise, are refused, all of them."""
+    refused = calls.refused if programs else calls.refused + calls.starting
+    steps: list[Step] = [
+        (_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, calls.architecture), (_RETURN, 0, 0, _REFUSE),
+        (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE),
+        *_unless(calls.clone, 0, (_ANY_OF, 1, 0, _THREAD)),
+        *_unless(calls.to_own_thread, 0, (_EQUAL, 1, 0, os.getpid())),
+    ]  # fmt: skip
+    for number, argument in calls.opening.items():
+        steps += _unless(number, argument, (_ANY_OF, 0, 1, _CHANGES))
+    for number in calls.to_itself:
+        steps += _unless(number, 0, (_EQUAL, 1, 0, 0))
+    steps += _by_what(calls.fcntl, _SIGNALLING, named=_REFUSE, other=_ALLOW)
+    steps += _by_what(calls.ioctl, _ASKING, named=_ALLOW, other=_REFUSE)
+    for number in (*refused, *calls.folders):
+        steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EXISTS if number in calls.folders else _REFUSE)]
+    for number in _HARMLESS:
+        steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
+    steps += [(_AT_LEAST, 0, 1, _SAME_EVERYWHERE), (_RETURN, 0, 0, _UNKNOWN), (_RETURN, 0, 0, _ALLOW)]
+    return b"".join(struct.pack("HBBI", *step) for step in steps)
+
+
+def _unless(number: int, argument: int, test: Step) -> Sequence[Step]:
+    """Steps that refuse a call unless `test` of its argument jumps over the refusal."""
+    return [
+        (_EQUAL, 0, 4, number), (_LOAD, 0, 0, _ARGUMENTS + 8 * argument), test, (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
+    ]  # fmt: skip
+
+
+def _by_what(number: int, commands: Sequence[int], *, named: int, other: int) -> Sequence[Step]:
+    """Steps that answer a call by its second argument: what it is to do."""
+    tests = [(_EQUAL, len(commands) - at, 0, command) for at, command in enumerate(commands)]
+    return [
+        (_EQUAL, 0, len(commands) + 3, number), (_LOAD, 0, 0, _ARGUMENTS + 8), *tests, (_RETURN, 0, 0, other),
+        (_RETURN, 0, 0, named),
+    ]  # fmt: skip

@@ -1,0 +1,72 @@
+"""Which pages of a PDF are pictures: scans, with no text or with a stamp at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import pairwise
+from typing import Any
+
+from engine.corpus.ocr import opened
+from engine.corpus.readers import LeftOut
+
+_LEAST = 0.05  # of a page without any text that pictures cover: less is a logo
+_WHOLE = 0.7  # of a page with some text that pictures cover: less is an illustration
+_STAMP = 40  # letters and digits that a scan may bear as text: a number, or when it came in
+_MOST_PROBLEMS = 3
+_DEEPEST = 4  # forms in forms
+
+
+def scanned_pages(content: bytes, texts: Mapping[int, str]) -> list[int]:
+    """The numbers of the pages that show a picture and say nothing, or next to nothing, as text; `texts` are by number.
+
+    A PDF that cannot be drawn has none.
+    """
+    few = {number: letters for number, text in texts.items() if (letters := sum(map(str.isalnum, text))) <= _STAMP}
+    if not few:
+        return []
+    try:
+        with closing(opened(content)) as document:
+            return [
+                number
+                for number, letters in few.items()
+                if number <= len(document) and _covered(document, number - 1) >= (_WHOLE if letters else _LEAST)
+            ]
+    except (ValueError, RuntimeError):
+        return []
+
+
+def pages_left_out(unread: Mapping[int, str], pages: int) -> LeftOut:
+    """What the ledger is to say of pages that are pictures, of a PDF of `pages` pages in all: `unread` has their numbers, each
+    with what kept OCR from it, empty where that is off.
+    """
+    numbers, one = list(unread), len(unread) == 1
+    which = f"page{'' if one else 's'} {', '.join(_runs(numbers))}"
+    reason = f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'} "
+    if problems := [*dict.fromkeys(filter(None, unread.values()))][:_MOST_PROBLEMS]:
+        reason += f"{'was' if one else 'were'} not read by OCR: {'; '.join(problems)}"
+    else:
+        reason += f"{'is a picture' if one else 'are pictures'}: without OCR {'it' if one else 'they'} cannot be read"
+    return LeftOut(which, "quarantined", "needs OCR", reason)
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[str]:
+    starts = [numbers[0], *(after for before, after in pairwise(numbers) if after != before + 1)]
+    ends = [*(before for before, after in pairwise(numbers) if after != before + 1), numbers[-1]]
+    for start, end in zip(starts, ends, strict=True):
+        yield f"{start}-{end}" if end > start else f"{start}"
+
+
+def _covered(document: Any, index: int) -> float:
+    """The share of a page that its pictures cover; 0 for one that cannot be loaded."""
+    from pypdfium2 import PdfiumError
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+
+    try:
+        with closing(document[index]) as page:
+            width, height = page.get_size()
+            boxes = [shown.get_bounds() for shown in page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_DEEPEST)]
+    except PdfiumError:
+        return 0.0
+    areas = (max(0.0, right - left) * max(0.0, top - bottom) for left, bottom, right, top in boxes)
+    return float(sum(areas) / max(1.0, width * height))

@@ -1,0 +1,60 @@
+"""A corpus of several languages: each chunk's words are stemmed in its own, a query's in all of them.
+
+A word of a chunk that is not in the corpus' main language becomes a term of its language, `de:vertrag`, so that no stem of
+one language is taken for one of another. A query's word asks for all its terms, and counts as what it is, one word: where
+df_w is the number of chunks that hold it in any language, each of its terms t counts idf(df_w) / idf(df_t) times. A
+language's stop words are taken to stand in each of its chunks. With one language nothing of this applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from engine.lexical.analysis import Analyzer, QueryTerms
+from engine.lexical.bm25 import idf
+
+Frequency = Callable[[str], int]
+
+
+class Analyzers:
+    """`main` for texts in the corpus' main language, one more for each other language that it has chunks in.
+
+    `counts`: chunks per language, the main one's included; empty where there is no other.
+    """
+
+    def __init__(self, language: str, counts: Mapping[str, int], stem: bool, stop_words: bool) -> None:
+        self.main = Analyzer(language, stem, stop_words)
+        self._counts = {code: count for code, count in counts.items() if count}
+        self._others = {
+            code: Analyzer(code, stem, stop_words, mark=f"{code}:") for code in sorted(self._counts) if code != language
+        }
+
+    def of(self, language: str) -> Analyzer:
+        """The analyzer of texts in `language`: the main one where there are no chunks in it."""
+        return self._others.get(language, self.main)
+
+    def query_terms(self, text: str, frequency: Frequency, chunks: int) -> QueryTerms:
+        """A query's terms in every language. `frequency`: in how many of the `chunks` a term occurs."""
+        if not self._others:
+            return self.main.query_terms(text)
+        asked = self.main.unstemmed(text)
+        words: dict[str, float] = {}
+        for word, count in asked.words.items():
+            forms = self._forms(word)
+            held = {term: found for term in forms.values() if term and (found := frequency(term))}
+            stopped = sum(self._counts.get(language, 0) for language, term in forms.items() if not term)
+            together = min(chunks, sum(held.values()) + stopped)
+            for term, found in held.items():
+                rarity, own = idf(np.array([together, found], dtype=np.int64), chunks)
+                words[term] = words.get(term, 0.0) + count * float(rarity / own)
+        parts = {code: [self._forms(word).values() for word in words] for code, words in asked.codes.items()}
+        return QueryTerms(
+            words, {code: tuple(max(filter(None, forms), key=frequency) for forms in listed if any(forms))
+                    for code, listed in parts.items()},
+        )  # fmt: skip
+
+    def _forms(self, word: str) -> dict[str, str]:
+        """A word's term in each language; empty where that drops it."""
+        return {one.language: one.term_of(word) for one in (self.main, *self._others.values())}

@@ -1,0 +1,132 @@
+"""Which backend makes the queries. `auto` chooses once: what it has chosen stays, so that nothing is done anew by itself."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.errors import ModelError
+from engine.queries.gguf_file import content_identity
+from engine.store import Artifact, Store
+
+if TYPE_CHECKING:
+    from engine.settings import Settings
+    from engine.stage import StageContext, View
+
+MODELS = ("gguf", "endpoint")  # backends that ask a language model
+BUILT = ("extractive", "both")  # backends that build queries from sentences
+AUTO = "auto"
+KIND = "query-backend"  # the artifact row that holds what `auto` has chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A backend and why. Where `auto` has found a language model: its file, and `content_identity` of it."""
+
+    backend: str
+    reason: str
+    model: str = ""
+    identity: str = ""
+
+
+def backend_of(view: View) -> str:
+    """The backend that makes the queries; `auto` is never one."""
+    return chosen(view.settings, view.store).backend
+
+
+def made_by(view: View) -> str:
+    """The backend that has made the queries that are there, or will make the first ones."""
+    artifact = view.store.artifact("queries")
+    return str(artifact.info["backend"]) if artifact and "backend" in artifact.info else backend_of(view)
+
+
+def chosen(settings: Settings, store: Store) -> Choice:
+    """`auto` takes what is named in project.toml, a server first; then what it took before; and at first a model that was
+    added to our own folder, or, where there is none, the built-in generator. It starts nothing and asks nobody."""
+    return _named(settings) or _kept(store) or _found()
+
+
+def guessed(settings: Settings) -> Choice:
+    """As `chosen` before there are queries."""
+    return _named(settings) or _found()
+
+
+def usable(settings: Settings, store: Store) -> Choice:
+    """As `chosen`, but a language model that `auto` took before must still be there."""
+    return _named(settings) or _still_there(store) or _found()
+
+
+def settle(context: StageContext) -> Choice:
+    """What makes the queries of this run; what `auto` has chosen is kept for the runs after it. One that was asked for by
+    force chooses anew."""
+    named, before = _named(context.settings), _kept(context.store)
+    choice = named or (None if context.forced else _still_there(context.store)) or _found()
+    kept = None if named else choice
+    if kept != before:
+        info = asdict(kept) if kept else {}
+        context.store.put_artifact(Artifact(KIND, "", "", time.time(), info))
+    return choice
+
+
+def settled(settings: Settings, choice: Choice) -> Settings:
+    """The settings with what `auto` has chosen in its place."""
+    if settings.queries.backend != AUTO:
+        return settings
+    changes = {"backend": choice.backend} | ({"model": choice.model} if choice.model else {})
+    return settings.model_copy(update={"queries": settings.queries.model_copy(update=changes)})
+
+
+def with_backend(view: View) -> Settings:
+    """The settings with the backend of the queries that `queries.backend = "auto"` stands for."""
+    return settled(view.settings, chosen(view.settings, view.store))
+
+
+def added_since(view: View) -> str:
+    """The name of a language model that `auto` would choose by now instead of the built-in generator; else empty."""
+    if _named(view.settings) or (kept := _kept(view.store)) is None or kept.backend in MODELS:
+        return ""
+    from engine.queries.gguf_places import own_models
+
+    own = own_models()
+    return own[0].name if own else ""
+
+
+def _found() -> Choice:
+    from engine.queries.gguf_places import find_models, own_models
+
+    if own := own_models():
+        reason = f"{own[0].name} was added with 'engine models add'"
+        return Choice("gguf", reason, str(own[0]), content_identity(own[0]))
+    others = len(find_models())
+    lie = f"; {others} GGUF files lie elsewhere: 'engine models' lists them" if others else ""
+    reason = f"no server and no language model is named, and none was added with 'engine models add'{lie}"
+    return Choice("extractive", reason)
+
+
+def _named(settings: Settings) -> Choice | None:
+    queries = settings.queries
+    if queries.backend != AUTO:
+        return Choice(queries.backend, "it is set in project.toml")
+    if queries.endpoint:
+        return Choice("endpoint", "queries.endpoint names a server")
+    if queries.model:
+        return Choice("gguf", "queries.model names a language model")
+    return None
+
+
+def _kept(store: Store) -> Choice | None:
+    artifact = store.artifact(KIND)
+    return Choice(**artifact.info) if artifact and artifact.info else None
+
+
+def _still_there(store: Store) -> Choice | None:
+    kept = _kept(store)
+    if kept is None or not kept.model:
+        return kept
+    try:
+        same = content_identity(Path(kept.model)) == kept.identity
+    except ModelError:
+        same = False
+    return kept if same else None

@@ -1,0 +1,56 @@
+"""Rank correlation by hand and against scipy, and its difference between two systems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.metrics import spearman, spearman_difference, spearman_interval, with_needed_pairs
+from engine.metrics.spearman import ranks
+
+
+def test_correlation_by_hand():
+    # d = (0, 1, −1, 0): 1 − 6·2 / (4·15) = 0.8
+    assert spearman([1, 2, 3, 4], [10, 30, 20, 40]) == pytest.approx(0.8)
+    assert spearman([1, 2, 3], [9, 5, 1]) == pytest.approx(-1.0)
+    assert spearman([1, 2, 3], [2, 2, 2]) == 0.0
+    assert ranks(np.array([3.0, 1.0, 3.0, 2.0])).tolist() == [3.5, 1.0, 3.5, 2.0]
+
+
+def test_it_agrees_with_scipy_where_values_are_equal_too():
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        one, other = rng.integers(0, 9, size=(2, 40))
+        assert spearman(one, other) == pytest.approx(stats.spearmanr(one, other).statistic)
+
+
+def test_interval_and_difference_tell_a_good_system_from_noise():
+    rng = np.random.default_rng(1)
+    gold = rng.normal(size=120)
+    good, noise = gold + rng.normal(0, 0.5, 120), rng.normal(size=120)
+    found = spearman_interval(good, gold, samples=400)
+    assert found.low < found.value < found.high < 1.0
+    assert found.low > 0.7
+    gain = spearman_difference(good, noise, gold, samples=400)
+    assert (gain.verdict, gain.value) == ("better", pytest.approx(spearman(good, gold) - spearman(noise, gold)))
+    assert spearman_difference(noise, good, gold, samples=400).verdict == "worse"
+
+
+def test_equal_systems_show_no_difference_and_a_small_one_says_how_many_pairs_would():
+    rng = np.random.default_rng(2)
+    gold = rng.normal(size=40)
+    one, other = gold + rng.normal(0, 1.0, 40), gold + rng.normal(0, 1.1, 40)
+    same = spearman_difference(one, one, gold, samples=200)
+    assert (same.value, same.p_value, same.verdict) == (0.0, 1.0, "no difference shown")
+    assert with_needed_pairs(same, 40).needed is None
+    close = with_needed_pairs(spearman_difference(one, other, gold, samples=200), 40)
+    assert close.verdict == "no difference shown"
+    assert close.needed is not None
+    assert close.needed > 40
+
+
+@pytest.mark.parametrize(("one", "other"), [([1.0], [1.0]), ([1, 2], [1, 2, 3]), ([1, float("nan")], [1, 2])])
+def test_what_cannot_be_correlated_is_refused(one, other):
+    with pytest.raises(ValueError, match="correlat"):
+        spearman(one, other)
