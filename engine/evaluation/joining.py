@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.evaluation.fusion import SET_BY_HAND, WEIGHTS, FusionChoice, choose_fusion, not_tuned
+from engine.evaluation.fusion import EVEN, LEAST_QUERIES, SET_BY_HAND, WEIGHTS, FusionChoice, choose_fusion, not_tuned
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.settings import Settings
@@ -16,6 +17,8 @@ Rankings = NDArray[np.int64]
 Fused = tuple[Rankings, NDArray[np.float64]]
 Scorer = Callable[[Sequence[str], Rankings], NDArray[np.float32]]
 Measure = Callable[[Rankings, Sequence[Judgment]], NDArray[np.float64]]
+UNREAD = 0.4
+"""Share of BM25's nDCG@10 on built queries below which an encoder is not believed (docs/LOG.md, "Joining the rankings")."""
 
 
 class Joining:
@@ -34,17 +37,40 @@ class Joining:
             return not_tuned("there are no held-out queries to tune a weight on")
         rows = np.flatnonzero(~np.array(heldout.built, dtype=bool))
         if not len(rows):
-            return not_tuned(
-                "the held-out queries are built from the documents' own sentences, whose words BM25 finds too easily to "
-                "tune a weight on them"
-            )
-        judgments = [heldout.judgments[row] for row in rows]
+            return self._of_built(heldout)
+        return self._tuned(heldout, rows, WEIGHTS)
+
+    def _tuned(self, heldout: QuerySet, rows: NDArray[np.int64], weights: Sequence[float]) -> FusionChoice:
+        settings, judgments = self._settings, [heldout.judgments[row] for row in rows]
 
         def values(weight: float | None) -> NDArray[np.float64]:
             return self._measure(self.joined(heldout, "served", weight)[rows], judgments)
 
-        table = {weight: values(weight) for weight in WEIGHTS}
+        table = {weight: values(weight) for weight in weights}
         return choose_fusion(values(None), table, settings.evaluation.bootstrap_samples, settings.training.seed)
+
+    def _of_built(self, heldout: QuerySet) -> FusionChoice:
+        """The even sum, unless the encoder is so far behind BM25 that it seems not to know the documents' language."""
+        share = self._share_found(heldout)
+        if len(heldout.judgments) >= LEAST_QUERIES and share < UNREAD:
+            weights = tuple(weight for weight in WEIGHTS if weight <= EVEN)
+            choice = self._tuned(heldout, np.arange(len(heldout.judgments)), weights)
+            why = (
+                f"The encoder seems not to know the language of these documents: on {len(heldout.judgments)} held-out queries "
+                f"it has {100 * share:.0f} % of BM25's nDCG@10. "
+            )
+            return replace(choice, reason=why + choice.reason)
+        return not_tuned(
+            "the held-out queries are built from the documents' own sentences, whose words BM25 finds too easily to "
+            "tune a weight on them"
+        )
+
+    def _share_found(self, heldout: QuerySet) -> float:
+        """The served encoder's nDCG@10, as a share of BM25's."""
+        served, bm25 = (
+            float(self._measure(heldout.rankings[name], heldout.judgments).mean()) for name in ("served", "bm25")
+        )
+        return served / bm25 if bm25 else 1.0
 
     def joined(self, one: QuerySet, name: str, weight: float | None) -> Rankings:
         """BM25 and an encoder joined by a weighted sum, or by RRF where there is no weight. (q, depth) chunk ids."""
