@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.evaluation.fusion import EVEN, LEAST_QUERIES, SET_BY_HAND, WEIGHTS, FusionChoice, choose_fusion, not_tuned
+from engine.evaluation.fusion import EVEN, SET_BY_HAND, WEIGHTS, FusionChoice, choose_fusion, not_tuned
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.settings import Settings
@@ -17,6 +16,8 @@ Rankings = NDArray[np.int64]
 Fused = tuple[Rankings, NDArray[np.float64]]
 Scorer = Callable[[Sequence[str], Rankings], NDArray[np.float32]]
 Measure = Callable[[Rankings, Sequence[Judgment]], NDArray[np.float64]]
+LEAST_BUILT = 20
+"""Held-out queries without which nothing is said of an encoder."""
 UNREAD = 0.4
 """Share of BM25's nDCG@10 on built queries below which an encoder is not believed (docs/LOG.md, "Joining the rankings")."""
 
@@ -38,31 +39,37 @@ class Joining:
         rows = np.flatnonzero(~np.array(heldout.built, dtype=bool))
         if not len(rows):
             return self._of_built(heldout)
-        return self._tuned(heldout, rows, WEIGHTS)
-
-    def _tuned(self, heldout: QuerySet, rows: NDArray[np.int64], weights: Sequence[float]) -> FusionChoice:
-        settings, judgments = self._settings, [heldout.judgments[row] for row in rows]
+        judgments = [heldout.judgments[row] for row in rows]
 
         def values(weight: float | None) -> NDArray[np.float64]:
             return self._measure(self.joined(heldout, "served", weight)[rows], judgments)
 
-        table = {weight: values(weight) for weight in weights}
+        table = {weight: values(weight) for weight in WEIGHTS}
         return choose_fusion(values(None), table, settings.evaluation.bootstrap_samples, settings.training.seed)
 
     def _of_built(self, heldout: QuerySet) -> FusionChoice:
-        """The even sum, unless the encoder is so far behind BM25 that it seems not to know the documents' language."""
-        share = self._share_found(heldout)
-        if len(heldout.judgments) >= LEAST_QUERIES and share < UNREAD:
-            weights = tuple(weight for weight in WEIGHTS if weight <= EVEN)
-            choice = self._tuned(heldout, np.arange(len(heldout.judgments)), weights)
-            why = (
-                f"The encoder seems not to know the language of these documents: on {len(heldout.judgments)} held-out queries "
-                f"it has {100 * share:.0f} % of BM25's nDCG@10. "
+        """The even sum, unless the encoder is so far behind BM25 that it seems not to know the documents' language.
+
+        Then it is the best weight up to one half: built queries favour BM25, and here they are right to.
+        """
+        share, count = self._share_found(heldout), len(heldout.judgments)
+        if count < LEAST_BUILT or share >= UNREAD:
+            return not_tuned(
+                "the held-out queries are built from the documents' own sentences, whose words BM25 finds too easily to "
+                "tune a weight on them"
             )
-            return replace(choice, reason=why + choice.reason)
-        return not_tuned(
-            "the held-out queries are built from the documents' own sentences, whose words BM25 finds too easily to "
-            "tune a weight on them"
+        means = {
+            weight: float(self._measure(self.joined(heldout, "served", weight), heldout.judgments).mean())
+            for weight in WEIGHTS
+            if weight <= EVEN
+        }
+        weight = max(means, key=lambda one: (means[one], one))
+        return FusionChoice(
+            "weighted",
+            weight,
+            f"Hybrid search adds both scores, {weight:g} semantic and {1 - weight:g} BM25, the best of {len(means)} weights: the "
+            f"encoder seems not to know the language of these documents, since on {count} held-out queries it has "
+            f"{100 * share:.0f} % of BM25's nDCG@10.",
         )
 
     def _share_found(self, heldout: QuerySet) -> float:
