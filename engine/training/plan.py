@@ -53,6 +53,7 @@ def look(hardware: Hardware, processes: int = 1) -> Room:
         return Room(free, "it is for GPUs; on a CPU micro-batches run side by side instead")
     import torch
 
+    torch.cuda.empty_cache()  # what the encoder of the teacher's vectors has left with the allocator is free, too
     free, _ = torch.cuda.mem_get_info(hardware.device)
     if torch.cuda.get_device_capability(hardware.device) < _TRITON_CAPABILITY:
         return Room(free, "the GPU is too old for it")

@@ -103,6 +103,22 @@ def test_a_wish_to_compile_on_a_cpu_is_refused_with_the_reason(student: Student)
     assert "GPU" in told(found)["compiled blocks"][1]
 
 
+@pytest.mark.parametrize(("capability", "reason"), [((6, 1), "too old"), ((7, 5), ""), ((9, 0), "")])
+def test_a_gpu_is_asked_for_its_memory_once_what_is_unused_was_given_back(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], reason: str
+) -> None:
+    import torch
+
+    held = [3 * GB]
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.clear())
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (8 * GB - sum(held), 8 * GB))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    room = look(GPU)
+    assert room.free == 8 * GB
+    assert reason in room.no_compiler
+    assert bool(room.no_compiler) == bool(reason or importlib.util.find_spec("triton") is None)
+
+
 def test_training_tells_the_choices(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
 ) -> None:
