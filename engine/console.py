@@ -216,7 +216,7 @@ def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> Non
     """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
     view = Table(title="recipes · nDCG@10 in percent, paired differences with 95 % intervals", title_justify="left")
     for name in ("recipe", "adapted", "adapted − base", "hybrid by", "hybrid served", "− hybrid base", "trained in"):
-        view.add_column(name, justify="left" if name in ("recipe", "hybrid by") else "right")
+        view.add_column(name, justify="left" if name in ("recipe", "hybrid by") else "right", no_wrap=name == "recipe")
     for name, row in rows.items():
         if untold := next((word for word in ("skipped", "failed") if word in row), ""):
             view.add_row(name, untold, Text(row[untold], justify="left"))
