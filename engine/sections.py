@@ -224,7 +224,10 @@ class TrainingSettings(Section):
 
     preset: Literal["quick", "standard", "paper", "cl"] = Field(
         default="standard",
-        description="quick, standard, paper (BMEmbed as published), or cl (contrastive learning, its baseline)",
+        description=(
+            "quick, standard, paper (BMEmbed as published for MiniLM; for larger models it took training.steps = 1000), or cl "
+            "(contrastive learning, its baseline)"
+        ),
     )
     objective: (
         Literal["mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce"] | None
