@@ -12,13 +12,15 @@ from engine.api import Project
 from engine.copies import copied
 from engine.corpus.beir import read_beir_judgments, read_queries_jsonl
 from engine.corpus.imports import imported_queries
-from engine.errors import DatasetError, UsageError
+from engine.errors import DatasetError, InputError, ResourceError, SettingsError, StageError, UsageError
 from engine.events import Event, StageFinished
 from engine.project import ProjectFolder
-from engine.recipes import DEFAULT, recipes_of, untrainable
-from engine.settings import DEFAULT_MODEL, validate
+from engine.recipes import DEFAULT, numbers_of, recipes_of, untrainable
+from engine.settings import DEFAULT_MODEL, Settings, validate
 
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
+FAULTS = (InputError, StageError, ResourceError, SettingsError)
+"""What ends one recipe and leaves the others their turn."""
 
 
 def benchmark(
@@ -38,7 +40,8 @@ def benchmark(
     that is removed again; one that `keep` already holds is used if it was made for the same measurement, else UsageError.
     Returns `systems` → metric → {value, low, high} in percent, `differences` against base, `pairs` of hybrids, `served`,
     `stages`. With `recipes` (names of engine/recipes.py) also `recipes`: name → the same, each in a project of its own
-    beside `keep`, which begins as a copy; {skipped: why} for one that cannot be trained here. UsageError for an unknown
+    beside `keep`, which begins as a copy; {skipped: why} for one that cannot be trained here, {failed: why} for one whose
+    training broke off, and with `same_as` the figures of a recipe whose numbers are the same. UsageError for an unknown
     recipe, DatasetError for judgments that cannot be used.
     """
     chosen_recipes = recipes_of(recipes) if recipes else {}
@@ -56,13 +59,7 @@ def benchmark(
         result = measurement.of(place, {})
         if not recipes:
             return result
-        rows = {DEFAULT: result}
-        for name, changes in chosen_recipes.items():
-            if changes and (why := measurement.untrainable(name)):
-                rows[name] = {"skipped": why}
-            elif changes:
-                rows[name] = measurement.of(place.with_name(f"{place.name}-{name}"), changes, like=place)
-        return {**result, "recipes": rows}
+        return {**result, "recipes": measurement.rows(chosen_recipes, place, result)}
     finally:
         if keep is None:
             shutil.rmtree(place.parent, ignore_errors=True)
@@ -82,14 +79,42 @@ class _Measurement:
         self._dataset, self._queries, self._settings = dataset, queries, settings
         self._on_event, self._should_stop = on_event, should_stop
 
-    def untrainable(self, name: str) -> str:
-        """As `engine.recipes.untrainable`, with the settings of this measurement."""
-        return untrainable(name, validate(_chosen(self._settings, self._queries)))
+    def rows(self, recipes: dict[str, dict[str, Any]], place: Path, default: dict[str, Any]) -> dict[str, Any]:
+        """A row for every recipe, beside that of the `default` one, whose project is in `place`."""
+        rows, trained = {DEFAULT: default}, [(self._numbers({}), DEFAULT)]
+        for name, changes in recipes.items():
+            if not changes:
+                continue
+            if why := untrainable(name, self._asked(changes)):
+                rows[name] = {"skipped": why}
+                continue
+            numbers = self._numbers(changes)
+            same = next((other for known, other in trained if known == numbers), "")
+            if same:
+                rows[name] = {**rows[same], "same_as": same}
+                continue
+            rows[name] = self._row(place.with_name(f"{place.name}-{name}"), changes, place)
+            trained.append((numbers, name))
+        return rows
+
+    def _row(self, place: Path, changes: dict[str, Any], like: Path) -> dict[str, Any]:
+        try:
+            return self.of(place, changes, like)
+        except FAULTS as fault:
+            return {"failed": f"{fault.what} {fault.why}".strip()}
+
+    def _asked(self, recipe: dict[str, Any]) -> Settings:
+        return validate(_chosen(self._with(recipe), self._queries))
+
+    def _numbers(self, recipe: dict[str, Any]) -> dict[str, Any]:
+        return numbers_of(self._asked(recipe))
+
+    def _with(self, recipe: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        return {**self._settings, "training": {**self._settings.get("training", {}), **recipe}}
 
     def of(self, place: Path, recipe: dict[str, Any], like: Path | None = None) -> dict[str, Any]:
         """The figures of the project in `place`, trained by `recipe`. A new one begins as a copy of the one in `like`."""
-        training = {**self._settings.get("training", {}), **recipe}
-        chosen = _chosen({**self._settings, "training": training}, self._queries)
+        chosen = _chosen(self._with(recipe), self._queries)
         if (place / "project.toml").exists():
             project = Project.open(place)
             _refuse_another(project, self._dataset, chosen, self._queries)

@@ -216,23 +216,29 @@ def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> Non
     """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
     view = Table(title="recipes · nDCG@10 in percent, paired differences with 95 % intervals", title_justify="left")
     for name in ("recipe", "adapted", "adapted − base", "hybrid by", "hybrid served", "− hybrid base", "trained in"):
-        view.add_column(name, justify="left" if name in ("recipe", "hybrid by") else "right")
+        view.add_column(name, justify="left" if name in ("recipe", "hybrid by") else "right", no_wrap=name == "recipe")
     for name, row in rows.items():
-        if "skipped" in row:
-            view.add_row(name, "skipped", Text(row["skipped"], justify="left"))
+        if untold := next((word for word in ("skipped", "failed") if word in row), ""):
+            view.add_row(name, untold, Text(row[untold], justify="left"))
             continue
         systems, gaps, hybrid = row["systems"], row["differences"], row["fusion"]["method"]
         pair = row["pairs"].get(f"{hybrid}_served − {hybrid}_base")
         view.add_row(
             name,
             f"{systems['adapted']['ndcg@10']['value']:.1f}" if "adapted" in systems else "none",
-            _judged(gaps["adapted"]["ndcg@10"]) if "adapted" in gaps else "",
+            _judged(gaps["adapted"]["ndcg@10"]) if "adapted" in gaps else Text(row["served"]["reason"], justify="left"),
             _HYBRIDS[hybrid],
             f"{systems[f'{hybrid}_served']['ndcg@10']['value']:.1f}",
             _judged(pair["ndcg@10"]) if pair else "",
-            duration(row["stages"]["train"]["seconds"]) if "train" in row["stages"] else "",
+            _trained_in(row),
         )
     console.print(view)
+
+
+def _trained_in(row: Mapping[str, Any]) -> str:
+    if same := row.get("same_as"):
+        return f"as '{same}'"
+    return duration(row["stages"]["train"]["seconds"]) if "train" in row["stages"] else ""
 
 
 def _judged(gap: Mapping[str, Any]) -> str:

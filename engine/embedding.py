@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.encoders import choose_hardware, encoder_fingerprint, resolve_model
 from engine.records import Chunk
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders import EmbeddingCache, Encoder, Hardware
+    from engine.encoders import EmbeddingCache, Encoder, Hardware, ModelFolder
+    from engine.settings import Settings
 
 
 CHUNKS = "chunks"
@@ -26,6 +27,17 @@ def chunk_adapter(adapter: Path | None, side: str) -> Path | None:
     if adapter is None or side == "query":
         return None
     return adapter / CHUNKS if side == "both-then-query" else adapter
+
+
+def project_model(settings: Settings) -> ModelFolder:
+    """The project's base model, with the prompts that project.toml names. Raises ModelError."""
+    chosen = settings.encoder
+    return resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt)
+
+
+def model_of(info: Mapping[str, Any]) -> ModelFolder:
+    """The base model of a vector index, by its artifact's `info`. Raises ModelError."""
+    return resolve_model(info["model"]).with_prompts(*info.get("prompts", (None, None)))
 
 
 def told_hardware(context: StageContext, purpose: str) -> Hardware:
@@ -43,7 +55,7 @@ def load_encoder(context: StageContext, hardware: Hardware, adapter: Path | None
 
     settings = context.settings.encoder
     return Encoder.load(
-        resolve_model(settings.model),
+        project_model(context.settings),
         adapter=adapter,
         adapter_scale=scale,
         hardware=hardware,
@@ -53,13 +65,12 @@ def load_encoder(context: StageContext, hardware: Hardware, adapter: Path | None
 
 def model_fingerprint(view: View) -> str:
     """What names the project's base model, weights and configuration included."""
-    return resolve_model(view.settings.encoder.model).fingerprint
+    return project_model(view.settings).fingerprint
 
 
 def served_fingerprint(view: View, adapter: Path | None, scale: float) -> str:
     """Fingerprint of the encoder that `load_encoder` would give, without loading it."""
-    settings = view.settings.encoder
-    return encoder_fingerprint(resolve_model(settings.model), adapter, scale, settings.max_tokens)
+    return encoder_fingerprint(project_model(view.settings), adapter, scale, view.settings.encoder.max_tokens)
 
 
 def open_cache(view: View) -> EmbeddingCache:

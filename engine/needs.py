@@ -16,7 +16,9 @@ PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and pef
 LINK_BYTES = 150  # measured: what usearch's graph adds to each vector
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
+FOUR_BITS = 0.52  # bytes of a weight, with its share of the constants
 CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
+CUDA_LEAST = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
 CPU_SLACK = 3  # measured: what the system's allocator holds for graphs of ever other sizes, per byte of the largest
 ADAPTERS_AT_ONCE = (
     14  # the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
@@ -35,26 +37,47 @@ def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, c
     """Memory of the stage that needs most, on the device that it runs on. `free`: bytes that are free there.
 
     A step's graphs are kept as far as `graph_memory_mb` allows; beyond it, one micro-batch per thread is held at a time,
-    as many as fit into half of what is free.
+    as many as fit into half of what is free. On a GPU both shrink to half of what the weights leave free; where that is too
+    little, blocks are computed twice, as `engine.training.plan` decides.
     """
-    on_gpu = hardware.device != "cpu"
-    scale, weight = (CUDA_SCALE if on_gpu else 1), WEIGHT_BYTES[hardware.dtype]
-    per_token = size.graph_bytes_per_token(config.max_tokens, weight)
-    step = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens * per_token
-    micro = max(config.max_tokens, scale * config.micro_batch_tokens) * per_token
-    side_by_side = 1 if on_gpu else max(1, min(hardware.threads, int(free / 2 / micro)))
-    graphs = max(min(step, int(scale * config.graph_memory_mb * 2**20)), min(step, side_by_side * micro))
-    slack = 1 if on_gpu else CPU_SLACK
-    weights, vectors = size.parameters * weight, 0 if on_gpu else chunks * size.width * 4
-    parts = [
-        f"{size.parameters / 1e6:,.1f} million parameters × {weight} bytes = {megabytes(weights)}",
-        f"a training step's graphs {megabytes(graphs)}",
-    ]
-    if not on_gpu:
-        parts[-1] += f" × {CPU_SLACK}, as memory is not given back at once"
-        parts.append(f"{chunks:,} chunks × {size.width} dimensions × 4 bytes = {megabytes(vectors)}")
-        parts.append(f"the program itself {megabytes(PROGRAM_BYTES)}")
-    return Need(weights + slack * graphs + vectors + (0 if on_gpu else PROGRAM_BYTES), " + ".join(parts))
+    on_gpu, weight = hardware.device != "cpu", WEIGHT_BYTES[hardware.dtype]
+    weights = size.parameters * weight
+    told = f"{size.parameters / 1e6:,.1f} million parameters × {weight} bytes = {megabytes(weights)}"
+    if config.quantisation == "4-bit":
+        weights = round(weights - size.in_blocks * (weight - FOUR_BITS))
+        told = f"{size.parameters / 1e6:,.1f} million parameters, those of the blocks in 4 bits, = {megabytes(weights)}"
+    graphs = _graphs_on_gpu(size, config, weight, free - weights) if on_gpu else _graphs(size, config, hardware, free)
+    parts = [told, f"a training step's graphs {megabytes(graphs)}"]
+    if on_gpu:
+        return Need(weights + graphs, " + ".join(parts))
+    vectors = chunks * size.width * 4
+    parts[-1] += f" × {CPU_SLACK}, as memory is not given back at once"
+    parts.append(f"{chunks:,} chunks × {size.width} dimensions × 4 bytes = {megabytes(vectors)}")
+    parts.append(f"the program itself {megabytes(PROGRAM_BYTES)}")
+    return Need(weights + CPU_SLACK * graphs + vectors + PROGRAM_BYTES, " + ".join(parts))
+
+
+def _step_tokens(config: TrainingConfig) -> int:
+    return config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens
+
+
+def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: int) -> int:
+    per_token = size.graph_bytes_per_token(config.max_tokens, WEIGHT_BYTES[hardware.dtype])
+    step, micro = _step_tokens(config) * per_token, max(config.max_tokens, config.micro_batch_tokens) * per_token
+    side_by_side = max(1, min(hardware.threads, int(free / 2 / micro)))
+    return max(min(step, int(config.graph_memory_mb * 2**20)), min(step, side_by_side * micro))
+
+
+def _graphs_on_gpu(size: ModelSize, config: TrainingConfig, weight: int, free: int) -> int:
+    plain, thrifty = (size.graph_bytes_per_token(config.max_tokens, weight, on) for on in (False, True))
+    half = max(0, free // 2)
+    least = max(config.max_tokens, CUDA_LEAST * config.micro_batch_tokens)
+    wish = config.gradient_checkpointing
+    per_token = thrifty if wish == "on" or (wish == "auto" and least * plain > half) else plain
+    tokens = max(least, min(CUDA_SCALE * config.micro_batch_tokens, half // per_token))
+    step = _step_tokens(config) * per_token
+    kept = min(CUDA_SCALE * int(config.graph_memory_mb * 2**20), half)
+    return max(min(step, kept), min(step, tokens * per_token))
 
 
 def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunks: int, copied: int) -> Need:

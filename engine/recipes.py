@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from engine.errors import UsageError
@@ -18,6 +19,7 @@ LOSSES: dict[str, dict[str, Any]] = {
 }
 TEACHERS: dict[str, dict[str, Any]] = {
     "teacher-bm25": {"teacher": "bm25"},
+    "teacher-mixture": {"teacher": "mixture"},
     "teacher-rrf": {"teacher": "rrf"},
     "teacher-cross-encoder": {"teacher": "cross-encoder"},
     "teacher-entropy": {"target": "entropy"},
@@ -31,8 +33,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "side-both": {"side": "both"},
     "side-query": {"side": "query"},
     "side-both-then-query": {"side": "both-then-query"},
+    "early-stopping-off": {"patience": 10_000_000},
 }
 MEMORY: dict[str, dict[str, Any]] = {
+    "gradcache": {"graph_memory_mb": 0.0},
     "checkpointing": {"gradient_checkpointing": "on"},
     "4-bit": {"quantisation": "4-bit"},
 }
@@ -43,10 +47,16 @@ RECIPES: dict[str, dict[str, Any]] = {DEFAULT: {}, **LOSSES, **TEACHERS, **METHO
 
 
 def untrainable(name: str, settings: Settings) -> str:
-    """Why the recipe `name` cannot be trained with `settings` on this machine; empty where it can."""
+    """Why the recipe `name`, which is in `settings`, cannot be trained on this machine; empty where it can."""
+    from engine.training.stage import config_of
+
     if name == "teacher-cross-encoder" and not settings.training.cross_encoder:
         return "no cross-encoder is named: --set training.cross_encoder=FOLDER"
-    if name == "4-bit":
+    try:
+        config = config_of(settings)
+    except UsageError as error:
+        return f"{error.what} {error.why}"
+    if config.quantisation == "4-bit":
         from engine.encoders.hardware import choose_hardware
         from engine.encoders.quantisation import check_four_bit
 
@@ -55,6 +65,17 @@ def untrainable(name: str, settings: Settings) -> str:
         except UsageError as error:
             return error.why
     return ""
+
+
+def numbers_of(settings: Settings) -> dict[str, Any]:
+    """Every number of the recipe in `settings`, what is automatic resolved: recipes with the same ones are one training.
+
+    Raises SettingsError for values that do not go together.
+    """
+    from engine.training.stage import config_of
+
+    config = config_of(settings)
+    return {**asdict(config), "teacher": config.used_teacher, "lists": settings.ranking.model_dump()}
 
 
 def recipes_of(wanted: Sequence[str]) -> dict[str, dict[str, Any]]:

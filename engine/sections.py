@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+Prompt = Annotated[str, StringConstraints(strip_whitespace=False, max_length=2000)]
+"""Of it the space at its end counts, too."""
 MOST = 1_000_000_000  # of whole numbers that have no limit of their own: larger ones are slips, and overflow
 
 
@@ -109,6 +111,16 @@ class EncoderSettings(Section):
         default="auto", description="precision of the model's weights"
     )
     max_tokens: int = Field(default=256, ge=16, le=32768, description="longer texts are cut here")
+    query_prompt: Prompt | None = Field(
+        default=None,
+        description=(
+            "what the model wants before every query, such as 'query: ' for models of the E5 kind; left out: what its own "
+            "config_sentence_transformers.json says"
+        ),
+    )
+    document_prompt: Prompt | None = Field(
+        default=None, description="the same before every chunk, such as 'passage: '; left out: what the model says"
+    )
 
 
 class QuerySettings(Section):
@@ -212,7 +224,10 @@ class TrainingSettings(Section):
 
     preset: Literal["quick", "standard", "paper", "cl"] = Field(
         default="standard",
-        description="quick, standard, paper (BMEmbed as published), or cl (contrastive learning, its baseline)",
+        description=(
+            "quick, standard, paper (BMEmbed as published for MiniLM; for larger models it took training.steps = 1000), or cl "
+            "(contrastive learning, its baseline)"
+        ),
     )
     objective: (
         Literal["mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce"] | None
@@ -242,6 +257,12 @@ class TrainingSettings(Section):
         description="share of the training queries that are learnt from, the same with every run",
     )
     steps: int | None = Field(default=None, ge=1, le=MOST, description="training steps, at most")
+    max_tokens: int | None = Field(
+        default=None,
+        ge=16,
+        le=32768,
+        description="tokens of a text in training, longer ones are cut; left out: encoder.max_tokens, with preset quick 128",
+    )
     queries_per_step: int | None = Field(default=None, ge=1, le=4096, description="queries per step")
     negatives_per_query: int | None = Field(default=None, ge=0, le=64, description="BM25 negatives added per query")
     shared_chunks: int | None = Field(

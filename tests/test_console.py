@@ -101,10 +101,13 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
     }
     untrained = {
         "systems": {"base": figure(37.2), "rrf_served": figure(41.5)},
-        "differences": {}, "pairs": {}, "fusion": {"method": "rrf"}, "stages": {},
+        "differences": {}, "pairs": {}, "fusion": {"method": "rrf"}, "stages": {}, "served": {"reason": "No text."},
     }  # fmt: skip
     out = Console(file=io.StringIO(), width=140)
-    rows = {"listnet": trained, "none": untrained, "4-bit": {"skipped": "It runs on a CUDA GPU alone."}}
+    rows = {
+        "listnet": trained, "none": untrained, "4-bit": {"skipped": "It runs on a CUDA GPU alone."},
+        "listmle": {"failed": "Training went astray."}, "twin": {**untrained, "same_as": "none"},
+    }  # fmt: skip
     console.show_recipes(rows, out)
     console.show_differences({"adapted − base": gap(2.4)}, out)
     shown = out.file.getvalue()  # type: ignore[attr-defined]
@@ -113,8 +116,10 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
         ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "weighted sum", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
         ["", "", "better", "", "", "no difference shown,", ""],
         ["", "", "", "", "", "would need 1,234 queries", ""],
-        ["none", "none", "", "RRF", "41.5", "", ""],
+        ["none", "none", "No text.", "RRF", "41.5", "", ""],
         ["4-bit", "skipped", "It runs on a CUDA GPU alone.", "", "", "", ""],
+        ["listmle", "failed", "Training went astray.", "", "", "", ""],
+        ["twin", "none", "No text.", "RRF", "41.5", "", "as 'none'"],
     ]
     assert "adapted − base: +2.40 (+1.40 to +3.40) nDCG@10: better" in shown
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,25 @@ def test_memory_of_a_gpu_holds_weights_and_graphs() -> None:
     assert need.bytes == 1000 * 2 + 4 * 3 * 8 * TOKEN // 2  # a micro-batch of 512 tokens would hold the whole step
     assert "2 bytes" in need.formula
     assert "program" not in need.formula
+
+
+def test_a_gpu_that_is_small_for_the_model_holds_less_at_a_time() -> None:
+    """As engine/training/plan.py decides it: micro-batches shrink to half of what is free, then blocks are computed twice."""
+    many = replace(RECIPE, queries_per_step=1000, graph_memory_mb=512)
+    token = TOKEN // 2
+    free = 2 * 100 * token  # half of it holds 100 tokens, between 64 and 512
+    assert training_need(SIZE, many, CUDA, chunks=0, free=2000 + free).bytes == 2000 + 100 * token
+    tight = 2 * 63 * token  # fewer than the least micro-batch
+    assert training_need(SIZE, many, CUDA, chunks=0, free=2000 + tight).bytes == 2000 + 63 * token
+    plain = replace(many, gradient_checkpointing="off")
+    assert training_need(SIZE, plain, CUDA, chunks=0, free=2000 + tight).bytes == 2000 + 64 * token
+
+
+def test_weights_of_four_bits() -> None:
+    size, recipe = replace(SIZE, in_blocks=800), replace(RECIPE, quantisation="4-bit")
+    need = training_need(size, recipe, CUDA, chunks=0, free=10**9)
+    assert need.bytes == 200 * 2 + 416 + 4 * 3 * 8 * TOKEN // 2  # 800 × 0.52
+    assert "4 bits" in need.formula
 
 
 def test_disk() -> None:
@@ -130,9 +150,7 @@ def test_what_a_gpu_is_or_would_be(monkeypatch: pytest.MonkeyPatch, there: Gpus,
 def test_what_is_said_of_a_gpu_agrees_with_the_code() -> None:
     from engine.encoders import encoder
     from engine.needs import CUDA_SCALE
-    from engine.training import plan
 
-    assert plan.CUDA_SCALE == CUDA_SCALE
     for number in (CUDA_SCALE * TrainingConfig().micro_batch_tokens, TrainingConfig().micro_batch_tokens,
                    encoder._CUDA_BUDGET[0], encoder._CPU_BUDGET[0]):  # fmt: skip
         assert f"{number:,}" in findings.WITH_A_GPU

@@ -31,7 +31,7 @@ def write(folder: Path, text: str | bytes) -> Path:
         ("[training]\nlearning_rat = 0.1", "'training.learning_rat'", "'training.learning_rate'"),
         ("[training]\nLEARNING_RATE = 0.1", "'training.LEARNING_RATE'", "'training.learning_rate'"),
         ("[training]\nchunk_tokens = 64", "'training.chunk_tokens'", "'corpus.chunk_tokens'"),
-        ("[corpus]\nmax_tokens = 64", "'corpus.max_tokens'", "'encoder.max_tokens'"),
+        ("[corpus]\nmax_tokens = 64", "'corpus.max_tokens'", "'encoder.max_tokens' or 'training.max_tokens'"),
         ("[search]\ndtype = 'f16'", "'search.dtype'", "'encoder.dtype' or 'vectors.dtype'"),
         ("chunk_tokens = 64", "'chunk_tokens'", "'corpus.chunk_tokens'"),
         ("[encoder]\nchunk_token = 64", "'encoder.chunk_token'", "'encoder.max_tokens'"),

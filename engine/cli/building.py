@@ -163,7 +163,7 @@ def benchmark(
     recipes: Annotated[
         str | None,
         typer.Option(
-            help="also train by these recipes: all, losses, teachers, methods, published, or names with commas"
+            help="also train by these recipes: all, losses, teachers, methods, memory, published, or names with commas"
         ),
     ] = None,
     changes: Annotated[

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from engine.corpus.attempts import ocr_mark, passwords_file, passwords_mark, reading_limits, wanted_tesseract
 from engine.corpus.beir import read_beir_judgments
@@ -34,6 +34,9 @@ from engine.errors import DatasetError, NoDocumentsError, UsageError
 from engine.records import Document
 from engine.stage import StageContext, View, fingerprint
 from engine.store import Artifact, FileRecord, PartRecord
+
+if TYPE_CHECKING:
+    from engine.encoders import ModelFolder
 
 VERSION = 3
 ARTIFACT = "corpus"
@@ -82,6 +85,8 @@ def run(context: StageContext) -> dict[str, Any]:
     found.files = [replace(file, source=_movable(file.source, context.project.path)) for file in found.files]
     found.closed = [(_movable(source, context.project.path), path) for source, path in found.closed]
     model = resolve_model(context.settings.encoder.model)
+    _tell_cut(context, model.max_tokens)
+    _tell_prompts(context, model)
     chunking = fingerprint(
         version=VERSION,
         model=model.fingerprint,
@@ -105,6 +110,34 @@ def run(context: StageContext) -> dict[str, Any]:
         "files_skipped": counts["skipped"] + len(found.skipped), "new_chunks": tally.new_chunks, "documents": counts["documents"],
         "chunks": counts["chunks"], "judged_queries": judged, "files_renamed": tally.renamed,
     }  # fmt: skip
+
+
+def _tell_prompts(context: StageContext, model: ModelFolder) -> None:
+    """Warn where the model is known to want prompts, and nothing names them: it would be measured and served below its worth."""
+    from engine.encoders.fingerprint import missing_prompts
+
+    chosen = context.settings.encoder
+    missing = missing_prompts(model.with_prompts(chosen.query_prompt, chosen.document_prompt))
+    if missing:
+        context.warn(
+            f"Models called {model.name} were trained with the prompts {missing.query!r} before queries and "
+            f"{missing.document!r} before documents, which its folder does not name. Set encoder.query_prompt and "
+            "encoder.document_prompt to them, or to empty texts if this one wants none."
+        )
+
+
+def _tell_cut(context: StageContext, of_model: int) -> None:
+    """Warn of chunks that are longer than what the encoder reads. `of_model`: the longest text that the model takes."""
+    wanted, asked = context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens
+    read = min(asked, of_model)
+    if wanted <= read:
+        return
+    todo = "raise encoder.max_tokens" if asked < min(wanted, of_model) else "lower corpus.chunk_tokens"
+    context.warn(
+        f"Chunks may have {wanted} tokens (corpus.chunk_tokens), but the encoder reads the first {read} of a text "
+        f"({'encoder.max_tokens' if asked <= of_model else 'the most that its model takes'}): semantic search does not see the "
+        f"rest, BM25 does. To mend that, {todo}."
+    )
 
 
 def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> None:

@@ -82,9 +82,12 @@ class Encoder:
         if adapter is None or adapter_scale == 0.0:
             loaded = load_sentence_transformer(model, hardware.device, dtype)
         else:
-            loaded = load_sentence_transformer(model, hardware.device, torch.float32)
+            # Not on a GPU, whose memory the weights in float32 may not fit into although those in use do.
+            loaded = load_sentence_transformer(model, "cpu", torch.float32)
             merge_adapter(loaded, adapter, adapter_scale)
             loaded[0].to(dtype)
+            for module in loaded:
+                module.to(hardware.device)
         return cls(loaded, model, hardware, limit, fingerprint)
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ class Prompts:
 
 
 def read_prompts(model: ModelFolder) -> Prompts:
-    """The prompts of the model's own `config_sentence_transformers.json`.
+    """The prompts of the model's own `config_sentence_transformers.json`, or those that were chosen in their place.
 
     `web_search_query` is what models of e5-mistral's kind call the prompt of a query.
     """
@@ -37,7 +38,30 @@ def read_prompts(model: ModelFolder) -> Prompts:
     def first(*names: str) -> str:
         return str(next((prompts[name] for name in names if prompts.get(name) is not None), default))
 
-    return Prompts(query=first("query", "web_search_query"), document=first("document", "passage", "corpus"))
+    query, document = model.query_prompt, model.document_prompt
+    return Prompts(
+        first("query", "web_search_query") if query is None else query,
+        first("document", "passage", "corpus") if document is None else document,
+    )
+
+
+_KNOWN: tuple[tuple[str, Prompts], ...] = (
+    (r"(multilingual-)?e5-(small|base|large)(-v2)?", Prompts("query: ", "passage: ")),
+    (
+        r"bge-(small|base|large)-en(-v1\.5)?",
+        Prompts("Represent this sentence for searching relevant passages: ", ""),
+    ),
+    (r"nomic-embed-text-v1(\.5)?", Prompts("search_query: ", "search_document: ")),
+)
+"""Model cards of models whose folders name no prompts."""
+
+
+def missing_prompts(model: ModelFolder) -> Prompts | None:
+    """What a model of this name was trained with, by its model card, where neither its folder nor a setting says so."""
+    if read_prompts(model) != Prompts("", "") or (model.query_prompt, model.document_prompt) != (None, None):
+        return None
+    name = model.name.lower()
+    return next((prompts for known, prompts in _KNOWN if re.search(rf"(^|[-_/]){known}$", name)), None)
 
 
 def adapter_digest(folder: Path) -> str:

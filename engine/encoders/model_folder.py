@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -32,7 +32,8 @@ class ModelFolder:
 
     `fingerprint` names weights and configuration by content, whatever the folder is called. `dimension` is None where
     the configuration does not tell. `max_tokens` is the longest input that the model takes, special tokens included.
-    `weights_sha256` is the digest of the weights file (of the list of digests where there are several).
+    `weights_sha256` is the digest of the weights file (of the list of digests where there are several). `query_prompt` and
+    `document_prompt`: used in place of the model's own, where they are not None.
     """
 
     path: Path
@@ -41,6 +42,15 @@ class ModelFolder:
     dimension: int | None
     max_tokens: int
     weights_sha256: str
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+
+    def with_prompts(self, query: str | None, document: str | None) -> ModelFolder:
+        """The same with other prompts than its own, where they are not None: another fingerprint, since it is another encoder."""
+        if query is None and document is None:
+            return self
+        named = _hash({"model": self.fingerprint, "prompts": [query, document]})
+        return replace(self, fingerprint=named, query_prompt=query, document_prompt=document)
 
     @property
     def transformer_path(self) -> Path:

@@ -18,7 +18,7 @@ _IN_BLOCK = re.compile(r"\.\d+\..*\.weight$")
 class ModelSize:
     """`parameters` of all modules; `blocks`, `width` and `heads` of the transformer; `block_sides`: the sum of rows and
     columns over the matrices of its blocks, which is what a LoRA adapter of rank 1 has parameters; `inner`: the width of
-    its feed-forward layers, four times `width` where it is None.
+    its feed-forward layers, four times `width` where it is None. `in_blocks`: parameters of those matrices.
     """
 
     parameters: int
@@ -27,11 +27,16 @@ class ModelSize:
     heads: int
     block_sides: int
     inner: int | None = None
+    in_blocks: int = 0
 
-    def graph_bytes_per_token(self, longest: int, weight_bytes: int) -> int:
-        """Memory of a training graph for each padded token of texts that are `longest` tokens long (an estimate)."""
-        inner = self.inner or 4 * self.width
-        return self.blocks * values_per_block(self.width, inner, self.heads, longest) * weight_bytes
+    def graph_bytes_per_token(self, longest: int, weight_bytes: int, checkpointing: bool = False) -> int:
+        """Memory of a training graph for each padded token of texts that are `longest` tokens long (an estimate).
+
+        With `checkpointing`, every block's input and one block's graph.
+        """
+        block = values_per_block(self.width, self.inner or 4 * self.width, self.heads, longest)
+        values = self.blocks * self.width + block if checkpointing else self.blocks * block
+        return values * weight_bytes
 
     def adapter_parameters(self, rank: int) -> int:
         """Parameters of a LoRA adapter on every matrix of the blocks."""
@@ -65,4 +70,5 @@ def model_size(model: ModelFolder) -> ModelSize:
     parameters = sum(math.prod(shape) for name, shape in shapes if not name.endswith("position_ids"))
     inner = config.get("intermediate_size")
     sides = sum(map(sum, matrices))
-    return ModelSize(parameters, blocks, width, heads, sides, inner if isinstance(inner, int) else None)
+    in_blocks = sum(map(math.prod, matrices))
+    return ModelSize(parameters, blocks, width, heads, sides, inner if isinstance(inner, int) else None, in_blocks)

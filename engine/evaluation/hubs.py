@@ -20,7 +20,7 @@ from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankers import Floats, Ids, compared_chunks, compared_queries
 from engine.evaluation.rankings import cosines_of
 from engine.queries.articles import article_numbers
-from engine.ranking.hubness import LEAST_QUERIES, MOST_QUERIES, NEIGHBOURS, Bank, hub_offsets
+from engine.ranking.hubness import LEAST_ARTICLES, LEAST_QUERIES, MOST_QUERIES, NEIGHBOURS, Bank, hub_offsets
 from engine.records import Query
 from engine.stage import StageContext, fingerprint
 from engine.systems import ADAPTED, BASE, BASE_LESS_HUBS, BM25, CL, PLAIN, SERVED, UNWEIGHED, WAYS
@@ -136,6 +136,10 @@ class HubTrial:
             return plain_cosines(
                 f"it takes {LEAST_QUERIES} training queries or more that are worded as questions to tell hubs"
             )
+        count = self._articles_asked(queries)
+        if count < LEAST_ARTICLES:
+            made_of = f"the training queries were made of {count} documents or articles"
+            return plain_cosines(f"{made_of}; it takes {LEAST_ARTICLES} to tell hubs")
         served = self._lessened(self._strength, SERVED, queries, sets, among)
         gaps = {
             one.kind: gap_between(one, served.ranked[one.kind][0], one.rankings[SERVED], self._measure, settings)
@@ -176,6 +180,12 @@ class HubTrial:
             ranked[one.kind] = ids, similarities, cosines_of(*pair, rankers.ids, one.rankings[BM25])
             self._context.check_stop()
         return Lessened(bank, offsets, vectors, asked, ranked)
+
+    def _articles_asked(self, queries: Sequence[Query]) -> int:
+        """Of how many articles the queries were made."""
+        articles = article_numbers(self._rankers.chunks, self._context.store.documents())
+        chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
+        return len(np.unique(articles[np.searchsorted(self._rankers.ids, chunks)]))
 
     def _bank(self, encoder: Encoder, queries: Sequence[Query], articles: Ids) -> Bank:
         """The queries as they are kept."""

@@ -70,11 +70,12 @@ class Source(View):
     @cached_property
     def served(self) -> Served:
         """The encoder that the vector index was made for. Raises NotBuiltError, ModelError."""
-        from engine.encoders import encoder_fingerprint, resolve_model
+        from engine.embedding import model_of
+        from engine.encoders import encoder_fingerprint
 
         info: dict[str, Any] = self.need("vectors", "embed").info
         self._check_evaluated(info)
-        model = resolve_model(info["model"])
+        model = model_of(info)
         adapter = self.project.path / info["adapter"] if info["adapter"] else None
         if encoder_fingerprint(model, adapter, info["scale"], info["max_tokens"]) != info["encoder"]:
             raise NotBuiltError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 
 def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:
@@ -23,6 +23,11 @@ def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozen
     elif len(places) >= 2 and len(held) == len(places):
         held.discard(max(places, key=lambda key: (places[key], key)))
     return frozenset(document for document, key in keys.items() if key in held)
+
+
+def least_of(keys: Collection[str], count: int, seed: int = 0) -> list[str]:
+    """The `count` keys of least hash, in the order of these: a seeded random choice of so many, of few keys."""
+    return sorted(set(keys), key=lambda key: (_place(seed, key), key))[:count]
 
 
 def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[int]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.corpus.imports import imported_queries, imports_fingerprint
-from engine.encoders import resolve_model
+from engine.embedding import project_model
 from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.queries.articles import document_keys
 from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, settle
 from engine.queries.consistency import Filtered, Rejected, by_reason, consistency_filter
 from engine.queries.edits import apply_edits, content, read_edits
-from engine.queries.heldout import assign_split, cap_queries
+from engine.queries.heldout import assign_split, cap_queries, least_of
 from engine.queries.opening import query_recipe
 from engine.queries.tokens import fold
 from engine.queries.writing import BEYOND, forget_gone, written
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 VERSION = 3
 ARTIFACT = "queries"
 BLOCK = 512
+LEAST_GROUPS = 10
+"""Of documents that belong together. With fewer, neither half of the held-out ones would tell much, or there would be none."""
+PARTS = 20  # that few documents are cut into
 JUDGED, DUPLICATE = "equals a judged query", "duplicate"
 
 
@@ -48,7 +51,7 @@ def recipe(view: View) -> dict[str, Any]:
         "queries": query_recipe(view),
         "imports": imports_fingerprint(view.project, "queries"),
         "split": [settings.evaluation.heldout_share, settings.training.seed],
-        "model": [resolve_model(settings.encoder.model).fingerprint, settings.encoder.max_tokens],
+        "model": [project_model(settings).fingerprint, settings.encoder.max_tokens],
         "index": [settings.lexical.language, INDEX_VERSION],
     }
 
@@ -86,7 +89,7 @@ def run(context: StageContext) -> dict[str, Any]:
     candidates = _candidates(context, chunks, choice)
     filtered = _capped(context, _filter(context, candidates.queries, chunks))
     made, rejected = candidates.made, dict(candidates.counts + by_reason(filtered.rejected))
-    queries = _edited(context, _split(context, filtered.kept), chunks)
+    queries = _edited(context, _split(context, filtered.kept, chunks), chunks)
     corpus = context.store.corpus_fingerprint()
     info = {
         "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
@@ -269,17 +272,40 @@ def _capped(context: StageContext, found: Filtered) -> Filtered:
     return Filtered([query for row, query in enumerate(found.kept) if row in rows], [*found.rejected, *lost])
 
 
-def _split(context: StageContext, queries: list[Query]) -> list[Query]:
+def _split(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
     """Half of the held-out documents' queries decide when training stops, the other half what is served."""
     keys = document_keys(context.store.documents())
     asked = {query.document_id: keys[query.document_id] for query in queries}
     if not asked:
         return []
+    if len(set(asked.values())) < LEAST_GROUPS:
+        return _split_by_parts(context, queries, chunks)
     share, seed = context.settings.evaluation.heldout_share, context.settings.training.seed
     aside = assign_split(asked, share, seed)
-    validation = assign_split({key: asked[key] for key in aside}, 0.5, seed + 1) if len(aside) > 1 else frozenset()
+    several = len({asked[key] for key in aside}) > 1  # of a single one, what is served is decided, not when to stop
+    validation = assign_split({key: asked[key] for key in aside}, 0.5, seed + 1) if several else frozenset()
     sides: dict[int, Split] = {key: "validation" if key in validation else "heldout" for key in aside}
     return [replace(query, split=sides.get(query.document_id, "train")) for query in queries]
+
+
+def _split_by_parts(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
+    """As `_split`, for a few documents, or entries of one title: held out are runs of neighbouring chunks.
+
+    Equal chunks are of one part, so that none decides on what was learnt from its copy.
+    """
+    share, seed = context.settings.evaluation.heldout_share, context.settings.training.seed
+    run = max(1, len(chunks) // PARTS)
+    first: dict[str, int] = {}
+    part = {chunk.id: str(first.setdefault(chunk.content_hash, place) // run) for place, chunk in enumerate(chunks)}
+    parts = {part[query.chunk_id] for query in queries}
+    least = 2 if len(parts) >= LEAST_GROUPS else 1
+    aside = least_of(parts, min(len(parts) - 1, max(least, round(share * len(parts)))), seed)
+    why = f"the documents make fewer than {LEAST_GROUPS} groups that could be held out as a whole"
+    context.choose("held out", f"{len(aside)} of {len(parts)} parts of {run} chunks", why)
+    sides: dict[str, Split] = {
+        key: "validation" if place < len(aside) // 2 else "heldout" for place, key in enumerate(aside)
+    }
+    return [replace(query, split=sides.get(part[query.chunk_id], "train")) for query in queries]
 
 
 def _edited(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:

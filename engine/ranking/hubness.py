@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 NEIGHBOURS = 10
 LEAST_QUERIES = 200
 """With fewer training queries their neighbourhoods say little."""
+LEAST_ARTICLES = 10
+"""Made of fewer, they leave out most queries for the chunks of some articles, and none for those of others."""
 MOST_QUERIES = 6000
 ADDED = 2
 SCALE = 2.0

@@ -199,12 +199,12 @@ class Explainer:
 
     def _base_fingerprint(self, artifact: Artifact) -> str:
         """What the cached vectors of the same model without an adapter are named by."""
-        from engine.encoders import encoder_fingerprint, resolve_model
+        from engine.embedding import model_of
+        from engine.encoders import encoder_fingerprint
 
         key = tuple(artifact.info[name] for name in ("encoder", "model", "max_tokens"))
         if self._base is None or self._base[0] != key:
-            model = resolve_model(artifact.info["model"])
-            self._base = (key, encoder_fingerprint(model, max_tokens=artifact.info["max_tokens"]))
+            self._base = (key, encoder_fingerprint(model_of(artifact.info), max_tokens=artifact.info["max_tokens"]))
         return self._base[1]
 
 

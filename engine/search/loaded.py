@@ -141,11 +141,12 @@ class Loaded:
     def _encoder(self, role: str, info: dict[str, Any], adapter: str | None, scale: float) -> Encoder:
         key = (info["encoder"], info["model"], adapter, scale, info["max_tokens"])
         if role not in self._encoders or self._encoders[role][0] != key:
-            from engine.encoders import Encoder, choose_hardware, resolve_model
+            from engine.embedding import model_of
+            from engine.encoders import Encoder, choose_hardware
 
             settings = self.project.settings().encoder
             encoder = Encoder.load(
-                resolve_model(info["model"]),
+                model_of(info),
                 adapter=self.project.path / adapter if adapter else None,
                 adapter_scale=scale,
                 hardware=choose_hardware(settings.device, settings.dtype, purpose="encode"),

@@ -6,11 +6,13 @@ import inspect
 import math
 import types
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from engine import settings as settings_module
+from engine.errors import SettingsError
 from engine.project import ProjectFolder
 from engine.service import params
 
@@ -35,12 +37,16 @@ def settings(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
 
 
 def _preset(chosen: Settings) -> dict[str, Any]:
+    """By training key: what the recipe takes where project.toml leaves it out, also where that follows from other settings."""
     from engine.training.config import PRESETS
+    from engine.training.stage import config_of
 
-    config = PRESETS[chosen.training.preset]
+    config = taken = PRESETS[chosen.training.preset]
+    with suppress(SettingsError):  # values that do not go together are told by the next run
+        taken = config_of(chosen)
     fields = type(chosen.training).model_fields
     names = [name for name, field in fields.items() if field.default is None and hasattr(config, name)]
-    return {name: getattr(config, name) for name in names}
+    return {name: getattr(taken if getattr(chosen.training, name) is None else config, name) for name in names}
 
 
 def change(project: ProjectFolder, changes: Any) -> Callable[[], dict[str, Any]]:

@@ -49,7 +49,7 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
             lexical=lexical.fingerprint,
             queries=queries.info["content"],
             base=served_fingerprint(view, None, 1.0),
-            encoder=settings.encoder.model_dump(),
+            encoder=settings.encoder.model_dump(exclude_none=True),
             evaluation=settings.evaluation.model_dump(include=set(_MEASURED_BY)),
             search=settings.search.model_dump(include={"named_documents"}),
             versions=[stage_module(stage).VERSION for stage in ("rank", "train", "evaluate")],

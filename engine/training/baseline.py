@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from engine.encoders import resolve_model
+from engine.embedding import project_model
 from engine.errors import EngineError
 from engine.events import Emit, Event, Progress, TrainStep, Warned
 from engine.queries.choosing import with_backend
@@ -54,7 +54,7 @@ def baseline_fingerprint(view: View) -> str:
         version=VERSION,
         rankings=view.need("rankings", "rank").fingerprint,
         config=asdict(baseline_config(with_backend(view))) | added_inputs(view.settings),
-        model=resolve_model(view.settings.encoder.model).fingerprint,
+        model=project_model(view.settings).fingerprint,
     )
 
 
@@ -97,7 +97,7 @@ def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
     began = time.monotonic()
     result = train(
-        resolve_model(context.settings.encoder.model),
+        project_model(context.settings),
         training_data(context, config),
         config,
         told_hardware(context, "train"),

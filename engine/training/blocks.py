@@ -13,6 +13,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 Forward = Callable[..., Any]
+VARIANTS = 32
+"""Of one block, that are compiled at most."""
 
 
 def rework(
@@ -25,7 +27,7 @@ def rework(
     texts; a block that cannot be compiled runs as it was.
     """
     if compiled:
-        _fall_back_where_compiling_fails()
+        _prepare_compiling()
     for block in blocks:
         forward: Forward = block.forward
         if compiled:
@@ -44,7 +46,10 @@ def _checkpointed(forward: Forward, dropout: bool) -> Forward:
     return run
 
 
-def _fall_back_where_compiling_fails() -> None:
+def _prepare_compiling() -> None:
+    """Run as it was what cannot be compiled. Leave room for every variant of a block: with and without gradients, padding,
+    a single text; a decoder has eight of them before padding counts, and torch gives up at eight."""
     import torch._dynamo
 
     torch._dynamo.config.suppress_errors = True
+    torch._dynamo.config.recompile_limit = max(VARIANTS, torch._dynamo.config.recompile_limit)

@@ -19,7 +19,10 @@ Loss = Callable[[Tensor], Tensor]
 
 
 class BatchGradients:
-    """`fixed` (N, d): the chunks' vectors where the adapter acts on queries alone; they get no gradient."""
+    """`fixed` (N, d): the chunks' vectors where the adapter acts on queries alone; they get no gradient.
+
+    `needed`: about how many bytes the graphs of the last step would have held at once.
+    """
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class BatchGradients:
     ) -> None:
         self._student, self._data, self._workers = student, data, workers
         self._plan, self._peers, self._fixed = plan, peers, fixed
+        self.needed = 0.0
 
     def of(self, batch: Batch, loss: Loss) -> tuple[float, list[Tensor], int]:
         """Loss, gradients, and the number of tokens that were trained on."""
@@ -47,6 +51,7 @@ class BatchGradients:
         else:
             loss = self._beside(batch, loss)
         student.training_mode()
+        self.needed = student.graph_bytes(rows, self._peers.mine(batches))
 
         def forward(micro: MicroBatch) -> Tensor:
             return student.forward([rows[i] for i in micro.places], micro.prompt_length)
@@ -57,7 +62,7 @@ class BatchGradients:
             batches,
             loss,
             self._workers,
-            keep_graphs=student.graph_bytes(rows, self._peers.mine(batches)) <= plan.graph_bytes,
+            keep_graphs=self.needed <= plan.graph_bytes,
             dropout=student.has_dropout,
             peers=self._peers,
         )

@@ -8,7 +8,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.encoders.hardware import Hardware
-from engine.events import Choice, Emit, HeldOut
+from engine.events import Choice, Emit, HeldOut, Warned
 from engine.training import checkpoint, faults, optimizer_state
 from engine.training.adapter_folder import write_adapter
 from engine.training.config import TrainingConfig
@@ -178,8 +178,7 @@ class Loop(ABC):
     def _step(self) -> None:
         config, state = self.config, self.state
         started = time.monotonic()
-        torch.manual_seed(config.seed * 1_000_003 + state.step + self.peers.rank * 2**50)
-        found = self._slopes()
+        found = self._seeded_slopes()
         for master in self.masters.values():
             master.grad = None
         for master, slope in zip(found.trained, found.slopes, strict=True):
@@ -194,6 +193,33 @@ class Loop(ABC):
         state.step += 1
         state.add(found.loss, found.entropy)
         self.meter.step(state.step, found.loss, max(found.rates), found.tokens, time.monotonic() - started)
+
+    def _seeded_slopes(self) -> Slopes:
+        """Of the step that is due. One that a GPU has no memory for is made again with less at a time, to the same result."""
+        while True:
+            torch.manual_seed(self.config.seed * 1_000_003 + self.state.step + self.peers.rank * 2**50)
+            try:
+                return self._slopes()
+            except torch.OutOfMemoryError as error:
+                refused = str(error)
+            # Only here are the step's graphs, which the exception's frames held, let go.
+            if not self._make_do_with_less():
+                raise faults.out_of_memory(refused)
+
+    def _make_do_with_less(self) -> bool:
+        """Keep no graphs, then halve the micro-batches; False where one text stands alone already, or others wait for us."""
+        plan = self.plan
+        keeps_graphs, half = plan.graph_bytes > 0, plan.micro_batch_tokens // 2
+        if self.peers.count > 1 or (not keeps_graphs and half < self.config.max_tokens):
+            return False
+        tokens = plan.micro_batch_tokens if keeps_graphs else half
+        self.plan = replace(plan, graph_bytes=0.0, micro_batch_tokens=tokens)
+        if self.hardware.device != "cpu":
+            torch.cuda.empty_cache()
+        done = "texts run twice, and no graphs are kept" if keeps_graphs else f"micro-batches of {tokens:,} tokens"
+        text = f"Memory ran out at step {self.state.step + 1}; training goes on with less at a time: {done}."
+        self.emit(Warned(stage=STAGE, text=text))
+        return True
 
     def _check_is_due(self) -> bool:
         """At the start, every `eval_every` steps and at the end, once each, also where a check was broken off."""

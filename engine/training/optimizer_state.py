@@ -29,10 +29,13 @@ def restore(
     with torch.no_grad():
         for name, master in masters.items():
             master.copy_(tensors[f"adapter/{name}"])
+    fused = {id(one) for group in optimizer.param_groups if group.get("fused") for one in group["params"]}
     for part in _MOMENTS:
         for name, value in _part(tensors, f"optimizer/{part}/").items():
-            place = "cpu" if part == "step" else masters[name].device
-            optimizer.state[masters[name]][part] = value.to(place)
+            master = masters[name]
+            # A fused kernel counts its steps on the GPU; the plain optimizer counts them on the CPU.
+            counted_on_cpu = part == "step" and id(master) not in fused
+            optimizer.state[master][part] = value.to("cpu" if counted_on_cpu else master.device)
     return _part(tensors, "best/")
 
 

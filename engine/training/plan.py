@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import psutil
 
 from engine.encoders.hardware import Hardware, HardwareChoice
+from engine.needs import CUDA_LEAST, CUDA_SCALE
 from engine.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from engine.training.student import Student
 
-CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
-_CUDA_LEAST = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
 _COMPILED_STEPS = 100  # compiling takes a minute or two
 _TRITON_CAPABILITY = (7, 0)
 _MB = 2**20
@@ -54,6 +53,7 @@ def look(hardware: Hardware, processes: int = 1) -> Room:
         return Room(free, "it is for GPUs; on a CPU micro-batches run side by side instead")
     import torch
 
+    torch.cuda.empty_cache()  # what the encoder of the teacher's vectors has left with the allocator is free, too
     free, _ = torch.cuda.mem_get_info(hardware.device)
     if torch.cuda.get_device_capability(hardware.device) < _TRITON_CAPABILITY:
         return Room(free, "the GPU is too old for it")
@@ -63,7 +63,7 @@ def look(hardware: Hardware, processes: int = 1) -> Room:
 def make_plan(student: Student, config: TrainingConfig, hardware: Hardware, room: Room) -> Plan:
     """Decide for a loaded model (pure)."""
     checkpointing, tokens = _memory(student, config, hardware, room)
-    scale = 1 if hardware.device == "cpu" else CUDA_SCALE
+    graphs = graph_bytes(config, hardware, room.free)
     compiled = _compiled(config, room)
     fused = hardware.device != "cpu"
     optimizer = (
@@ -76,9 +76,16 @@ def make_plan(student: Student, config: TrainingConfig, hardware: Hardware, room
         compiled.value == "on",
         fused,
         tokens,
-        scale * config.graph_memory_mb * _MB,
-        (checkpointing, compiled, optimizer),
+        graphs,
+        (checkpointing, _told_tokens(tokens, config, hardware), compiled, optimizer),
     )
+
+
+def graph_bytes(config: TrainingConfig, hardware: Hardware, free: float) -> float:
+    """What the graphs of a step may hold at once. On a GPU never more than half of what is `free` there: on a small one
+    that is less than the setting."""
+    wanted = config.graph_memory_mb * _MB
+    return wanted if hardware.device == "cpu" else min(CUDA_SCALE * wanted, free / 2)
 
 
 def _memory(student: Student, config: TrainingConfig, hardware: Hardware, room: Room) -> tuple[HardwareChoice, int]:
@@ -88,12 +95,20 @@ def _memory(student: Student, config: TrainingConfig, hardware: Hardware, room: 
     """
     cpu = hardware.device == "cpu"
     wanted = config.micro_batch_tokens * (1 if cpu else CUDA_SCALE)
-    least = config.micro_batch_tokens * (1 if cpu else _CUDA_LEAST)
+    least = config.micro_batch_tokens * (1 if cpu else CUDA_LEAST)
     plain, thrifty = (student.bytes_per_token(config.max_tokens, checkpointing=on) for on in (False, True))
     needed, half = max(config.max_tokens, least) * plain, room.free / 2
     choice = _checkpointing(config.gradient_checkpointing, needed, half)
     fitting = int(half / (thrifty if choice.value == "on" else plain))
     return choice, max(least, min(wanted, fitting))
+
+
+def _told_tokens(tokens: int, config: TrainingConfig, hardware: Hardware) -> HardwareChoice:
+    scale = 1 if hardware.device == "cpu" else CUDA_SCALE
+    why = "training.micro_batch_tokens" if scale == 1 else f"training.micro_batch_tokens, times {scale} on a GPU"
+    if tokens < scale * config.micro_batch_tokens:
+        why = "as many as fit in half of the free memory"
+    return HardwareChoice("micro-batch", f"{tokens:,} tokens", why)
 
 
 def _checkpointing(wish: str, needed: float, half: float) -> HardwareChoice:

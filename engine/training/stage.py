@@ -9,8 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.embedding import CHUNKS, served_fingerprint
-from engine.encoders import resolve_model
+from engine.embedding import CHUNKS, project_model, served_fingerprint
 from engine.errors import DamagedError, ModelError, NotBuiltError
 from engine.queries.choosing import BUILT, guessed, with_backend
 from engine.queries.heldout import cap_queries
@@ -50,7 +49,7 @@ def inputs(view: View) -> dict[str, Any]:
         "config": asdict(config) | _teacher_inputs(view, config) | added_inputs(view.settings),
         "base": served_fingerprint(view, None, 1.0) if config.needs_vectors else "",
         "lists": view.settings.ranking.model_dump(include={"m", "strategy"}),
-        "model": resolve_model(view.settings.encoder.model).fingerprint,
+        "model": project_model(view.settings).fingerprint,
     }
 
 
@@ -96,10 +95,17 @@ def config_of(settings: Settings) -> TrainingConfig:
     Raises SettingsError for values that do not go together.
     """
     config = PRESETS[settings.training.preset].with_overrides(settings.training.overrides())
-    fitting: dict[str, Any] = {"max_tokens": min(config.max_tokens, settings.encoder.max_tokens)}
+    fitting: dict[str, Any] = {"max_tokens": _longest(settings, config)}
     if config.objective in WITHOUT_NEGATIVES:
         fitting["false_negatives"] = "keep"
     return config.with_overrides({**fitting, **_side(settings, config)[0]})
+
+
+def _longest(settings: Settings, config: TrainingConfig) -> int:
+    """Tokens of a text in training: what the encoder reads, unless project.toml or a quick training wants less."""
+    chosen = settings.training
+    cut = chosen.max_tokens is not None or chosen.preset == "quick"
+    return min(config.max_tokens, settings.encoder.max_tokens) if cut else settings.encoder.max_tokens
 
 
 def _side(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], str]:
@@ -137,6 +143,11 @@ def run(context: StageContext) -> dict[str, Any]:
     from engine.training.methods import learn
 
     config = resolve_config(context)
+    if config.max_tokens < min(context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens):
+        why = (
+            "it is set in project.toml" if context.settings.training.max_tokens else "preset 'quick' takes less time so"
+        )
+        context.choose("tokens of a text", str(config.max_tokens), f"longer ones are cut in training: {why}")
     if config.method != "PT":
         context.choose("objective", config.objective, f"preset '{context.settings.training.preset}'")
         context.choose("side", config.side, _side(with_backend(context), config)[1])
@@ -150,7 +161,7 @@ def run(context: StageContext) -> dict[str, Any]:
     data = training_data(context, config)
     checkpoints = context.project.path / "checkpoints" / context.fingerprint
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
-    model = resolve_model(context.settings.encoder.model)
+    model = project_model(context.settings)
     result, reason = learn(context, model, data, config, hardware, checkpoints)
     if result is None:
         summary = _without_adapter(context, reason)

@@ -90,13 +90,13 @@ class _Training(Loop):
         self.optimizer = self._adamw(self.student.masters.values())
         self.sampler = BatchSampler(data, config)
         self.refresh = Refresh(data, config, self.sampler)
+        self.told_graphs = False
 
     def run(self) -> TrainResult:
         """From the last checkpoint, the adapter to begin with, or the base model, to the adapter."""
         base = self.encoder.base_vectors(self.data, self.config, self._progress) if self.config.needs_vectors else None
         self.fixed = self._fixed(base[1] if base else None)
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
-        self.gradients = BatchGradients(self.student, self.data, self.workers, self.plan, self.peers, self.fixed)
         if self.start is not None:  # not before: the teacher's vectors are those of the untouched encoder
             self.student.load(start_of(self.start, self.student))
             self.best = self.student.snapshot()
@@ -118,9 +118,19 @@ class _Training(Loop):
         config, step = self.config, self.state.step
         batch = self.sampler.batch(step)
         loss, entropy = self.objective.of(batch)
-        value, slopes, tokens = self.gradients.of(batch, loss)
+        gradients = BatchGradients(self.student, self.data, self.workers, self.plan, self.peers, self.fixed)
+        value, slopes, tokens = gradients.of(batch, loss)
+        if not self.told_graphs:
+            self._tell_graphs(gradients.needed)
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
         return Slopes(value, list(self.student.masters.values()), slopes, [rate], tokens, entropy)
+
+    def _tell_graphs(self, needed: float) -> None:
+        """Whether the first step's graphs were kept, or its texts run twice."""
+        self.told_graphs = True
+        limit = self.plan.graph_bytes
+        why = f"a step's graphs take about {needed / 2**20:,.0f} MB; {limit / 2**20:,.0f} MB may be kept (training.graph_memory_mb)"
+        self.emit(Choice(stage=STAGE, setting="GradCache", value="off" if needed <= limit else "on", reason=why))
 
     def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
         if self.fixed is None:

@@ -125,6 +125,7 @@ def run(context: StageContext) -> dict[str, Any]:
     settings = context.settings.encoder
     info = {
         "model": settings.model, "max_tokens": settings.max_tokens,
+        "prompts": [settings.query_prompt, settings.document_prompt],
         "adapter": _named(context, adapter), "chunk_adapter": _named(context, of_chunks), "scale": scale,
         "encoder": served_fingerprint(context, adapter, scale), "chunk_encoder": encoder.fingerprint,
         "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks), "hubs": hubs_of(context) if bank else "",

@@ -307,6 +307,23 @@ def test_adapter_is_cast_after_merging(tiny_model: Path, adapter: Path) -> None:
     assert np.sum(half.encode_chunks(TEXTS) * exact.encode_chunks(TEXTS), axis=1).min() > 0.99
 
 
+def test_an_adapter_is_merged_before_the_model_goes_to_a_gpu(
+    tiny_model: Path, adapter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float32 its weights may not fit there; "meta" stands for the GPU, where nothing can be computed."""
+    places: list[tuple[object, ...]] = []
+
+    def loaded(model: object, *where: object) -> object:
+        places.append(where)
+        return load_sentence_transformer(model, *where)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("engine.encoders.encoder.load_sentence_transformer", loaded)
+    monkeypatch.setattr(Encoder, "_forward", lambda *_: np.zeros((1, 32), np.float32))
+    found = encoder(tiny_model, adapter=adapter, hardware=Hardware("meta", "bfloat16", 1, ()))
+    assert places == [("cpu", torch.float32)]
+    assert {(p.device.type, p.dtype) for p in found._modules[0].parameters()} == {("meta", torch.bfloat16)}
+
+
 def test_fingerprint_parts(tiny_model: Path, adapter: Path, tmp_path: Path) -> None:
     model = resolve_model(str(tiny_model))
     copy = Path(shutil.copytree(adapter, tmp_path / "again"))

@@ -15,7 +15,8 @@ from engine.encoders.safetensors_header import tensor_names, tensor_shapes
 def test_the_bundled_model() -> None:
     # 6 blocks of 4 square matrices 384 × 384 and two of 384 × 1536
     size = model_size(resolve_model())
-    assert size == ModelSize(22_713_216, 6, 384, 12, 6 * (4 * (384 + 384) + 2 * (384 + 1536)), 1536)
+    sides, in_blocks = 6 * (4 * (384 + 384) + 2 * (384 + 1536)), 6 * (4 * 384 * 384 + 2 * 384 * 1536)
+    assert size == ModelSize(22_713_216, 6, 384, 12, sides, 1536, in_blocks)
     assert size.adapter_parameters(16) == 663_552
     assert size.graph_bytes_per_token(256, 4) == 6 * (24 * 384 + 2 * 12 * 256) * 4
 

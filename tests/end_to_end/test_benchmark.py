@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from fixtures.pipeline import SAMPLE, SETTINGS, engine, environment
 
-from engine.benchmark import benchmark
-from engine.errors import UsageError
+from engine.benchmark import _Measurement, benchmark
+from engine.errors import StageError, UsageError
 from engine.project import ProjectFolder
+from engine.recipes import RECIPES, recipes_of
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +185,30 @@ def test_recipes_are_trained_side_by_side_and_kept_for_another_look(
     again = benchmark(dataset, settings=settings, keep=keep, recipes=["triplet"])
     assert "train" not in again["recipes"]["triplet"]["stages"], "a recipe that was measured is not trained again"
     assert again["recipes"]["triplet"]["systems"] == found["recipes"]["triplet"]["systems"]
+
+
+def test_every_recipe_ends_with_a_row_or_a_reason(
+    dataset: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(_self: object, place: Path, recipe: dict[str, Any], _like: Path) -> dict[str, Any]:
+        if recipe.get("objective") == "listmle":
+            raise StageError("Training went astray at step 1.", "It is no number.", "Halve the rate.")
+        return {"trained": recipe, "place": place.name}
+
+    monkeypatch.setattr(_Measurement, "of", of)
+    settings = small(tiny_model)
+    settings["training"]["negatives_per_query"] = 0
+    measurement = _Measurement(dataset, None, settings, None, None)
+    rows = measurement.rows(recipes_of(["all"]), tmp_path / "kept", {"trained": {}})
+    assert set(rows) == set(RECIPES)
+    assert rows["listmle"] == {"failed": "Training went astray at step 1. It is no number."}
+    assert rows["infonce"] == {"trained": {"objective": "infonce"}, "place": "kept-infonce"}
+    assert rows["gradcache"]["trained"] == {"graph_memory_mb": 0.0}
+    # What is trained already is not trained again: the default's teacher, and its side with queries from sentences.
+    assert {name for name, row in rows.items() if row.get("same_as") == "default"} == {"teacher-mixture", "side-query"}
+    assert "negatives_per_query = 0" in rows["triplet"]["skipped"]
+    assert "no cross-encoder is named" in rows["teacher-cross-encoder"]["skipped"]
+    assert "CUDA" in rows["4-bit"]["skipped"]
 
 
 def test_an_unknown_recipe_is_refused_before_anything_is_made(dataset: Path, tiny_model: Path, tmp_path: Path) -> None:

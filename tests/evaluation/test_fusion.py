@@ -148,6 +148,23 @@ def test_nothing_is_tuned_on_built_queries() -> None:
     assert "20 held-out queries are too few" in mixed.reason
 
 
+def test_an_encoder_that_does_not_know_the_language_counts_less() -> None:
+    """Built queries tune no weight, but an encoder that finds nothing of them must not have half a say."""
+    settings = validate({"evaluation": {"bootstrap_samples": 200}})
+    one = queries([True] * 60)
+    one.rankings["served"] = np.tile([4, 5, 6, 7], (60, 1))
+    one.beside["served"] = np.tile([0.0, 0.8, 0.0, 0.0], (60, 1))  # and takes BM25's second for its second
+    assert one.rankings["bm25"][0, 0] == 1000
+    # (1 − w) · 1 for the query's own chunk, w · 1 for the encoder's first: with 0.5 it is the smaller id that stands first
+    choice = Joining(settings, ndcg, bm25_scores).choose(one)
+    assert (choice.method, choice.weight) == ("weighted", 0.4)
+    assert "0.4 semantic and 0.6 BM25, the best of 5 weights" in choice.reason
+    assert "on 60 held-out queries it has 0 % of BM25's nDCG@10" in choice.reason
+    few = queries([True] * 19, 19)
+    few.rankings["served"] = np.tile([4, 5, 6, 7], (19, 1))
+    assert Joining(settings, ndcg, bm25_scores).choose(few).weight == EVEN
+
+
 def test_the_weight_is_tuned_on_the_others() -> None:
     one = queries([False] * 60)
     joining = Joining(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg, bm25_scores)

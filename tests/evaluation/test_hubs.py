@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.evaluation import hubs as hubs_module
 from engine.evaluation.hubs import Hubs, HubTrial, decided
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
@@ -17,9 +18,9 @@ from engine.evaluation.rankers import Rankers
 from engine.evaluation.rankings import rank_by_cosine
 from engine.lexical.named import Meant
 from engine.queries.articles import article_numbers
-from engine.ranking.hubness import Bank
+from engine.ranking.hubness import Bank, hub_offsets
 from engine.records import Chunk, Document, Query
-from engine.settings import QuerySettings, Settings
+from engine.settings import QuerySettings, Settings, validate
 from engine.systems import BASE_LESS_HUBS, PLAIN
 from engine.unit_vectors import unit_rows
 
@@ -270,3 +271,36 @@ def test_what_seems_to_do_harm_is_not_taken_although_the_test_shows_nothing() ->
     assert refused.bank is None
     assert "seem to be worse on 60 held-out queries, -8.3 points" in refused.reason
     assert f"to {lost[0].high:+.1f}, p = {lost[0].p_value:.3f})" in refused.reason
+
+
+@pytest.mark.parametrize(("articles", "tried"), [(9, False), (10, True)])
+def test_queries_of_a_few_articles_do_not_tell_hubs(
+    monkeypatch: pytest.MonkeyPatch, articles: int, tried: bool
+) -> None:
+    """Chunks of the one article that all queries were made of would lose nothing, and stand before all others."""
+
+    class ReachedError(Exception):
+        pass
+
+    def reached(*_: object) -> None:
+        raise ReachedError
+
+    asked = [SimpleNamespace(text=f"q{row}", chunk_id=row) for row in range(300)]
+    monkeypatch.setattr(hubs_module, "training_questions", lambda *_: asked)
+    monkeypatch.setattr(hubs_module, "article_numbers", lambda *_: np.arange(300) % articles)
+    monkeypatch.setattr(HubTrial, "_lessened", reached)
+    context: Any = SimpleNamespace(settings=validate({}), store=SimpleNamespace(documents=list))
+    rankers: Any = SimpleNamespace(chunks=[], ids=np.arange(300))
+    trial = HubTrial(context, rankers, 1.0, lambda *_: np.zeros(1))
+    if tried:
+        with pytest.raises(ReachedError):
+            trial.take([], {})
+        return
+    found = trial.take([], {})
+    assert found.bank is None
+    assert "made of 9 documents or articles" in found.reason
+
+
+def test_a_bank_of_one_article_would_part_the_articles() -> None:
+    chunks, bank = unit_rows(np.ones((2, 3))), Bank(unit_rows(np.ones((20, 3))), np.zeros(20, np.int64))
+    assert hub_offsets(chunks, np.array([0, 1]), bank).tolist() == pytest.approx([0.0, 0.5])

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.queries.heldout import assign_split, cap_queries
+from engine.queries.stage import _split
+from engine.records import Document, Query
+from engine.settings import validate
+
+SIDES = ("train", "validation", "heldout")
 
 
 def named(count: int) -> dict[int, str]:
@@ -65,3 +73,22 @@ def test_capping_is_a_seeded_choice_that_hardly_changes_when_queries_come():
     assert cap_queries(keys[:3], 50) == [0, 1, 2]
     with pytest.raises(ValueError, match="at least 1"):
         cap_queries(keys, 0)
+
+
+def test_what_is_served_is_decided_before_when_to_stop() -> None:
+    """Of a single article's entries that are held out, none may only stop the training: nothing could be served."""
+    documents = [
+        Document(f"corpus.jsonl#{n}", "corpus", "jsonl", f"article {n // 3}", "", str(n), 1, 0.0, str(n), n)
+        for n in range(36)
+    ]
+    queries = [Query(str(n), "question", n, n, "", "train") for n in range(36)]
+    alone = 0
+    for seed in range(40):
+        context: Any = SimpleNamespace(
+            store=SimpleNamespace(documents=lambda: documents), settings=validate({"training": {"seed": seed}})
+        )
+        sides = {side: {q.document_id // 3 for q in _split(context, queries, []) if q.split == side} for side in SIDES}
+        alone += len(sides["validation"] | sides["heldout"]) == 1
+        assert sides["heldout"]
+        assert not sides["heldout"] & sides["validation"]
+    assert alone > 5, "no seed held out a single article"

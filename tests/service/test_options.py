@@ -31,6 +31,18 @@ def test_settings_tell_what_is_set_and_what_the_preset_gives(project: ProjectFol
     assert call("settings")["preset"]["objective"] == "listnet"
 
 
+def test_what_is_left_out_is_told_as_training_takes_it(project: ProjectFolder, call: Any) -> None:
+    """The preset's own numbers are not the whole recipe: built queries are trained alone, and texts are as long as encoded."""
+    project.change_settings({"training.preset": "standard", "encoder.max_tokens": 512})
+    preset = call("settings")["preset"]
+    assert (preset["side"], preset["shared_chunks"], preset["max_tokens"]) == ("query", 8192, 512)
+    project.change_settings(
+        {"training.side": "both", "training.negatives_per_query": 0, "training.objective": "triplet"}
+    )
+    preset = call("settings")["preset"]  # values that do not go together
+    assert (preset["side"], preset["negatives_per_query"], preset["steps"]) == ("both", 1, 200)
+
+
 def test_change_writes_and_gives_all_settings(project: ProjectFolder, call: Any) -> None:
     answer = call("change", changes={"search.top": 3, "corpus.drift": None})
     assert (answer["settings"]["search"]["top"], answer["settings"]["corpus"]["drift"]) == (3, 0.1)

@@ -99,6 +99,16 @@ def test_checkpointing_keeps_less(model: ModelFolder, recipe: TrainingConfig, da
     assert thrifty.bytes_per_token(64) == plain.bytes_per_token(64, checkpointing=True)
 
 
+def test_every_variant_of_a_block_may_be_compiled(model: ModelFolder, recipe: TrainingConfig) -> None:
+    """torch's own limit is eight, which a decoder reaches before batches without padding are met."""
+    import torch._dynamo
+
+    with torch._dynamo.config.patch(recompile_limit=8, suppress_errors=False):
+        moved(model, recipe, 0.2).rework_blocks(checkpointing=False, compiled=True)
+        assert torch._dynamo.config.recompile_limit >= 16
+        assert torch._dynamo.config.suppress_errors
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_compiled_blocks_equal_the_plain_step(

@@ -15,5 +15,7 @@ def test_the_doctor_counts_as_training_does(tiny: ModelFolder, longest: int) -> 
     from engine.training.student import Student
 
     student = Student(tiny, TrainingConfig(max_tokens=128), Hardware("cpu", "float32", 1, ()))
-    assert model_size(tiny).graph_bytes_per_token(longest, 4) == student.bytes_per_token(longest)
+    for on in (False, True):
+        estimate = model_size(tiny).graph_bytes_per_token(longest, 4, on)
+        assert estimate == student.bytes_per_token(longest, checkpointing=on)
     assert model_size(tiny).adapter_parameters(16) == sum(master.numel() for master in student.masters.values())

@@ -65,12 +65,15 @@ def test_checkpointing_where_a_micro_batch_does_not_fit(student: Student) -> Non
 
 def test_a_gpu_shrinks_micro_batches_before_it_computes_twice(student: Student) -> None:
     token = student.bytes_per_token(128)
-    roomy, half, tight = (plan(student, GPU, 2 * tokens * token) for tokens in (10**6, 10_000, 4000))
+    roomy, half, tight = (plan(student, GPU, 2 * tokens * token) for tokens in (10**7, 10_000, 4000))
     assert (roomy.micro_batch_tokens, roomy.checkpointing) == (32 * 1024, False)
     assert (half.micro_batch_tokens, half.checkpointing) == (10_000, False)
     assert tight.checkpointing
     assert tight.micro_batch_tokens > 4096
     assert roomy.graph_bytes == 32 * 512 * 2**20
+    assert told(half)["micro-batch"] == ("10,000 tokens", "as many as fit in half of the free memory")
+    assert told(roomy)["micro-batch"] == ("32,768 tokens", "training.micro_batch_tokens, times 32 on a GPU")
+    assert half.graph_bytes == 10_000 * token, "more than a small GPU has would be kept"
     assert roomy.fused
 
 
@@ -100,6 +103,22 @@ def test_a_wish_to_compile_on_a_cpu_is_refused_with_the_reason(student: Student)
     assert "GPU" in told(found)["compiled blocks"][1]
 
 
+@pytest.mark.parametrize(("capability", "reason"), [((6, 1), "too old"), ((7, 5), ""), ((9, 0), "")])
+def test_a_gpu_is_asked_for_its_memory_once_what_is_unused_was_given_back(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], reason: str
+) -> None:
+    import torch
+
+    held = [3 * GB]
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.clear())
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (8 * GB - sum(held), 8 * GB))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    room = look(GPU)
+    assert room.free == 8 * GB
+    assert reason in room.no_compiler
+    assert bool(room.no_compiler) == bool(reason or importlib.util.find_spec("triton") is None)
+
+
 def test_training_tells_the_choices(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
 ) -> None:
@@ -109,6 +128,10 @@ def test_training_tells_the_choices(
     choices = {event.setting: event.value for event in events if isinstance(event, Choice)}
     assert choices["gradient checkpointing"] == "on"
     assert choices["compiled blocks"] == "off"
+    assert choices["GradCache"] == "off"
+    train(tiny, data, replace(short, graph_memory_mb=0), CPU, tmp_path / "b", events.append, lambda: False)
+    last = [event for event in events if isinstance(event, Choice) and event.setting == "GradCache"][-1]
+    assert (last.value, "0 MB may be kept" in last.reason) == ("on", True)
 
 
 def test_settings_reach_the_recipe() -> None:
@@ -116,6 +139,24 @@ def test_settings_reach_the_recipe() -> None:
     config = config_of(validate({"training": wishes}))
     assert {name: getattr(config, name) for name in wishes} == wishes
     assert config_of(validate({})).quantisation == "none"
+
+
+@pytest.mark.parametrize(
+    ("training", "encoder", "tokens"),
+    [
+        ({}, {}, 256),
+        ({}, {"max_tokens": 1024}, 1024),
+        ({"preset": "paper"}, {"max_tokens": 1024}, 1024),
+        ({"max_tokens": 64}, {"max_tokens": 1024}, 64),
+        ({"max_tokens": 512}, {}, 256),
+        ({"preset": "quick"}, {"max_tokens": 1024}, 128),
+        ({"preset": "quick", "max_tokens": 512}, {"max_tokens": 1024}, 512),
+    ],
+)
+def test_texts_are_trained_as_long_as_they_are_encoded(
+    training: dict[str, Any], encoder: dict[str, Any], tokens: int
+) -> None:
+    assert config_of(validate({"training": training, "encoder": encoder})).max_tokens == tokens
 
 
 # --- 4 bits -----------------------------------------------------------------------------------------------------------

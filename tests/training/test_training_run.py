@@ -317,3 +317,34 @@ def test_measure_by_hand() -> None:
     far = np.linspace(1, 0.1, 12, dtype=np.float32)[:, None]
     assert measure(np.ones((1, 1), np.float32), far, np.array([10])) == (0, 0)
     assert measure(np.ones((1, 1), np.float32), far, np.array([9])) == (100, pytest.approx(100 / np.log2(11)))
+
+
+def test_a_step_that_a_gpu_has_no_memory_for_is_made_again_with_less_at_a_time(
+    run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from engine.events import Warned
+    from engine.training.student import Student
+
+    forward, events = Student.forward, list[Event]()
+    thrifty = run(recipe, "thrifty", steps=4, micro_batch_tokens=128, graph_memory_mb=0, lora_dropout=0.2)
+
+    def scarce(self: Student, rows: list[list[int]], prompt_length: int = 0) -> torch.Tensor:
+        if torch.is_grad_enabled() and len(rows) * max(map(len, rows)) > 128:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return forward(self, rows, prompt_length)
+
+    monkeypatch.setattr(Student, "forward", scarce)
+    found = run(recipe, "scarce", steps=4, micro_batch_tokens=256, max_tokens=128, lora_dropout=0.2, emit=events.append)
+    told = [event.text for event in events if isinstance(event, Warned)]
+    assert ["graphs" in text for text in told] == [True, False]
+    assert "micro-batches of 128 tokens" in told[1]
+    assert found.steps == 4
+    for name, tensor in adapter(found).items():
+        np.testing.assert_allclose(tensor, adapter(thrifty)[name], atol=1e-5)
+    monkeypatch.setattr(
+        Student, "forward", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("CUDA out of memory."))
+    )
+    with pytest.raises(ResourceError, match="Memory ran out"):
+        run(recipe, "none", steps=4)

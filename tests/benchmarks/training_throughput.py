@@ -1,0 +1,117 @@
+"""Tokens per second of the real training loop, and their share of the matrix speed that is measured on the same device.
+
+    python tests/benchmarks/training_throughput.py [--shape minilm|decoder-1.5b|tiny] [--device auto|cpu|cuda] [--steps N]
+
+The shapes have random weights: MiniLM's, that of Qwen2-1.5B, and a decoder small enough for a test of this file. Half of the steps
+warm up (compiling, kernels); the others count. A token costs 2 operations per weight of the blocks' matrices forward, and as many
+backward, since frozen weights take no gradient; what GradCache and gradient checkpointing compute twice counts once, as it
+brings nothing. The matrix speed is the best of ten products of square matrices in the precision that training takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from fixtures.tiny_decoder import build_tiny_decoder
+from fixtures.tiny_model import write_json
+from training_step import _data
+
+from engine.encoders import Hardware, choose_hardware, resolve_model
+from engine.encoders.model_size import model_size
+from engine.environment import prepare
+from engine.events import Choice, Event, TrainStep
+from engine.training import PRESETS, train
+
+DECODERS = {
+    "decoder-1.5b": {
+        "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12,
+        "num_key_value_heads": 2, "max_position_embeddings": 4096,
+    },
+    "tiny": {
+        "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 512,
+    },
+}  # fmt: skip
+
+
+def main() -> None:
+    prepare()
+    options = _options()
+    hardware = choose_hardware(options.device, purpose="train")
+    with tempfile.TemporaryDirectory() as folder:
+        model = (
+            resolve_model() if options.shape == "minilm" else resolve_model(str(_decoder(Path(folder), options.shape)))
+        )
+        size, seen = model_size(model), list[TrainStep]()
+
+        def watch(event: Event) -> None:
+            if isinstance(event, Choice):
+                print(f"{event.setting}: {event.value} ({event.reason})")
+            elif isinstance(event, TrainStep):
+                seen.append(event)
+
+        recipe = replace(PRESETS["standard"], steps=options.steps, eval_every=0, teacher="bm25")
+        data = _data(argparse.Namespace(dataset=None, queries=2000))
+        train(model, data, recipe, hardware, Path(folder) / "checkpoints", watch, lambda: False)
+        counted = [event.tokens_per_second for event in seen[len(seen) // 2 :]]
+        pace, peak = sum(counted) / len(counted), matrix_speed(hardware)
+    work = pace * 4 * size.in_blocks
+    print(
+        f"{options.shape}, {hardware.device}, {hardware.dtype}: {pace:,.0f} tokens/s, {work / 1e12:.2f} of "
+        f"{peak / 1e12:.2f} TFLOP/s measured: {work / peak:.1%}; {seen[-1].memory_mb:,.0f} MB in use"
+    )
+
+
+def matrix_speed(hardware: Hardware) -> float:
+    """Operations per second of the best of ten matrix products."""
+    import torch
+
+    width = 1024 if hardware.device == "cpu" else 8192
+    one = torch.randn(width, width, device=hardware.device).to(getattr(torch, hardware.dtype))
+    best = float("inf")
+    for _ in range(10):
+        started = time.perf_counter()
+        product = one @ one
+        product[0, 0].item()  # waits for the GPU
+        best = min(best, time.perf_counter() - started)
+    return 2 * width**3 / best
+
+
+def _decoder(folder: Path, shape: str) -> Path:
+    """The tiny decoder's tokenizer around a model of another shape, its weights in bfloat16."""
+    import json
+
+    import torch
+    from transformers import Qwen2Config, Qwen2Model
+
+    place = build_tiny_decoder(folder / "model", "gte-qwen2")
+    vocabulary = json.loads((place / "config.json").read_text())["vocab_size"]
+    torch.manual_seed(0)
+    measures: dict[str, Any] = DECODERS[shape]
+    Qwen2Model(Qwen2Config(vocab_size=vocabulary, use_cache=False, **measures)).to(torch.bfloat16).save_pretrained(
+        place
+    )
+    pooling = json.loads((place / "1_Pooling" / "config.json").read_text())
+    write_json(place / "1_Pooling" / "config.json", {**pooling, "word_embedding_dimension": measures["hidden_size"]})
+    return place
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=["minilm", *DECODERS], default="minilm")
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    parser.add_argument("--steps", type=int, default=200)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Prompts that project.toml names for a model whose folder names none: from training queries to the hits of a search."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fixtures.pipeline import SAMPLE, engine_here, ingest_here
+
+from engine.embedding import project_model, served_fingerprint
+from engine.encoders import Encoder, choose_hardware, resolve_model
+from engine.encoders.fingerprint import Prompts, missing_prompts, read_prompts
+from engine.pipeline import all_status
+from engine.project import ProjectFolder
+from engine.settings import validate
+from engine.stage import View
+
+QUERY, DOCUMENT = "what who: ", "the news of "
+
+
+def made(path: Path, model: Path, **encoder: str) -> ProjectFolder:
+    settings = {
+        "corpus": {"paths": ["documents"], "chunk_tokens": 96},
+        "encoder": {"model": str(model), "device": "cpu", "dtype": "float32", **encoder},
+        "vectors": {"dtype": "f32"},  # made of vectors that were kept in half precision
+    }
+    project = ProjectFolder.create(path, settings)
+    (path / "documents").mkdir()
+    for source in sorted((SAMPLE / "documents" / "incidents").iterdir())[:6]:
+        shutil.copy(source, path / "documents")
+    return project
+
+
+def test_the_space_at_the_end_of_a_prompt_counts(tmp_path: Path, tiny_model: Path) -> None:
+    assert validate({"encoder": {"query_prompt": "query: "}}).encoder.query_prompt == "query: "
+    project = made(tmp_path / "project", tiny_model, query_prompt=QUERY)
+    assert ProjectFolder.open(project.path).settings().encoder.query_prompt == QUERY
+    project.change_settings({"encoder.document_prompt": DOCUMENT})
+    assert project.settings().encoder.document_prompt == DOCUMENT
+
+
+def test_prompts_of_the_project_come_before_those_of_the_model(tiny_model: Path) -> None:
+    own = resolve_model(str(tiny_model))
+    asked = project_model(validate({"encoder": {"model": str(tiny_model), "query_prompt": QUERY}}))
+    assert read_prompts(own) == Prompts("", "")
+    assert read_prompts(asked) == Prompts(QUERY, "")
+    assert asked.fingerprint != own.fingerprint, "an adapter that was trained without the prompt would stay"
+    assert own.with_prompts(None, None) is own
+    plain = {"model": str(tiny_model), "query_prompt": "", "document_prompt": ""}
+    assert read_prompts(project_model(validate({"encoder": plain}))) == Prompts("", "")
+
+
+def test_search_looks_with_the_prompt_for_chunks_with_theirs(tmp_path: Path, tiny_model: Path) -> None:
+    project = made(tmp_path / "project", tiny_model, query_prompt=QUERY, document_prompt=DOCUMENT)
+    engine_here("run", str(project.path), "--only", "ingest,index,embed")
+    from engine.api import Project
+
+    with_prompts = Project.open(project.path)
+    hits = with_prompts.search("freezer alarm", mode="semantic", top=3).hits
+    with_prompts.close()
+    encoder = Encoder.load(resolve_model(str(tiny_model)), hardware=choose_hardware("cpu", "float32"))
+    store = project.store()
+    chunks = store.chunks()
+    vectors = encoder.encode_chunks([DOCUMENT + chunk.embedded_text for chunk in chunks])
+    cosines = vectors @ encoder.encode_queries([QUERY + "freezer alarm"])[0]
+    best = np.argsort(-cosines)[:3]
+    assert [hit.chunk_id for hit in hits] == [chunks[place].id for place in best]
+    assert [hit.score for hit in hits] == pytest.approx(cosines[best].tolist(), abs=1e-4)
+    project.change_settings({"encoder.query_prompt": "other "})
+    states = {one.stage: one.state for one in all_status(View(project, project.settings(), store))}
+    assert (states["ingest"], states["embed"]) == ("done", "stale")
+    before = served_fingerprint(View(project, project.settings(), store), None, 1.0)
+    assert before != encoder.fingerprint
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("e5-base-v2", Prompts("query: ", "passage: ")),
+        ("intfloat-multilingual-e5-small", Prompts("query: ", "passage: ")),
+        ("bge-small-en-v1.5", Prompts("Represent this sentence for searching relevant passages: ", "")),
+        ("e5-mistral-7b-instruct", None),
+        ("my-model", None),
+    ],
+)
+def test_a_model_that_is_known_to_want_prompts_is_told(
+    tmp_path: Path, tiny_model: Path, name: str, known: Prompts | None
+) -> None:
+    folder = tmp_path / name
+    shutil.copytree(tiny_model, folder)
+    assert missing_prompts(resolve_model(str(folder))) == known
+    project = made(tmp_path / "project", folder)
+    told = [text for text in ingest_here(project.path)[1] if "prompts" in text]
+    assert len(told) == (known is not None)
+    if known:
+        assert repr(known.query) in told[0]
+        chosen = resolve_model(str(folder)).with_prompts("", "")
+        assert missing_prompts(chosen) is None, "who sets them to nothing has decided"
