@@ -19,10 +19,10 @@ from typing import Any
 from engine.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
 from engine.queries.address import CONNECT_SECONDS, Address
 from engine.queries.chat_model import Reply, UnansweredError
-from engine.queries.chat_template import neutral
 from engine.queries.endpoint_answers import error_text, reply_of
 from engine.queries.prompts import Message
 from engine.queries.shapes import Shape
+from engine.queries.turn_marks import neutral
 
 LARGEST = 4_000_000  # bytes of an answer
 POLL_SECONDS = 0.1
@@ -67,8 +67,12 @@ class Endpoint:
         self._form, self._failures, self._key = 0, 0, _key()
 
     def count(self, text: str) -> int:
-        """An estimate, rather too high: the server's tokenizer is not known here."""
-        return len(text.encode("utf-8", "replace")) // 3 + 1
+        """An estimate, rather too high: the server's tokenizer is not known here. Many have a token for each digit and sign, and
+        more than one for a letter of a script that they know little of."""
+        signs = sum(char.isascii() and not (char.isalpha() or char.isspace()) for char in text)
+        letters = sum(char.isascii() for char in text) - signs
+        others = len(text.encode("utf-8", "replace")) - letters - signs
+        return signs + letters // 3 + others // 2 + 1
 
     def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
         """As `ChatModel.complete`. Raises ModelError where the server refuses the model or the key, StageError after several
