@@ -531,6 +531,10 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         await pilot.press("enter")
         await until_text(pilot, "· gpu layers: none (")
         await until_text(pilot, "· The whole: about ")
+        pane.query_one("#stop").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: pane.host.run_state.over, "the end of the run")
+        assert pane.host.run_state.state == "cancelled"
 
     drive(story, read_project)
 

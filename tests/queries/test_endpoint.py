@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from fixtures.control_tokens import FAMILIES, WORDED
@@ -13,7 +14,7 @@ from engine.errors import CancelledError, EngineError, ModelError, SettingsError
 from engine.queries import endpoint as endpoint_module
 from engine.queries import endpoint_answers
 from engine.queries.address import Address, is_private
-from engine.queries.chat_model import Reply, UnansweredError
+from engine.queries.chat_model import Reply, Request, UnansweredError
 from engine.queries.endpoint import Endpoint
 from engine.queries.prompts import Message, Prompt, load_prompt
 from engine.queries.shapes import PAIRS
@@ -301,6 +302,83 @@ def test_a_good_answer_makes_up_for_the_bad_ones_before(monkeypatch: pytest.Monk
             with pytest.raises(UnansweredError):
                 model.complete(Message("s", "u"), PAIRS, 1, 10, 0)
             assert model.complete(Message("s", "u"), PAIRS, 1, 10, 0).text == GOOD
+
+
+def several(server: FakeEndpoint, at_once: int, stop: Callable[[], bool] = lambda: False) -> Endpoint:
+    return Endpoint(Address.parse(server.url), "", 4096, 20, stop, at_once)
+
+
+def request(text: str) -> Request:
+    return Request(Message("s", text), PAIRS, 1, 10, 0)
+
+
+def finished(model: Endpoint, count: int) -> dict[int, str]:
+    """Ticket → text, or why there is none."""
+    found: dict[int, str] = {}
+    while len(found) < count:
+        found |= {ticket: one.text if isinstance(one, Reply) else str(one) for ticket, one in model.step()}
+    return found
+
+
+def test_messages_are_on_their_way_together_and_answers_find_their_own():
+    """The server answers none before it has all three: one after the other, each would wait in vain."""
+    together = threading.Barrier(3, timeout=20)
+
+    def script(asked: dict[str, Any], _number: int) -> str:
+        together.wait()
+        return f"about {asked['messages'][1]['content']}"
+
+    with serving(script) as server:
+        model = several(server, 3)
+        tickets = {model.submit(request(name)): f"about {name}" for name in ("pumps", "cranes", "kilns")}
+        assert finished(model, 3) == tickets
+        assert model.step() == []
+
+
+def test_a_stop_lets_go_of_all_that_are_on_their_way():
+    release, asked = threading.Event(), threading.Semaphore(0)
+
+    def script(*_: object) -> Raw:
+        asked.release()
+        return Raw(body=b"{}", wait=release)
+
+    with serving(script) as server:
+        model = several(server, 2, lambda: asked._value == 2)
+        for name in "ab":
+            model.submit(request(name))
+        with pytest.raises(CancelledError):
+            model.step()
+        assert model.step() == [], "nothing is on its way any more"
+        release.set()
+
+
+def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(endpoint_module, "FAILURES", 2)
+    together = threading.Barrier(4, timeout=20)
+
+    def script(_asked: object, number: int) -> Raw | str:
+        if number < 4:
+            together.wait()
+        return Raw(500) if number < 5 else GOOD
+
+    with serving(script) as server:
+        model = several(server, 4)
+        for name in "abcd":
+            model.submit(request(name))
+        assert set(finished(model, 4).values()) == {"HTTP 500"}
+        model.submit(request("e"))
+        with pytest.raises(StageError, match="2 times in a row"):
+            model.step()
+
+
+def test_each_message_is_asked_in_the_form_that_the_server_takes():
+    with serving(lambda asked, _: Raw(400) if "response_format" in asked else GOOD) as server:
+        model = several(server, 2)
+        tickets = [model.submit(request(name)) for name in "ab"]
+        assert finished(model, 2) == dict.fromkeys(tickets, GOOD)
+        model.submit(request("c"))
+        assert list(finished(model, 1).values()) == [GOOD]
+    assert len(server.requests) == 7, "three forms for each of the first two, and the right one for the third"
 
 
 def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch):
