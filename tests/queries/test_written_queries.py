@@ -355,6 +355,9 @@ def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generato
     path = added("ours.gguf")
     choice = auto.chosen()
     assert choice == Choice("gguf", "ours.gguf was added with 'engine models add'", str(path), content_identity(path))
+    added("their.gguf")
+    among = "ours.gguf was added with 'engine models add', the first by name of 2; queries.model names another"
+    assert auto.chosen().reason == among
     auto.project.change_settings({"queries.model": "other.gguf"})
     assert auto.chosen() == Choice("gguf", "queries.model names a language model")
     auto.project.change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})
