@@ -172,7 +172,10 @@ class QuerySettings(Section):
         default=0,
         ge=0,
         le=64,
-        description="answers that a GGUF model writes at once; 0: as many as are faster than one and fit in memory",
+        description=(
+            "answers that a language model writes at once; 0: of a GGUF model as many as are faster than one and fit in memory, "
+            "of a server one, for only you know how many it can write side by side"
+        ),
     )
     max_queries: int = Field(
         default=8000,

@@ -13,7 +13,7 @@ from textual.widgets import Button
 from bmembed_tui.project_status import ProjectStatus
 from bmembed_tui.run_state import RunState
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.queries_told import HERE, standing, standing_text
+from bmembed_tui.steps.queries_told import HERE, making_text, standing, standing_text
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.query_list import QueryList
 from bmembed_tui.widgets.query_making import SAMPLE_WHERE, QueryMaking
@@ -123,6 +123,7 @@ again, and make ranking and training stale."""
         making = self.query_one(QueryMaking)
         making.display = not table
         making.stand(self._where, seen=not table and self.host.pane is self)
+        making.tell(making_text(self.host.run_state, self.host.history))
         drawn = (self._where, table, making.sampling)
         if drawn != self._drawn:
             self._drawn = drawn

@@ -6,6 +6,7 @@ from textual.content import Content
 
 from bmembed_tui.plain import plain
 from bmembed_tui.project_status import ProjectStatus
+from bmembed_tui.run_history import History
 from bmembed_tui.run_state import RunState
 
 HERE = ("ingest", "index", "generate")
@@ -14,6 +15,7 @@ CHECKED = "chunks encoded"  # what the stage counts once the queries are made an
 CHECKING = "checking the queries by the base encoder"
 UP_TO_DATE = "up to date"
 BAR = 20
+BY_MODEL = ("queries", "cost", "gpu layers")  # what is told only where a language model is asked, or could have been
 NONE_MADE = (
     "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
 )
@@ -85,4 +87,22 @@ def progress_text(run: RunState) -> Content:
         return Content.assemble(head, " …")
     full = min(BAR, BAR * progress.done // progress.total)
     bar = "█" * full + "░" * (BAR - full)
-    return Content.assemble(head, plain(f" {bar} {progress.done:,} of {progress.total:,} {progress.unit}"))
+    cost = run.choices.get(("generate", "cost")) if run.current == "generate" and not checking else None
+    told = f"\n· The whole: {cost.value}." if cost else ""
+    return Content.assemble(
+        head, plain(f" {bar} {progress.done:,} of {progress.total:,} {progress.unit}"), plain(told, lines=True)
+    )
+
+
+def making_text(run: RunState, history: History) -> Content:
+    """What the stage tells, or told when it made the queries last, of how a language model is asked, what that takes and what each
+    filter leaves; and what needs a look. Empty where there is nothing of this."""
+    if run.running and run.current == "generate":
+        choices = {setting: choice for (stage, setting), choice in run.choices.items() if stage == "generate"}
+        warnings = [warning.text for warning in run.warnings if warning.stage == "generate"]
+    else:
+        record = history.record(run, "generate")
+        choices, warnings = (record.choices, record.warnings) if record else ({}, [])
+    told = choices if any(setting in choices for setting in BY_MODEL) else {}
+    lines = [plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted") for name, choice in told.items()]
+    return Content("\n").join([*lines, *(plain(f"! {text}", "$text-warning") for text in warnings)])

@@ -9,6 +9,7 @@ from typing import Any
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button
 
@@ -16,7 +17,7 @@ from bmembed_tui.engine_client import command
 from bmembed_tui.widgets.change_line import ChangeLine, error_text
 from bmembed_tui.widgets.query_sample import QuerySample
 from bmembed_tui.widgets.query_source import QuerySource
-from bmembed_tui.widgets.safe import SafeButton
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.errors import EngineError
 
 Ask = Callable[..., Awaitable[Any]]
@@ -36,6 +37,7 @@ class QueryMaking(Vertical):
     QueryMaking { height: 1fr; }
     QueryMaking #making-scroll { height: 1fr; }
     QueryMaking #sample-button { margin-left: 10; }
+    QueryMaking #making-told { height: auto; }
     """
 
     class Changed(Message):
@@ -47,12 +49,14 @@ class QueryMaking(Vertical):
         self._where, self._seen = "unknown", False
         self._backend, self._by_server = "", False
         self._sampled = self._chosen_now = False
+        self._told = ""
 
     def compose(self) -> ComposeResult:
         """Source and sample scroll; a change of settings stays in sight."""
         with VerticalScroll(id="making-scroll", can_focus=False):
             yield QuerySource(self._project, id="source")
             yield SafeButton("Show a sample", id="sample-button")
+            yield SafeStatic("", id="making-told")
             yield QuerySample(self._project, id="sample")
         yield ChangeLine(self._ask, id="queries-change")
 
@@ -61,6 +65,14 @@ class QueryMaking(Vertical):
         self._where, self._seen = where, seen
         sample = self.query_one(QuerySample)
         self.query_one("#sample-button").display = where in SAMPLE_WHERE and not (sample.sampling or sample.shown)
+
+    def tell(self, text: Content) -> None:
+        """Say what a run tells, or told, of how the queries are made."""
+        line = self.query_one("#making-told", SafeStatic)
+        if text.plain != self._told:
+            self._told = text.plain
+            line.update(text)
+        line.display = bool(self._told)
 
     @property
     def sampling(self) -> bool:

@@ -16,6 +16,7 @@ from textual.widgets import Button, Input
 from bmembed_tui.plain import plain, visible
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
+from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
 
 BACKENDS = (
@@ -35,7 +36,7 @@ MEANINGS = {
     "own sentences. The run tells which, and why.",
 }
 NEEDS = {
-    "gguf": "Type the path of a GGUF file, then Enter.",
+    "gguf": "Type the path of a GGUF file, then Enter; or take one of those that lie on this machine.",
     "endpoint": "Type the server's address, such as http://127.0.0.1:8080/v1, then Enter.",
     "imported": "Type the path of a file with queries, then Enter imports it.",
     "both": "Type the path of a file with queries, then Enter imports it.",
@@ -84,6 +85,7 @@ class QuerySource(Vertical):
             yield SafeLabel("GGUF file")
             yield PathField(files=True, placeholder="/path/to/model.gguf", id="source-gguf")
             yield SafeButton("Use", id="use-gguf")
+        yield ModelList(id="source-models")
         with Horizontal(classes="source-row for-endpoint"):
             yield SafeLabel("Address")
             yield Field(placeholder="http://127.0.0.1:8080/v1", id="source-endpoint")
@@ -121,6 +123,10 @@ class QuerySource(Vertical):
     def _show_backend(self, backend: str) -> None:
         for row in self.query(".source-row"):
             row.display = row.has_class(f"for-{backend}")
+        models = self.query_one(ModelList)
+        if backend == "gguf" and not models.display:
+            models.look(int(self._queries.get("context_tokens", 4096)))
+        models.display = backend == "gguf"
         self.query_one("#source-meaning", SafeStatic).update(plain(MEANINGS.get(backend, ""), "$text-muted"))
         self.tell(self._imports_text() if backend in ("imported", "both") else "")
 
@@ -176,6 +182,16 @@ class QuerySource(Vertical):
             return
         self.tell("")
         self._want("gguf", {"queries.model": typed_path(self.query_one("#source-gguf", PathField))})
+
+    @on(ModelList.Chosen)
+    def _model_chosen(self, event: ModelList.Chosen) -> None:
+        event.stop()
+        if event.problem:
+            self.tell(f"✗ {event.path.name}: {event.problem}")
+            return
+        self.tell("")
+        self.query_one("#source-gguf", PathField).pick(event.path)
+        self._want("gguf", {"queries.model": str(event.path)})
 
     @on(Input.Submitted, "#source-endpoint")
     def _to_model_name(self, event: Input.Submitted) -> None:

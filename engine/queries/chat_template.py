@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -17,16 +16,6 @@ from engine.children import import_path
 from engine.queries.prompts import Message
 
 SECONDS, MEMORY = 20.0, 1 << 30  # that a template may take
-_CONTROL = re.compile(
-    r"<(?=[|/a-zA-Z_｜])|(?<=[|｜])[>\]]|\[(?=/?g?[A-Z_][A-Z_0-9]{2,}\]|[|｜]|e~\[)|\](?=~!?b)"  # ]~b] and [e~[: MiniMax
-)
-
-
-def neutral(text: str) -> str:
-    """A document's text with a space in what a chat template could take for control tokens, such as <|im_end|>."""
-    return _CONTROL.sub(
-        lambda found: f" {found[0]}" if found.start() and text[found.start() - 1] in "|｜" else f"{found[0]} ", text
-    )
 
 
 class Piece(NamedTuple):
@@ -37,19 +26,22 @@ class Piece(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What a template puts before the system's text, between it and the user's, and after."""
+    """What a template puts before the system's text, between it and the user's, and after; and `turns`, what it puts around an
+    answer and a further message."""
 
     head: str
     between: str
     tail: str
+    turns: str = ""
+
+
+PLAIN = Frame("", "\n\n", "\n\nAnswer:\n")
 
 
 def rendered(template: str | None, message: Message, bos: str, eos: str) -> list[Piece]:
     """The prompt in pieces. A template without a system role gets both texts in the user's; a model without a template,
-    or with one that cannot be followed, gets them as plain text."""
-    frame = framed(template, bos, eos) if template else None
-    if frame is None:
-        return [Piece(f"{message.system}\n\n{message.user}\n\nAnswer:\n", False)]
+    or with one that cannot be followed, gets them as plain text. Marks of turns in the texts are the caller's to take apart."""
+    frame = (framed(template, bos, eos) if template else None) or PLAIN
     return [
         Piece(frame.head, True), Piece(message.system, False), Piece(frame.between, True), Piece(message.user, False),
         Piece(frame.tail, True),
@@ -86,8 +78,16 @@ def _frame(template: str, bos: str, eos: str) -> Frame | None:
         if text.count(system) == 1 and text.count(user) == 1 and text.index(system) < text.index(user):
             head, _, rest = text.partition(system)
             between, _, tail = rest.partition(user)
-            return Frame(head, between, tail)
+            return Frame(head, between, tail, _turns(template, messages, bos, eos))
     return None
+
+
+def _turns(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:
+    """Empty where the template takes no conversation."""
+    answer, further = (f"part{secrets.token_hex(12)}" for _ in range(2))
+    more = [{"role": "assistant", "content": answer}, {"role": "user", "content": further}]
+    _, _, rest = _render(template, [*messages, *more], bos, eos).partition(messages[-1]["content"])
+    return rest.replace(answer, "\n").replace(further, "\n")
 
 
 def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:

@@ -98,6 +98,7 @@ def _found() -> Choice:
 
     if own := own_models():
         reason = f"{own[0].name} was added with 'engine models add'"
+        reason += f", the first by name of {len(own)}; queries.model names another" if len(own) > 1 else ""
         return Choice("gguf", reason, str(own[0]), content_identity(own[0]))
     others = len(find_models())
     lie = f"; {others} GGUF files lie elsewhere: 'engine models' lists them" if others else ""

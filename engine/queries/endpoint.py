@@ -5,26 +5,23 @@ Redirects are refused, proxies ignored, and an answer has limits of time and siz
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import socket
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
-from engine.queries.address import CONNECT_SECONDS, Address
-from engine.queries.chat_model import Reply, UnansweredError
-from engine.queries.chat_template import neutral
+from engine.errors import ModelError, SettingsError, StageError
+from engine.queries.address import Address
+from engine.queries.chat_model import Outcome, Reply, Request, UnansweredError
+from engine.queries.cost import Patience
 from engine.queries.endpoint_answers import error_text, reply_of
+from engine.queries.exchange import Exchange, Response
 from engine.queries.prompts import Message
 from engine.queries.shapes import Shape
+from engine.queries.turn_marks import neutral
 
-LARGEST = 4_000_000  # bytes of an answer
 POLL_SECONDS = 0.1
 PAUSE_SECONDS = 0.5  # before the next message after a failure; twice as long after each further one
 TEMPERATURE = 0.3
@@ -45,71 +42,155 @@ def _bare(_name: str, schema: dict[str, Any]) -> dict[str, Any]:
 FORMS = (_named, _bare, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """Status and body of an HTTP answer; `location` where it points elsewhere."""
+@dataclass
+class _Asked:
+    """A message on its way, or about to be. `form`: which of `FORMS` it is asked in; `begun`: when, 0 where it is not."""
 
-    status: int
-    body: bytes
-    location: str = ""
+    ticket: int
+    request: Request
+    form: int
+    exchange: Exchange | None = None
+    begun: float = 0.0
+    seconds: float = 0.0
 
 
 class Endpoint:
-    """A server, asked one message at a time. Every wait ends within a tenth of a second when `should_stop` says so."""
+    """A server, asked `at_once` messages at once. Every wait ends within a tenth of a second when `should_stop` says so."""
 
     name = "endpoint"
 
     def __init__(
-        self, address: Address, model: str, context: int, seconds: float, should_stop: Callable[[], bool]
+        self,
+        address: Address,
+        model: str,
+        context: int,
+        seconds: float,
+        should_stop: Callable[[], bool],
+        at_once: int = 1,
     ) -> None:
-        self.model, self.context = model, context
-        self._address, self._seconds, self._should_stop = address, seconds, should_stop
+        self.model, self.context, self.at_once = model, context, at_once
+        self._address, self._seconds, self._patience = address, seconds, Patience(should_stop)
         self._form, self._failures, self._key = 0, 0, _key()
+        self._failed_at = 0.0
+        self._open: list[_Asked] = []
+        self._tickets = 0
 
     def count(self, text: str) -> int:
-        """An estimate, rather too high: the server's tokenizer is not known here."""
-        return len(text.encode("utf-8", "replace")) // 3 + 1
+        """An estimate, rather too high: the server's tokenizer is not known here. Many have a token for each digit and sign, and
+        more than one for a letter of a script that they know little of."""
+        signs = sum(char.isascii() and not (char.isalpha() or char.isspace()) for char in text)
+        letters = sum(char.isascii() for char in text) - signs
+        others = len(text.encode("utf-8", "replace")) - letters - signs
+        return signs + letters // 3 + others // 2 + 1
 
     def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
         """As `ChatModel.complete`. Raises ModelError where the server refuses the model or the key, StageError after several
-        messages in a row without an answer."""
-        request = self._request(message, limit, seed)
-        self._pause()
+        messages in a row without an answer. Only while no other message is on its way."""
+        self.submit(Request(message, shape, most, limit, seed))
+        ((_, outcome),) = self.step()
+        if isinstance(outcome, UnansweredError):
+            raise outcome
+        return outcome
+
+    def submit(self, request: Request) -> int:
+        """See `SeveralAtOnce`."""
+        self._tickets += 1
+        self._open.append(_Asked(self._tickets, request, self._form))
+        return self._tickets
+
+    def step(self) -> list[tuple[int, Outcome]]:
+        """See `SeveralAtOnce`. Raises as `complete`."""
         try:
-            response = self._answered(request, shape.schema(most), shape.name)
-            reply = reply_of(self._accepted(response, message), shape, limit)
-        except UnansweredError as error:
-            self._failures += 1
-            if self._failures >= FAILURES:
-                raise self._given_up(str(error)) from None
+            return self._waited()
+        except BaseException:
+            self.drop()
             raise
-        self._failures = 0
-        return reply
+
+    def drop(self) -> None:
+        """See `SeveralAtOnce`."""
+        for one in self._open:
+            if one.exchange is not None:
+                one.exchange.abandon()
+        self._open = []
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Let go of the messages that are on their way."""
+        self.drop()
 
-    def _answered(self, request: dict[str, Any], schema: dict[str, Any], name: str) -> Response:
+    def _waited(self) -> list[tuple[int, Outcome]]:
+        ended: list[tuple[int, Outcome]] = []
+        while self._open and not ended:
+            before = self._patience.clock()
+            self._begin()
+            under_way = next((one.exchange for one in self._open if one.exchange is not None), None)
+            under_way.done.wait(POLL_SECONDS) if under_way else time.sleep(POLL_SECONDS / 10)
+            self._patience.check()  # does not return while the run is paused: answers may have come meanwhile
+            for one in self._open:
+                one.seconds += (self._patience.clock() - before) / len(self._open)
+            for one in list(self._open):
+                outcome = self._outcome(one)
+                if outcome is not None:
+                    self._open.remove(one)
+                    ended.append((one.ticket, outcome))
+        return ended
+
+    def _begin(self) -> None:
+        """Send what waits. After a failure the server is given a moment, more after each further one."""
+        pause = PAUSE_SECONDS * 2**self._failures if self._failures else 0.0
+        if time.monotonic() < self._failed_at + pause:
+            return
+        for one in self._open:
+            if one.exchange is None:
+                self._send(one)
+
+    def _send(self, one: _Asked) -> None:
+        """From a thread of its own, so that a silent server cannot hold us."""
+        asked, form = self._request(one.request.message, one.request.limit, one.request.seed), FORMS[one.form]
+        if form is not None:
+            asked["response_format"] = form(one.request.shape.name, one.request.shape.schema(one.request.most))
+        one.exchange = Exchange(self._address, json.dumps(asked).encode(), self._seconds, self._key)
+        one.begun = time.monotonic()
+        one.exchange.start()
+
+    def _outcome(self, one: _Asked) -> Outcome | None:
+        """What came of a message; None while nothing has."""
+        try:
+            response = self._response(one)
+            if response is None:
+                return None
+            reply = reply_of(self._accepted(response, one.request.message), one.request.shape, one.request.limit)
+        except UnansweredError as error:
+            error.seconds = one.seconds
+            self._fail(one, error)
+            return error
+        self._failures = 0
+        return replace(reply, seconds=one.seconds)
+
+    def _response(self, one: _Asked) -> Response | None:
         """Servers differ in how they are told of a schema, if they know any; what one takes is kept to."""
-        for form in FORMS[self._form :]:
-            asked = request if form is None else {**request, "response_format": form(name, schema)}
-            response = self._ask(asked)
-            if response.status == 200:
-                self._form = FORMS.index(form)
-            if form is None or not _dislikes_form(response):
-                break
+        if one.exchange is None:
+            return None
+        if not one.exchange.done.is_set():
+            if time.monotonic() <= one.begun + self._seconds:
+                return None
+            one.exchange.abandon()
+            raise UnansweredError(f"no answer within {self._seconds:g} s (queries.endpoint_seconds)")
+        response = one.exchange.result()
+        if response.status == 200:
+            self._form = one.form
+        elif FORMS[one.form] is not None and _dislikes_form(response):
+            one.form += 1
+            self._send(one)
+            return None
         return response
 
-    def _pause(self) -> None:
-        """After a failure, give the server a moment; more after each."""
-        until = time.monotonic() + (PAUSE_SECONDS * 2**self._failures if self._failures else 0.0)
-        while (left := until - time.monotonic()) > 0:
-            self._check_stop()
-            time.sleep(min(left, POLL_SECONDS))
-
-    def _check_stop(self) -> None:
-        if self._should_stop():
-            raise CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
+    def _fail(self, one: _Asked, error: UnansweredError) -> None:
+        """Messages that were on their way together fail together, and count once."""
+        if one.begun >= self._failed_at:
+            self._failures += 1
+            self._failed_at = time.monotonic()
+        if self._failures >= FAILURES:
+            raise self._given_up(str(error)) from None
 
     def _request(self, message: Message, limit: int, seed: int) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -122,19 +203,6 @@ class Endpoint:
         if self.model:
             request["model"] = self.model
         return request
-
-    def _ask(self, request: dict[str, Any]) -> Response:
-        """Send a request from a thread of its own, so that a silent server cannot hold us. Raises UnansweredError."""
-        exchange = _Exchange(self._address, json.dumps(request).encode(), self._seconds, self._key)
-        exchange.start()
-        deadline = time.monotonic() + self._seconds
-        while not exchange.done.wait(POLL_SECONDS):
-            stop = self._should_stop()  # does not return while the run is paused: the answer may have come meanwhile
-            if stop or (time.monotonic() > deadline and not exchange.done.is_set()):
-                exchange.abandon()
-                self._check_stop()
-                raise UnansweredError(f"no answer within {self._seconds:g} s (queries.endpoint_seconds)")
-        return exchange.result()
 
     def _accepted(self, response: Response, message: Message) -> bytes:
         status = response.status
@@ -161,58 +229,6 @@ class Endpoint:
         )
 
 
-class _Exchange(threading.Thread):
-    """One request and its answer. `abandon` ends it from outside."""
-
-    def __init__(self, address: Address, body: bytes, seconds: float, key: str = "") -> None:
-        super().__init__(name="endpoint", daemon=True)
-        self.done = threading.Event()
-        self._address, self._body, self._seconds, self._key = address, body, seconds, key
-        self._connection: http.client.HTTPConnection | None = None
-        self._abandoned = False
-        self._found: Response | Exception = UnansweredError("no answer")
-
-    def run(self) -> None:
-        try:
-            self._found = self._talk()
-        except (EngineError, UnansweredError) as error:
-            self._found = error
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            self._found = UnansweredError(_plain(error))
-        finally:
-            self.done.set()
-            if self._connection is not None:
-                self._connection.close()
-
-    def result(self) -> Response:
-        if isinstance(self._found, Exception):
-            raise self._found
-        return self._found
-
-    def abandon(self) -> None:
-        """Let go of the socket: whatever the thread waits for ends."""
-        self._abandoned = True
-        if self._connection is not None and self._connection.sock is not None:
-            with suppress(OSError):
-                self._connection.sock.shutdown(socket.SHUT_RDWR)
-
-    def _talk(self) -> Response:
-        self._connection = self._address.connect(self._seconds + CONNECT_SECONDS)  # who waits for us has the say
-        if self._abandoned:
-            raise UnansweredError("no longer wanted")
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        self._connection.request("POST", f"{self._address.path}/chat/completions", self._body, headers)
-        answer = self._connection.getresponse()
-        body = answer.read(LARGEST + 1)
-        if len(body) > LARGEST:
-            raise UnansweredError(f"the answer is larger than {LARGEST // 1_000_000} MB", lasting=True)
-        if answer.length:  # bytes that were announced and did not come
-            raise UnansweredError("the connection broke off")
-        return Response(answer.status, body, answer.getheader("Location") or "")
-
-
 def _dislikes_form(response: Response) -> bool:
     """Whether a server may answer when it is told otherwise, or not at all, what its answer is to look like."""
     return response.status in (400, 422) or (response.status == 500 and b"response_format" in response.body)
@@ -228,13 +244,3 @@ def _key() -> str:
             f"Correct {KEY}, or leave it out.",
         )
     return key
-
-
-def _plain(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "the connection timed out"
-    if isinstance(error, http.client.IncompleteRead | http.client.RemoteDisconnected | ConnectionResetError):
-        return "the connection broke off"
-    if isinstance(error, http.client.HTTPException):
-        return f"what it sends is not HTTP ({type(error).__name__})"
-    return str(getattr(error, "strerror", None) or error).lower() or type(error).__name__

@@ -9,12 +9,13 @@ import ctypes
 import os
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
 from engine.queries.chat_model import Reply, Request, UnansweredError
-from engine.queries.chat_template import Piece, framed, neutral, rendered
+from engine.queries.chat_template import Frame, Piece, framed, rendered
 from engine.queries.cost import Patience
 from engine.queries.gguf_decoding import BATCH, Decoder
 from engine.queries.gguf_file import check_gguf, unusable
@@ -25,12 +26,14 @@ from engine.queries.gguf_hardware import (
     choose_layers,
     free_gpu_memory,
     free_threads,
+    too_large,
     weighed,
 )
 from engine.queries.gguf_sampling import Sampler
 from engine.queries.opening import Teller
 from engine.queries.prompts import Message
 from engine.queries.shapes import Shape
+from engine.queries.turn_marks import KNOWN, Marks, marks_in, neutral
 
 PACE_STEPS, PACE_SECONDS = 8, 0.3  # spent on finding out how many answers at once are fastest
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
@@ -99,7 +102,9 @@ class GgufModel:
             self.close()
             raise
         self._template, self._bos, self._eos = self._chat_template()
-        if self._template and framed(self._template, self._bos, self._eos) is None:
+        frame = framed(self._template, self._bos, self._eos) if self._template else None
+        self._marks = self._marks_of(frame)
+        if self._template and frame is None:
             teller.warn(f"The chat template of {self.model} cannot be followed: the model is asked in plain text.")
 
     @property
@@ -150,6 +155,8 @@ class GgufModel:
         gpus = free_gpu_memory() if self._lib.llama_supports_gpu_offload() else ()
         self._weight = weighed(self._path, self._wished)
         layers, reason = choose_layers(gpus, self._weight)
+        if not layers and (short := too_large(self._weight)):
+            teller.warn(f"{self.model} {short}")
         self._model = self._loaded(layers)
         if self._model is None and layers:
             layers, reason = 0, f"the model could not be loaded on the GPU: {_told(self._path)}"
@@ -287,17 +294,25 @@ class GgufModel:
             shared += bool(shared)
         return tokens, shared
 
-    def _tokens(self, piece: Piece) -> list[int]:
-        """Without `control`, what looks like a control token is read as the characters that it is written with.
+    def _marks_of(self, frame: Frame | None) -> Marks:
+        """What the template writes around turns in plain characters: signs that are tokens are kept apart by the tokenizer."""
+        if frame is None:
+            return KNOWN
+        found = marks_in(frame)
+        return replace(found, signs=frozenset(one for one in found.signs if len(self._tokenised(one, True)) > 1))
 
-        llama.cpp does so itself but for tokens that the file calls added by a user, which may be those of its template.
+    def _tokens(self, piece: Piece) -> list[int]:
+        """Without `control`, what looks like a control token is read as the characters that it is written with, and what looks
+        like a mark of the template is taken apart.
+
+        llama.cpp does the former itself but for tokens that the file calls added by a user, which may be those of its template.
         """
-        found = self._tokenised(piece.text, piece.control)
-        if piece.control or not any(
-            self._lib.llama_vocab_get_attr(self._vocabulary, token) & self._added for token in found
-        ):
+        if piece.control:
+            return self._tokenised(piece.text, True)
+        found = self._tokenised(self._marks.apart(piece.text), False)
+        if not any(self._lib.llama_vocab_get_attr(self._vocabulary, token) & self._added for token in found):
             return found
-        return self._tokenised(neutral(piece.text), False)
+        return self._tokenised(self._marks.apart(neutral(piece.text)), False)
 
     def _tokenised(self, text: str, control: bool) -> list[int]:
         data = text.encode("utf-8", "replace")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
+from engine.needs import megabytes
 from engine.queries.gguf_file import parts_of
 from engine.queries.gguf_header import read_header
 
@@ -40,6 +41,19 @@ def weighed(path: Path, context: int) -> Weight:
     except ModelError:  # llama.cpp may know more than we do, or tell why it cannot be used
         return Weight(size, 0, 0, context)
     return Weight(size, header.layers, header.cache_bytes, min(context, header.context or context))
+
+
+def too_large(weight: Weight) -> str:
+    """What to say of a model that does not fit into the free memory; empty where it does."""
+    import psutil
+
+    free, needed = psutil.virtual_memory().available, weight.size + weight.token * weight.context
+    if needed <= free:
+        return ""
+    return (
+        f"takes {megabytes(needed)} of memory with a context of {weight.context} tokens, and {megabytes(free)} are free: it will "
+        "be slow, or the system may end it. A smaller model, or lower queries.context_tokens, takes less."
+    )
 
 
 def free_gpu_memory() -> tuple[tuple[str, int], ...]:

@@ -108,7 +108,7 @@ def open_model(view: View, teller: Teller, should_stop: Callable[[], bool]) -> P
 def open_chat(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
     """The language model behind `gguf` or `endpoint`, to be asked anything. Raises as `open_backend`."""
     gguf = backend_of(view) == "gguf"
-    return _gguf(view, teller, should_stop) if gguf else _endpoint(view, should_stop)
+    return _gguf(view, teller, should_stop) if gguf else _endpoint(view, teller, should_stop)
 
 
 def model_identity(view: View) -> list[str]:
@@ -162,12 +162,22 @@ def _gguf(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatMo
     )
 
 
-def _endpoint(view: View, should_stop: Callable[[], bool]) -> ChatModel:
+def _endpoint(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
     from engine.queries.endpoint import Endpoint
 
     settings = view.settings.queries
+    at_once = settings.at_once or 1
+    reason = (
+        "queries.at_once is set" if settings.at_once else "queries.at_once says how many messages a server gets at once"
+    )
+    teller.choose("answers at once", at_once, reason)
     return Endpoint(
-        _address(view), settings.endpoint_model, settings.context_tokens, settings.endpoint_seconds, should_stop
+        _address(view),
+        settings.endpoint_model,
+        settings.context_tokens,
+        settings.endpoint_seconds,
+        should_stop,
+        at_once,
     )
 
 

@@ -202,9 +202,9 @@ class _Walk:
 
     def _tell_cost(self, pace: Pace, budget: Budget, all_chunks: int) -> None:
         chunks = pace.chunks_within(budget, all_chunks)
-        limits = f"at most {budget.queries} queries (queries.max_queries)"
+        limits = f"at most {budget.queries} queries (queries.max_queries), before filters leave some out"
         if budget.seconds:
-            limits += f" and {told_duration(budget.seconds)} (queries.max_hours)"
+            limits += f"; at most {told_duration(budget.seconds)} (queries.max_hours)"
         cost = f"about {told_duration(pace.each * chunks)} for {chunks} of {all_chunks} chunks"
         self.context.choose("cost", cost, f"{pace.told()}; {limits}")
 

@@ -20,23 +20,25 @@ from fixtures.app import drive, screen_text, until, until_text
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.pipeline import engine
 from fixtures.scripted import ScriptedDesk
+from fixtures.tiny_gguf import build_tiny_gguf
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from bmembed_tui.project_status import ProjectStatus, StageStatus
+from bmembed_tui.run_history import History, StageRecord
 from bmembed_tui.run_state import RunState
 from bmembed_tui.screens.dialogs import QuestionDialog
 from bmembed_tui.screens.edit_query import EditQueryDialog, QueryText
 from bmembed_tui.screens.project import ProjectScreen
 from bmembed_tui.steps.queries import QueriesPane
-from bmembed_tui.steps.queries_told import UP_TO_DATE, progress_text, standing, standing_text
+from bmembed_tui.steps.queries_told import UP_TO_DATE, making_text, progress_text, standing, standing_text
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.evidence import evidence_span
 from bmembed_tui.widgets.query_making import QueryMaking
 from bmembed_tui.widgets.query_sample import duration
 from bmembed_tui.widgets.query_table import PAGES_HELD, QueryTable
 from engine.errors import StageError
-from engine.events import Progress, RunStarted, StageStarted
+from engine.events import Choice, Progress, RunStarted, StageStarted
 from engine.project import ProjectFolder
 from engine.records import Query
 
@@ -495,6 +497,48 @@ def test_a_source_that_cannot_be_used_is_told_in_place(read_project: Path, tmp_p
     drive(story, read_project)
 
 
+def test_a_model_is_chosen_among_those_on_this_machine(
+    read_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS"):
+        monkeypatch.delenv(name, raising=False)
+    folder = home / ".lmstudio" / "models" / "ours"
+    folder.mkdir(parents=True)
+    tiny = build_tiny_gguf(folder / "tiny.gguf")
+    (folder / "cut[@click=app.quit].gguf").write_bytes(tiny.read_bytes()[:2000])
+    ProjectFolder.open(read_project).change_settings({"queries.answer_tokens": 64, "queries.prompt": "one-step"})
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "Sample of 6 chunks:")
+        await choose(pilot, "source-backend", "gguf")
+        await until_text(pilot, "2 GGUF files on this machine")
+        rows = [str(option.prompt) for option in pane.query_one("#models", OptionList).options]
+        assert rows[0].startswith("✗ cut[@click=app.quit].gguf  LM Studio, 2.0 kB: The file ends within its header.")
+        assert rows[1].startswith("✓ tiny.gguf  LM Studio, ")
+        assert " llama F32: fits, takes " in rows[1]
+        pane.query_one("#models", OptionList).focus()
+        await pilot.press("home", "enter")
+        await until_text(pilot, "✗ cut[@click=app.quit].gguf: The file ends within its header.")
+        assert "model" not in settings(read_project)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: settings(read_project).get("model") == str(tiny), "the model")
+        assert settings(read_project)["backend"] == "gguf"
+        await until_text(pilot, "Sample of 6 chunks by tiny.gguf:")
+        pane.query_one("#only").focus()
+        await pilot.press("enter")
+        await until_text(pilot, "· gpu layers: none (")
+        await until_text(pilot, "· The whole: about ")
+        pane.query_one("#stop").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: pane.host.run_state.over, "the end of the run")
+        assert pane.host.run_state.state == "cancelled"
+
+    drive(story, read_project)
+
+
 def status(**states: str) -> ProjectStatus:
     reasons = {"done": UP_TO_DATE}
     stages = {
@@ -528,6 +572,28 @@ def test_where_the_queries_stand() -> None:
     assert progress_text(run).plain == f"▶ checking the queries by the base encoder {bar} 60 of 120 chunks encoded"
     run.apply(StageStarted(stage="train", fingerprint="", reason=""))
     assert standing(done, run, True) == "busy"
+
+
+def test_what_the_queries_take_and_how_they_are_asked_for_is_told() -> None:
+    backend = Choice(stage="generate", setting="backend", value="gguf", reason="queries are written by tiny.gguf")
+    cost = Choice(stage="generate", setting="cost", value="about 12 min for 20 of 40 chunks", reason="31 tokens/s")
+    begun = [RunStarted(run="a", stages=["generate"]), StageStarted(stage="generate", fingerprint="", reason="")]
+    going, history = RunState(), History()
+    going.apply_all([*begun, backend])
+    assert making_text(going, history).plain == "", "the built-in generator tells its name, too"
+    going.apply_all([cost, Progress(stage="generate", done=5, total=20, unit="chunks")])
+    assert making_text(going, history).plain == (
+        "· backend: gguf (queries are written by tiny.gguf)\n· cost: about 12 min for 20 of 40 chunks (31 tokens/s)"
+    )
+    assert progress_text(going).plain.endswith("5 of 20 chunks\n· The whole: about 12 min for 20 of 40 chunks.")
+    going.apply(Progress(stage="generate", done=5, total=20, unit="chunks encoded"))
+    assert "The whole" not in progress_text(going).plain
+    history.stages["generate"] = StageRecord(
+        "generate", choices={"cost": cost}, warnings=["2 queries equal judged ones."]
+    )
+    assert making_text(RunState(), history).plain == (
+        "· cost: about 12 min for 20 of 40 chunks (31 tokens/s)\n! 2 queries equal judged ones."
+    )
 
 
 def test_evidence_is_found_white_space_apart() -> None:

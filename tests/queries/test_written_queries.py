@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -88,6 +90,27 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
         assert choices["evidence check"] == "100 % kept"
         generate_here(project)
         assert len(server.requests) == 12, "what was answered is not asked again"
+
+
+def test_a_server_is_asked_several_messages_at_once_where_that_is_set(asked_project: Make):
+    """Six chunks, each 0.4 s: two waves of three, with the very queries that one after the other gives."""
+
+    def slow(request: Request, number: int) -> str:
+        time.sleep(0.4)
+        return good(request, number)
+
+    took, found, told = [], [], []
+    for at_once in (0, 3):
+        with serving(slow) as server:
+            project = pointed(asked_project, server, at_once=at_once)
+            begun = time.monotonic()
+            told.append({one.setting: one.value for one in generate_here(project) if isinstance(one, Told)})
+            took.append(time.monotonic() - begun)
+        found.append(queries_of(project))
+        shutil.rmtree(project.path)
+    assert found[0] == found[1] != []
+    assert [one["answers at once"] for one in told] == ["1", "3"]
+    assert took[0] - took[1] > 1.2, "2.4 s against 0.8 s"
 
 
 def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: Make):
@@ -332,6 +355,9 @@ def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generato
     path = added("ours.gguf")
     choice = auto.chosen()
     assert choice == Choice("gguf", "ours.gguf was added with 'engine models add'", str(path), content_identity(path))
+    added("their.gguf")
+    among = "ours.gguf was added with 'engine models add', the first by name of 2; queries.model names another"
+    assert auto.chosen().reason == among
     auto.project.change_settings({"queries.model": "other.gguf"})
     assert auto.chosen() == Choice("gguf", "queries.model names a language model")
     auto.project.change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})

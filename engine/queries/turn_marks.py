@@ -1,0 +1,78 @@
+"""What chat templates write around turns, and how it is taken apart in a document's text: by a space.
+
+Control tokens are none of a document's where the model's own tokenizer is told so (`gguf.py`). But many templates mark turns in
+plain characters: by words (`### Response:`, `ASSISTANT:`) or by signs that are no tokens of the model (`[/INST]`). Evidence
+is compared without white space, so a passage that was taken apart is still found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+_CONTROL = re.compile(  # ]~b] and [e~[: MiniMax; [unused9]: openPangu
+    r"<(?=[|/a-zA-Z_｜])|(?<=[|｜])[>\]]|\[(?=/?[gs]?[A-Z_][A-Z_0-9]{2,}\]|unused\d+\]|[|｜]|e~\[)|\](?=~!?b)"
+)
+_SIGN = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]")
+_SPEAKER = re.compile(r"([^\W\d_]\w*)[ \t*]*[:：][ \t*]*$", re.MULTILINE)
+_HEADING = re.compile(r"^[ \t]*[#@*=]{2,}[ \t]*([^\W\d_][\w ]{0,40}?)[ \t*]*[:：]?[ \t]*$", re.MULTILINE)
+_SPEAKERS = (
+    "system user human assistant gpt bot ai model prompter prompt instruction instructions instruct input response output "
+    "question answer"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """`signs` such as [INST]; `speakers`, words before a colon; `headings`, words that end a line which begins with two signs such
+    as ## or more. Words are meant in any case."""
+
+    signs: frozenset[str] = frozenset()
+    speakers: frozenset[str] = frozenset()
+    headings: frozenset[str] = frozenset()
+
+    def apart(self, text: str) -> str:
+        """`text` with a space in each of these marks."""
+        signs, speakers, headings = _patterns(self)
+        text = signs.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+        text = headings.sub(lambda found: " ".join(found[0]), text)
+        return speakers.sub(lambda found: f"{found[0]} ", text)
+
+
+KNOWN = Marks(speakers=frozenset(_SPEAKERS.split()), headings=frozenset(_SPEAKERS.split()))
+
+
+def marks_in(texts: Iterable[str]) -> Marks:
+    """What a template writes around turns. A word is a mark where its colon ends a line or the text."""
+    found = list(texts)
+    return Marks(_all(_SIGN, found), _all(_SPEAKER, found), _all(_HEADING, found))
+
+
+def neutral(text: str) -> str:
+    """A document's text with a space in what any chat template could take for a mark of its own, such as <|im_end|> or
+    `### Response:`."""
+    return KNOWN.apart(
+        _CONTROL.sub(
+            lambda found: f" {found[0]}" if found.start() and text[found.start() - 1] in "|｜" else f"{found[0]} ", text
+        )
+    )
+
+
+def _all(pattern: re.Pattern[str], texts: Sequence[str]) -> frozenset[str]:
+    return frozenset(found for text in texts for found in pattern.findall(text))
+
+
+@lru_cache(maxsize=64)
+def _patterns(marks: Marks) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    signs, speakers, headings = (
+        "|".join(re.escape(one) for one in sorted(some, key=len, reverse=True)) or r"(?!)"
+        for some in (marks.signs, marks.speakers, marks.headings)
+    )
+    ended = rf"(?:\w[\w ]{{0,30}} )?(?:{headings})(?:[ \t]*$|[ \t*]*[:：])"
+    return (
+        re.compile(signs),
+        re.compile(rf"(?<![A-Za-z0-9_])(?:{speakers})(?=\**[:：])", re.IGNORECASE),
+        re.compile(rf"[#@*=]{{2,}}(?=[ \t]*{ended})", re.IGNORECASE | re.MULTILINE),
+    )
