@@ -122,6 +122,7 @@ class BmembedApp(App[None]):
             diagnostics,
             dialogs,
             edit_query,
+            export,
             folder_picker,
             help,
             home,
@@ -129,6 +130,7 @@ class BmembedApp(App[None]):
             new_project,
             preview,
             project,
+            removal,
             settings,
             settings_text,
             why,
@@ -138,6 +140,7 @@ class BmembedApp(App[None]):
         nodes: list[type[DOMNode]] = [type(self), home.HomeScreen, project.ProjectScreen, dialogs.ErrorDialog]
         nodes += [help.HelpDialog, jump.JumpScreen, diagnostics.DiagnosticsScreen, edit_query.EditQueryDialog]
         nodes += [new_project.NewProjectScreen, folder_picker.FolderPicker, settings.SettingsScreen]
+        nodes += [export.ExportScreen, removal.RemovalScreen]
         nodes += [settings_text.SettingsTextScreen, preview.PreviewScreen, why.WhyDialog, *pane_types()]
         return collect(node.BINDINGS for node in nodes)
 
