@@ -84,6 +84,8 @@ class BmembedApp(App[None]):
         """Take the user's keys once the first screen is painted."""
         self.call_after_refresh(self._load_keymap)
         self.set_interval(PAUSE_SECONDS, self._collector.look)
+        self.theme_changed_signal.subscribe(self, self._colour_window)
+        self._colour_window(self.current_theme)
         if not self.is_headless:
             leave_on_signals(self.exit)
 
@@ -254,6 +256,14 @@ class BmembedApp(App[None]):
     def action_help_quit(self) -> None:
         """Ctrl+C copies in a terminal app; say how to quit."""
         self.notify("Press Ctrl+Q to quit. A run goes on.", markup=False)
+
+    def _colour_window(self, theme: Theme) -> None:
+        """Give the rim of a window, which is less than a letter wide, the colour of what it is around."""
+        if self.is_web:
+            from bmembed_tui.window.driver import PipeDriver
+
+            if isinstance(self._driver, PipeDriver):
+                self._driver.write_meta({"type": "background", "color": theme.background})
 
     def action_switch_theme(self) -> None:
         """Light or dark, from now on."""

@@ -43,10 +43,8 @@ class HomeScreen(Screen[None]):
 reports. The documents themselves stay where they are, and nothing leaves this machine.
 
 Try the sample: a small invented company's documents, to see every step in a few minutes.
-New project: choose the folder with your documents.
+New project: choose the folder with your documents, or drop it.
 Open another folder: a project that is not in the list, given by its folder.
-A folder that is dropped here is opened where it is a project, else it becomes the documents of a new one.
-Delete removes the project that is marked in the list, after a question; its documents stay.
 A run in progress stands first: closing the app does not end it."""
 
     def __init__(self, wanted: str | None = None) -> None:
