@@ -24,6 +24,7 @@ test-slow: window
 window: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory $(VENV)/.installed-window || echo "THE WINDOW IS NOT TESTED: its packages could not be installed."
 	@for tool in Xvfb xdotool xclip; do command -v $$tool > /dev/null || echo "THE WINDOW IS NOT TESTED: $$tool is not installed."; done
+	@$(BIN)/python -m bmembed_tui.window.libraries
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -84,6 +84,8 @@ class BmembedApp(App[None]):
         """Take the user's keys once the first screen is painted."""
         self.call_after_refresh(self._load_keymap)
         self.set_interval(PAUSE_SECONDS, self._collector.look)
+        self.theme_changed_signal.subscribe(self, self._colour_window)
+        self._colour_window(self.current_theme)
         if not self.is_headless:
             leave_on_signals(self.exit)
 
@@ -122,6 +124,7 @@ class BmembedApp(App[None]):
             diagnostics,
             dialogs,
             edit_query,
+            export,
             folder_picker,
             help,
             home,
@@ -129,6 +132,7 @@ class BmembedApp(App[None]):
             new_project,
             preview,
             project,
+            removal,
             settings,
             settings_text,
             why,
@@ -138,6 +142,7 @@ class BmembedApp(App[None]):
         nodes: list[type[DOMNode]] = [type(self), home.HomeScreen, project.ProjectScreen, dialogs.ErrorDialog]
         nodes += [help.HelpDialog, jump.JumpScreen, diagnostics.DiagnosticsScreen, edit_query.EditQueryDialog]
         nodes += [new_project.NewProjectScreen, folder_picker.FolderPicker, settings.SettingsScreen]
+        nodes += [export.ExportScreen, removal.RemovalScreen]
         nodes += [settings_text.SettingsTextScreen, preview.PreviewScreen, why.WhyDialog, *pane_types()]
         return collect(node.BINDINGS for node in nodes)
 
@@ -251,6 +256,14 @@ class BmembedApp(App[None]):
     def action_help_quit(self) -> None:
         """Ctrl+C copies in a terminal app; say how to quit."""
         self.notify("Press Ctrl+Q to quit. A run goes on.", markup=False)
+
+    def _colour_window(self, theme: Theme) -> None:
+        """Give the rim of a window, which is less than a letter wide, the colour of what it is around."""
+        if self.is_web:
+            from bmembed_tui.window.driver import PipeDriver
+
+            if isinstance(self._driver, PipeDriver):
+                self._driver.write_meta({"type": "background", "color": theme.background})
 
     def action_switch_theme(self) -> None:
         """Light or dark, from now on."""

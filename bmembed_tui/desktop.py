@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import os
 import sys
@@ -41,10 +42,18 @@ def main(arguments: list[str] | None = None) -> None:
 
             print("\n".join(str(path) for path in install()))
             return
-        sys.exit(open_window(chosen.project))
+        _leave(open_window(chosen.project))
     except EngineError as error:
         _tell(error)
         sys.exit(error.exit_code)
+
+
+def _leave(code: int) -> None:
+    """End the process at once: a call of the page that was under way waits for ever for the page, which is gone."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
 
 
 def _tell(error: EngineError) -> None:
@@ -69,6 +78,10 @@ def open_window(project: str | None) -> int:
     """Show the app until its window is closed; a run goes on. Raises EngineError where no window can be opened."""
     _check_extra()
     _check_display()
+    if sys.platform.startswith("linux"):
+        from bmembed_tui.window.libraries import check_libraries
+
+        check_libraries()
     from bmembed_tui.window.bridge import Bridge
     from bmembed_tui.window.no_network import refuse_network
     from bmembed_tui.window.page import page
@@ -128,9 +141,7 @@ def _show(bridge: Bridge, page: Page) -> None:
     bridge._choose = choose
     bridge._on_end = window.destroy
     if sys.platform.startswith("linux"):
-        from bmembed_tui.window.qt import call_it
-
-        call_it("bmembed")
+        _load_qt()
     window.events.before_load += fill
     window.events.loaded += begin
     webview.start(
@@ -139,6 +150,19 @@ def _show(bridge: Bridge, page: Page) -> None:
         private_mode=True,
         icon=_icon("bmembed.ico") if sys.platform == "win32" else None,
     )
+
+
+def _load_qt() -> None:
+    """Raises EngineError where Qt is there in part only: pywebview would then take another library, or print a traceback."""
+    from bmembed_tui.window.qt import call_it
+
+    try:
+        call_it("bmembed")
+        importlib.import_module("webview.platforms.qt")
+    except ImportError as error:
+        raise EngineError(
+            f"A window cannot be opened: Qt cannot be loaded ({error}). Install bmembed-tui[desktop] again, or use bmembed-tui."
+        ) from error
 
 
 def _icon(name: str) -> str:
@@ -177,7 +201,10 @@ def _let_through(names: set[str]) -> None:
 
 
 def _check_extra() -> None:
-    for name, package in (("webview", "pywebview"), ("textual_serve", "textual-serve")):
+    packages = {"webview": "pywebview", "textual_serve": "textual-serve"}
+    if sys.platform.startswith("linux"):  # elsewhere the system has a web view of its own
+        packages["PySide6"] = "PySide6"
+    for name, package in packages.items():
         if importlib.util.find_spec(name) is None:
             raise EngineError(
                 f"A window cannot be opened: {package} is not installed. Install bmembed-tui[desktop], or use bmembed-tui."

@@ -159,6 +159,11 @@ class Desk:
         finally:
             self._waiting.pop(key, None)
 
+    async def restart(self) -> None:
+        """End the process; the next request starts another one."""
+        await self.close()
+        self._closed = False
+
     async def close(self) -> None:
         """End the process."""
         self._closed = True

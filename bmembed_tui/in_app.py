@@ -20,6 +20,8 @@ WAYS = {
     "cancel": "x in step 5, Train, stops a run",
     "doctor": "step 2, Model, looks at the machine",
     "new": "n on the first screen makes a project",
+    "export": "Export in step 6, Result, takes it away",
+    "purge": "Delete on the first screen removes the marked project",
 }
 _COMMANDS = re.compile(r"'engine ([a-z-]+)([^']*)'")
 

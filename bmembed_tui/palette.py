@@ -71,6 +71,8 @@ def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
             yield Offer(f"Go to {step.title}", f"step {number}", partial(screen.action_go, step.key))
     yield from _run_offers(screen)
     yield Offer("Settings", "every setting of this project", screen.action_settings)
+    yield Offer("Export", "take the adapter, the model, vectors, chunks or queries away", screen.action_export)
+    yield Offer("Remove this project", "all that was made of the documents; they stay", screen.action_remove)
     yield Offer("Read the status anew", "when files were changed by hand", screen.load)
     yield Offer("Projects", "back to the first screen; a run goes on", screen.action_leave)
 

@@ -37,7 +37,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
         lambda: _hardware(encoder.device, encoder.dtype),
         gpu,
         _memory,
-        lambda: _disk(project.path if project else projects_root()),
+        lambda: _disk(project),
         lambda: _ocr(settings),
         lambda: _model(model or encoder.model),
         lambda: needs(project, settings, model or encoder.model),
@@ -91,12 +91,15 @@ def _memory() -> list[Finding]:
     return [Finding("memory", state, f"{free:.1f} GB of {memory.total / 1e9:.1f} GB free", follows)]
 
 
-def _disk(root: Path) -> list[Finding]:
+def _disk(project: ProjectFolder | None) -> list[Finding]:
+    """What is free. Whether it suffices for a project's next run is told by `needs`."""
+    root = project.path if project else projects_root()
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free / 1e9
     found = f"{free:.1f} GB free at {place}"
     if free >= LEAST_FREE_GB:
-        return [Finding("disk", "good", found, "enough for a run")]
+        follows = "'engine doctor PROJECT' says whether it is enough for a run"
+        return [Finding("disk", "good", found, "what a run needs stands under 'disk need'" if project else follows)]
     return [Finding("disk", "problem", found, f"less than {LEAST_FREE_GB:.0f} GB: free some space before a run")]
 
 

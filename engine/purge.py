@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,9 @@ _MADE = {
     RECORD: "list of exports",
     SETTINGS: "settings",
 }
-_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", "*.lock")
+_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}")
+LOCKS = ("run", "stage", "sweep", "judging", "settings")  # of all that writes into a project
+LOCK_SECONDS = 2.0  # a stage whose run was killed ends within moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,14 @@ def purge(project: ProjectFolder) -> Purged:
     Raises ProjectBusyError while a run holds the project, ResourceError or EngineError where the system refuses.
     """
     root = project.path
-    with project.locked(), project.locked("sweep"):
+    with ExitStack() as held:
+        for name in LOCKS:
+            held.enter_context(project.locked(name, wait=LOCK_SECONDS))
         elsewhere = tuple(_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
             removed = (*_unfinished_removed(project), *(_remove(path) for path in _own(root)))
-    for lock in root.glob("*.lock"):
-        lock.unlink(missing_ok=True)
+    for name in LOCKS:
+        (root / f"{name}.lock").unlink(missing_ok=True)
     kept = tuple(sorted(path.name for path in root.iterdir()))
     if not kept:
         with suppress(OSError):  # such as a folder that somebody has just put a file into
@@ -99,10 +103,10 @@ def purge(project: ProjectFolder) -> Purged:
 
 
 def _own(root: Path) -> list[Path]:
-    """What the engine has made in a project's folder, settings last; locks are not among it: they are held."""
+    """What the engine has made in a project's folder, settings last; its locks are not among it: they are held."""
     files = sorted({path for pattern in _PATTERNS for path in root.glob(pattern)} | {root / RECORD})
     found = [path for path in (*(root / name for name in OWN_FOLDERS), *files) if path.exists() or path.is_symlink()]
-    return [path for path in [*found, root / SETTINGS] if path.suffix != ".lock"]
+    return [*found, root / SETTINGS]
 
 
 def _remove(path: Path) -> Removed:

@@ -33,6 +33,7 @@ def main(arguments: list[str]) -> int:
     folder, stage, wanted, run, *more = arguments
     project = ProjectFolder(Path(folder))
     answer = _redirect_output(project.path / "runs" / run / f"{stage}.log")
+    _leave_out_messages()
     exit_with_parent()
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
@@ -107,11 +108,22 @@ def _redirect_output(path: Path) -> int:
     return answer
 
 
+def _leave_out_messages() -> None:
+    """Of faults, too, that Python itself prints: those of threads, and of what is taken apart. They go to the log."""
+    threading.excepthook = lambda told: _note(told.exc_value)
+    sys.unraisablehook = lambda told: _note(told.exc_value)
+
+
+def _note(caught: BaseException | None) -> None:
+    if caught is not None:
+        sys.stderr.write(fault_record(caught))
+        sys.stderr.flush()
+
+
 def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
     if isinstance(caught, EngineError):
         return caught
-    sys.stderr.write(fault_record(caught))
-    sys.stderr.flush()
+    _note(caught)
     if isinstance(caught, OSError) and caught.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
             f"The disk is full: the stage '{stage}' could not write its result.",
@@ -119,9 +131,12 @@ def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
             "Free some disk space and run again: what was finished is kept.",
         )
     if isinstance(caught, MemoryError) or "out of memory" in str(caught).lower():
+        own = (
+            isinstance(caught, MemoryError) or type(caught).__name__ == "OutOfMemoryError"
+        )  # others may quote a document
         return ResourceError(
             f"Memory ran out in the stage '{stage}'.",
-            str(caught).splitlines()[0] if str(caught) else "",
+            str(caught).splitlines()[0] if own and str(caught) else "",
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again.",
         )
     if isinstance(caught, PermissionError):

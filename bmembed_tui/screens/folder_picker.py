@@ -57,19 +57,9 @@ class FolderPicker(ModalScreen[Path | None]):
         if event.button.id == "take":
             self._take()
         elif event.button.id == "browse":
-            self._browse()
+            self.query_one(PathField).browse()
         else:
             self.dismiss(None)
-
-    def _browse(self) -> None:
-        """Ask the window for the system's dialog; what is chosen there is pasted over what the field holds."""
-        from bmembed_tui.window.driver import PipeDriver
-
-        field = self.query_one(PathField)
-        field.focus()
-        field.select_all()
-        if isinstance(driver := self.app._driver, PipeDriver):
-            driver.write_meta({"type": "pick_folder"})
 
     @on(Input.Submitted)
     def _take(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -37,12 +37,13 @@ class HomeScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new", "new project", id="home.new"),
         Binding("o", "other", "open a folder", id="home.open"),
+        Binding("delete", "remove", "remove a project", show=False, id="home.remove"),
     ]
     HELP = """A project is a folder that holds what bmembed makes of your documents: an index, an adapted encoder, \
 reports. The documents themselves stay where they are, and nothing leaves this machine.
 
 Try the sample: a small invented company's documents, to see every step in a few minutes.
-New project: choose the folder with your documents.
+New project: choose the folder with your documents, or drop it.
 Open another folder: a project that is not in the list, given by its folder.
 A run in progress stands first: closing the app does not end it."""
 
@@ -123,9 +124,30 @@ A run in progress stands first: closing the app does not end it."""
 
     def action_new(self) -> None:
         """Make a project."""
+        self._make()
+
+    def _make(self, documents: Path | None = None) -> None:
         from bmembed_tui.screens.new_project import NewProjectScreen
 
-        self.app.push_screen(NewProjectScreen(), self._made)
+        self.app.push_screen(NewProjectScreen(documents), self._made)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Something was dropped here."""
+        event.stop()
+        self.take_dropped(event.text)
+
+    @work(exclusive=True, group="dropped")
+    async def take_dropped(self, text: str) -> None:
+        """Open a project's folder; of others make a project."""
+        from bmembed_tui.dropped import dropped_path
+
+        path = await asyncio.to_thread(dropped_path, text)
+        if path is None or not self.is_current:
+            return
+        if await asyncio.to_thread((path / "project.toml").is_file):
+            self.open(str(path))
+        else:
+            self._make(path)
 
     def _made(self, name: str | None) -> None:
         self.load()
@@ -138,6 +160,21 @@ A run in progress stands first: closing the app does not end it."""
 
         picker = FolderPicker("Open another folder", "The folder of a project: it holds a project.toml.", "Open")
         self.app.push_screen(picker, self._picked)
+
+    @work(exclusive=True, group="remove")
+    async def action_remove(self) -> None:
+        """Remove the project that is marked in the list, after a question."""
+        from bmembed_tui.screens.removal import REMOVE, RemovalScreen, removal_question
+        from engine.project import ProjectFolder
+
+        place = self._stood_on(self.query_one("#home-choices", SafeOptions), came=False)
+        if place not in self._known:
+            self.notify("Mark a project in the list first.", markup=False)
+            return
+        project = ProjectFolder(self._known[place].path)
+        if await self.app.push_screen_wait(removal_question(project)) == REMOVE:
+            await self.app.push_screen_wait(RemovalScreen(project))
+            self.load()
 
     def _picked(self, path: Path | None) -> None:
         if path is not None:
@@ -225,6 +262,7 @@ A run in progress stands first: closing the app does not end it."""
         return {
             "New project": ("adapt to your own documents", "new"),
             "Open another folder": ("a project given by its folder", "other"),
+            "Remove a project": ("the one that is marked in the list; its documents stay", "remove"),
         }
 
 

@@ -101,14 +101,15 @@ class NewProjectScreen(Screen[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "back", id="new.back")]
     HELP = """Documents: the folder to search: text, Markdown, HTML, or a BEIR data set. They stay where they are. \
-Tab completes a path; the tree below picks one with Enter or a click.
+Tab completes a path; the tree below picks one with Enter or a click; in a window, "Browse …" opens the system's dialog.
 Name: what the project is called; it is also a folder's name.
 Kept in: where the project's folder is made. It holds the index, the adapted encoder and the reports.
 Training: everything can be changed later, in the steps and in the settings.
 Enter goes from field to field; on the last one it makes the project."""
 
-    def __init__(self) -> None:
+    def __init__(self, documents: Path | None = None) -> None:
         super().__init__()
+        self._first = documents
         self._suggested = ""
         self._picked = False
 
@@ -121,6 +122,8 @@ Enter goes from field to field; on the last one it makes the project."""
                 yield PathField(
                     placeholder="the folder with your documents: Tab completes", files=True, id="new-documents"
                 )
+                if self.app.is_web:  # in a window: what the system offers
+                    yield SafeButton("Browse …", id="browse")
             yield SafeStatic("", id="new-documents-note", classes="new-note")
             yield FolderTree(id="new-tree")
             with Horizontal(classes="new-row"):
@@ -142,7 +145,10 @@ Enter goes from field to field; on the last one it makes the project."""
         """Begin with the documents."""
         self.query_one(FolderTree).show_roots(roots())
         self._draw_presets()
-        self.query_one("#new-documents").focus()
+        field = self.query_one("#new-documents", PathField)
+        field.focus()
+        if self._first is not None:
+            field.pick(self._first)
 
     def _draw_presets(self) -> None:
         options = self.query_one("#new-preset", SafeOptions)
@@ -232,6 +238,8 @@ Enter goes from field to field; on the last one it makes the project."""
         event.stop()
         if event.button.id == "create":
             self.create()
+        elif event.button.id == "browse":
+            self.query_one("#new-documents", PathField).browse()
         else:
             self.action_close()
 

@@ -160,6 +160,23 @@ class ProjectScreen(RunScreen):
     def _settings_closed(self, _changed: bool | None) -> None:
         self.load()
 
+    def action_export(self) -> None:
+        """Take away what was made of the documents."""
+        from bmembed_tui.screens.export import ExportScreen
+
+        self.app.push_screen(ExportScreen(self.project))
+
+    @work(exclusive=True, group="remove")
+    async def action_remove(self) -> None:
+        """Remove the project, after a question, and leave it. The search process ends first: it has files of it open."""
+        from bmembed_tui.screens.removal import REMOVE, RemovalScreen, removal_question
+
+        if await self.app.push_screen_wait(removal_question(self.project)) != REMOVE:
+            return
+        await self.desk.restart()
+        if await self.app.push_screen_wait(RemovalScreen(self.project)):
+            self.dismiss()
+
     # Status
 
     def load(self) -> None:

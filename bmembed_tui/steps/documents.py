@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual import on, work
+from textual import events, on, work
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Button, Input
 
+from bmembed_tui.dropped import dropped_path
 from bmembed_tui.project_status import ProjectStatus
 from bmembed_tui.run_state import RunState
 from bmembed_tui.steps.documents_view import HERE, WIDE, DocumentsView, Wish
@@ -37,7 +38,8 @@ class DocumentsPane(DocumentsView):
 Formats: how many files can be read, by format. Files that cannot be read are listed with the reason.
 Include and Exclude: patterns as in a .gitignore file, with commas between. "drafts/" is a folder, "*.html" an ending. The \
 counts show at once what a change would do; Enter keeps it, Esc takes it back.
-Folders: a project may read several folders and files. Enter or → opens a folder, ← closes it. A large folder is shown \
+Folders: a project may read several folders and files; one that is dropped here is added. \
+Enter or → opens a folder, ← closes it. A large folder is shown \
 500 files at a time; all of its files are read.
 Reading again looks for new, changed and removed files; what did not change is not read twice.
 After reading, BM25 search works at once."""
@@ -208,6 +210,18 @@ After reading, BM25 search works at once."""
 
         text = "A folder or file to read, too. It stays where it is."
         self.app.push_screen(FolderPicker("Add a folder", text, "Add"), self._added)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Something was dropped here, not on a field."""
+        event.stop()
+        self.take_dropped(event.text)
+
+    @work(exclusive=True, group="dropped")
+    async def take_dropped(self, text: str) -> None:
+        """Read a folder or file, too, that was dropped."""
+        path = await asyncio.to_thread(dropped_path, text)
+        if path is not None and self.alive:
+            self._added(path)
 
     def _added(self, path: Path | None) -> None:
         if path is not None and self._corpus is not None and str(path) not in self._corpus.paths:

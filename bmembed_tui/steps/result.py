@@ -46,7 +46,9 @@ Judged queries are real questions with known answers: yours, or marked in Search
 from your documents, kept out of training; they flatter the adapted encoder, so judge some hits yourself.
 
 Search serves the gentlest merge of base and adapted that is about as good as the best one, and base where nothing is shown to
-be better. Below the figures: the queries that changed most. Enter on one searches for it."""
+be better. Below the figures: the queries that changed most. Enter on one searches for it.
+
+Export takes the adapter and the model away, as folders for peft and sentence-transformers, and more if you choose it."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "metric", "metric", id="result.metric"),
         Binding("j", "queries", "judged/held-out", id="result.queries"),
@@ -76,6 +78,7 @@ be better. Below the figures: the queries that changed most. Enter on one search
         """What comes next, and the whole report."""
         yield SafeButton("Measure", id="primary", variant="primary")
         yield SafeButton("Open report", id="open-report", disabled=True)
+        yield SafeButton("Export …", id="export", disabled=True)
 
     def on_mount(self) -> None:
         """Say what this is for."""
@@ -171,6 +174,7 @@ be better. Below the figures: the queries that changed most. Enter on one search
         done = status.done("evaluate", "embed")
         button.label = "Search" if done else "Running …" if self.host.going else "Measure and embed"
         self.query_one("#open-report").disabled = self._result is None
+        self.query_one("#export").disabled = self._result is None
 
     # Doing
 
@@ -188,6 +192,11 @@ be better. Below the figures: the queries that changed most. Enter on one search
     def _open_pressed(self, event: Button.Pressed) -> None:
         event.stop()
         self.action_open_report()
+
+    @on(Button.Pressed, "#export")
+    def _export_pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.host.action_export()
 
     @on(OptionList.OptionSelected, "#changes")
     def _search_for(self, event: OptionList.OptionSelected) -> None:

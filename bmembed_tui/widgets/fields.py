@@ -128,6 +128,15 @@ class PathField(Field):
         self.value = shown
         self.cursor_position = len(shown)
 
+    def browse(self) -> None:
+        """Ask the window for the system's dialog; what is chosen there is pasted over what stands here."""
+        from bmembed_tui.window.driver import PipeDriver
+
+        self.focus()
+        self.select_all()
+        if isinstance(driver := self.app._driver, PipeDriver):
+            driver.write_meta({"type": "pick_folder"})
+
     @work(exclusive=True, group="completion")
     async def action_complete(self) -> None:
         """Complete as far as it is clear, else go on."""

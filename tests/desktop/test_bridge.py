@@ -100,6 +100,22 @@ def test_keys_resize_paste_and_leaving(page: Page) -> None:
     assert page.messages[-1] == {"type": "ended", "code": 0, "text": ""}
 
 
+def test_the_window_is_told_the_colour_of_its_rim(page: Page) -> None:
+    def colours() -> list[str]:
+        return [message["color"] for message in page.messages if message["type"] == "background"]
+
+    page.until(lambda: "Try the sample" in page.text)
+    page.until(colours)
+    dark, light = "#12181f", "#f7f8fa"
+    first = colours()[0]
+    page.bridge.type("\x14")  # Ctrl+T
+    page.until(lambda: len(colours()) > 1)
+    page.bridge.type("\x14")  # as it was: what was chosen is kept
+    page.until(lambda: len(colours()) > 2)
+    assert colours()[:3] in ([dark, light, dark], [light, dark, light])
+    assert colours()[2] == first
+
+
 def test_the_systems_dialog_fills_the_field(page: Page) -> None:
     page.until(lambda: "Try the sample" in page.text)
     page.bridge.type("o")

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from fixtures.pipeline import environment
 
 from bmembed_tui import desktop
-from bmembed_tui.window import clipboard, notice
+from bmembed_tui.window import clipboard, libraries, notice
 from bmembed_tui.window import page as pages
 from engine.errors import EngineError
 
@@ -37,7 +38,7 @@ def give_extra(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
         importlib.util,
         "find_spec",
         lambda name, *rest: (
-            None if name in missing else found if name in ("webview", "textual_serve") else real(name, *rest)
+            None if name in missing else found if name in ("webview", "textual_serve", "PySide6") else real(name, *rest)
         ),
     )
 
@@ -57,6 +58,81 @@ def test_what_to_install(monkeypatch: pytest.MonkeyPatch, missing: str, package:
     give_extra(monkeypatch, missing)
     with pytest.raises(EngineError, match=rf"{package} is not installed. Install bmembed-tui\[desktop\]"):
         desktop.open_window(None)
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Qt is Linux's way to a window")
+
+
+@linux
+def test_without_qt_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_extra(monkeypatch, "PySide6")
+    with pytest.raises(EngineError, match=r"PySide6 is not installed. Install bmembed-tui\[desktop\]"):
+        desktop.open_window(None)
+
+
+@linux
+def test_libraries_that_the_system_lacks_are_named_before_qt_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    give_extra(monkeypatch)
+    (tmp_path / "X7").touch()
+    monkeypatch.setattr(desktop, "SOCKETS", tmp_path)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", ":7")
+    monkeypatch.setattr(libraries, "FOR_PAGES", {"libc.so.6": "libc6", "libnotthere.so.3": "libnotthere3"})
+    monkeypatch.setattr(libraries, "FOR_X11", {"libneither.so.1": "libneither1"})
+    with pytest.raises(EngineError) as caught:
+        desktop.open_window(None)
+    assert str(caught.value) == (
+        "A window cannot be opened: the system lacks libnotthere.so.3, libneither.so.1. Install them (Debian and Ubuntu: "
+        "apt install libnotthere3 libneither1), or use bmembed-tui, which works in a terminal."
+    )
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    assert libraries.missing() == {"libnotthere.so.3": "libnotthere3"}
+
+
+@linux
+@pytest.mark.skipif(importlib.util.find_spec("PySide6") is None, reason="PySide6 is not installed")
+def test_all_that_qt_wants_of_the_system_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its files name as needed, beyond those that any Python process with a graphical library has."""
+    (folder,) = importlib.util.find_spec("PySide6").submodule_search_locations  # type: ignore[union-attr]
+    qt = Path(folder) / "Qt"
+    todo = [
+        qt / "plugins/platforms/libqxcb.so",
+        qt / "lib/libQt6WebEngineCore.so.6",
+        qt / "lib/libQt6WebEngineWidgets.so.6",
+    ]
+    seen, outside = set[Path](), set[str]()
+    while todo:
+        file = todo.pop()
+        seen.add(file)
+        for name in needed_by(file):
+            own = qt / "lib" / name
+            if not own.exists():
+                outside.add(name)
+            elif own not in seen:
+                todo.append(own)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    usual = re.compile(
+        r"(ld-linux.*|lib(c|m|dl|pthread|resolv|rt|gcc_s|stdc\+\+|z|zstd|expat|brotli\w+|freetype|udev|gthread-2\.0|gssapi_krb5"
+        r"|nssutil3|smime3|X11|Xext|Xfixes|xcb|xcb-dri3))\.so.*"  # those of NSS come with it, those of X11 with its others
+    )
+    assert {name for name in outside if not usual.fullmatch(name)} == set(libraries.wanted())
+
+
+def needed_by(file: Path) -> list[str]:
+    """DT_NEEDED of an ELF file of 64 bits, by its program headers."""
+    data = memoryview(file.read_bytes())
+    at, size, count = struct.unpack_from("<Q", data, 32)[0], *struct.unpack_from("<HH", data, 54)
+    headers = [struct.unpack_from("<IIQQQQQQ", data, at + size * number) for number in range(count)]
+    loads = [(place, address, length) for kind, _, place, address, _, length, *_ in headers if kind == 1]
+    (dynamic,) = (data[place : place + length] for kind, _, place, _, _, length, *_ in headers if kind == 2)
+    entries = [struct.unpack_from("<QQ", dynamic, step) for step in range(0, len(dynamic), 16)]
+    entries = entries[: entries.index((0, 0))]
+    (names,) = (value for tag, value in entries if tag == 5)
+    (start,) = (names - address + place for place, address, length in loads if address <= names < address + length)
+    wanted = [start + value for tag, value in entries if tag == 1]
+    return [bytes(data[place : place + 200]).split(b"\0", 1)[0].decode() for place in wanted]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="displays are named so on Linux alone")
@@ -79,6 +155,26 @@ def test_displays_that_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.delenv("DISPLAY")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
     desktop._check_display()
+
+
+HELD_UP = """
+import threading
+from bmembed_tui import desktop
+def open_window(project):
+    threading.Thread(target=threading.Event().wait).start()
+    print("closed")
+    return 7
+desktop.open_window, desktop._check_extra = open_window, lambda: None
+desktop.main([])
+"""
+
+
+def test_a_call_that_the_page_never_takes_an_answer_of_does_not_keep_the_process() -> None:
+    """pywebview answers each call in a thread that Python waits for, and the page may be gone by then."""
+    done = subprocess.run(
+        [sys.executable, "-c", HELD_UP], capture_output=True, text=True, check=False, timeout=60, env=environment()
+    )
+    assert (done.returncode, done.stdout) == (7, "closed\n")
 
 
 @needs_terminal

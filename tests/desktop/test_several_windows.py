@@ -203,7 +203,7 @@ def test_a_run_goes_on_when_its_window_is_gone(
         for event, _ in events.read(newest(at_work) / "events.jsonl")
         if isinstance(event, events.StageFinished)
     ]
-    assert done[:2] == ["train", "evaluate"]  # nothing is to be embedded where base is served
+    assert done[:3] == ["ingest", "train", "evaluate"]  # nothing is to be embedded where base is served
 
 
 @pytest.mark.slow

@@ -139,6 +139,22 @@ def test_the_mouse_and_the_size_of_letters(opened: tuple[Screen, subprocess.Pope
 
 
 @slow
+def test_in_the_light_theme_nothing_dark_is_left_around_the_terminal(
+    opened: tuple[Screen, subprocess.Popen[bytes]],
+) -> None:
+    screen, _ = opened
+    dark, light = (0x12, 0x18, 0x1F), (0xF7, 0xF8, 0xFA)
+    screen.do("windowsize", screen.window(), "701", "507")  # a rim at the right and at the bottom
+    screen.keys("ctrl+t")
+    try:
+        screen.until(lambda: screen.share(light) > 0.1, "the theme stays")
+        screen.until(lambda: screen.share(dark) < 0.0001, "the rim stays dark")
+    finally:
+        screen.keys("ctrl+t")
+        screen.until(lambda: screen.share(light) < 0.01, "the theme stays light")
+
+
+@slow
 def test_the_systems_own_dialog(opened: tuple[Screen, subprocess.Popen[bytes]], tmp_path: Path) -> None:
     screen, _ = opened
     (tmp_path / "chosen").mkdir()

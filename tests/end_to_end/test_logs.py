@@ -64,6 +64,46 @@ def test_a_fault_is_recorded_without_its_message(monkeypatch: pytest.MonkeyPatch
     assert f"cannot use {SECRET}" in fault_record(fail())
 
 
+OF_A_THREAD = "t = threading.Thread(target=fail); t.start(); t.join()"
+OF_RUBBISH = "Rubbish()"
+OF_MEMORY = "raise RuntimeError('cannot read, out of memory: ' + quoted)"
+
+
+@pytest.mark.parametrize("fault", [OF_A_THREAD, OF_RUBBISH, OF_MEMORY])
+@pytest.mark.parametrize("asked", [False, True])
+def test_faults_that_python_itself_prints_log_no_text_nor_do_those_of_memory(
+    project: Path, tmp_path: Path, fault: str, asked: bool
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, threading\n"
+        "if 'engine.stage_process' in sys.orig_argv:\n"
+        "    project = sys.orig_argv[sys.orig_argv.index('engine.stage_process') + 1]\n"
+        "    quoted = open(project + '/documents/note.txt').read()\n"
+        "    def fail(*rest):\n"
+        "        raise ValueError('in: ' + quoted)\n"
+        "    class Rubbish:\n"
+        "        __del__ = fail\n"
+        "    def broken(self, *rest, **named):\n"
+        f"        {fault}\n"
+        "        raise KeyError\n"
+        "    import engine.lexical.stage as stage\n"
+        "    stage.run = broken\n"
+    )
+    (project / "documents" / "note.txt").write_text(SECRET)
+    extra = {"BMEMBED_LOG_TEXT": "1"} if asked else {}
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "index", str(project), "--force"], capture_output=True, text=True, check=False,
+        env={**environment(), **extra, "PYTHONPATH": os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])},
+    )  # fmt: skip
+    assert done.returncode == (6 if fault == OF_MEMORY else 5), done.stderr
+    newest = max((project / "runs").iterdir())
+    log = (newest / "index.log").read_text()
+    assert ("RuntimeError" if fault == OF_MEMORY else "ValueError") in log
+    assert (SECRET in log) == asked
+    assert SECRET not in (newest / "events.jsonl").read_text()
+    assert SECRET not in (newest / "run.json").read_text()
+
+
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_stage_that_meets_a_fault_of_its_own_logs_no_text(project: Path, tmp_path: Path, asked: bool) -> None:
     """A fault whose message quotes the document, in the stage's own process."""

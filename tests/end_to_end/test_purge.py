@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fixtures.pipeline import engine, environment
+from fixtures.pipeline import ROOT, engine, environment
 from platformdirs import user_state_path
 
 from engine import purge as purging
@@ -193,10 +193,34 @@ def test_a_purge_that_was_broken_off_can_be_repeated(project: Path, monkeypatch:
     assert sorted(path.name for path in project.iterdir()) == ["documents"]
 
 
-def test_while_a_run_goes_on_nothing_is_removed(project: Path) -> None:
+def test_locks_of_the_user_stay_and_no_other(project: Path) -> None:
+    own = [path.name for path in project.glob("*.lock")]
+    assert set(own) <= {f"{name}.lock" for name in purging.LOCKS}
+    (project / "poetry.lock").write_text("mine")
+    done = purge(ProjectFolder.open(project))
+    assert sorted(path.name for path in project.iterdir()) == ["documents", "poetry.lock"]
+    assert done.kept == ("documents", "poetry.lock")
+
+
+def test_every_lock_that_the_engine_takes_is_known() -> None:
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "engine").rglob("*.py"))
+    named = set(re.findall(r'locked\("(\w+)"', code))
+    from engine.corpus.imports import JUDGING
+    from engine.sweep.workspace import FOLDER
+
+    assert {"settings", "stage", "sweep"} <= named
+    assert {*named, "run", JUDGING, FOLDER} == set(purging.LOCKS)
+
+
+@pytest.mark.parametrize("lock", ["run", "stage", "sweep", "judging", "settings"])
+def test_while_something_writes_into_it_nothing_is_removed(
+    project: Path, monkeypatch: pytest.MonkeyPatch, lock: str
+) -> None:
+    """A stage outlives its killed run for a moment."""
+    monkeypatch.setattr(purging, "LOCK_SECONDS", 0.2)
     folder = ProjectFolder.open(project)
     before = sorted(project.rglob("*"))
-    with folder.locked(), pytest.raises(ProjectBusyError):
+    with folder.locked(lock), pytest.raises(ProjectBusyError):
         purge(folder)
     assert sorted(path for path in project.rglob("*") if path.suffix != ".lock") == [
         path for path in before if path.suffix != ".lock"

@@ -33,6 +33,7 @@
 
   const act = (message) => {
     if (message.type === "pick_folder") call("pick_folder");
+    else if (message.type === "background") document.documentElement.style.setProperty("--background", message.color);
     else if (message.type === "ended") {
       document.getElementById("ended").textContent = message.text || "The app has ended.";
       return true;

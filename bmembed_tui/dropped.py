@@ -1,0 +1,39 @@
+"""A file or folder that is dropped where nothing is typed: the window and terminals paste its path."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+LONGEST = 4096  # characters of a path
+
+
+def dropped_path(text: str) -> Path | None:
+    """The file or folder that a pasted text names by its whole path, as it is, quoted for a shell or as an address; else None.
+
+    Raises nothing. It may take as long as the disk takes to answer.
+    """
+    for name in _readings(text.strip()):
+        path = Path(name)
+        try:
+            if path.is_absolute() and path.exists():
+                return path
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _readings(text: str) -> Iterator[str]:
+    if not text or len(text) > LONGEST or "\n" in text:
+        return
+    yield text
+    if text.startswith("file://"):
+        yield unquote(urlsplit(text).path)
+    try:
+        parts = shlex.split(text)
+    except ValueError:  # a quote that is not closed
+        return
+    if len(parts) == 1:
+        yield parts[0]
