@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 
 Point = tuple[float, float]
 
@@ -99,6 +100,36 @@ def gap_chart(title: str, bars: Sequence[Bar]) -> str:
             _text(WIDTH - right + 10, middle + 4, f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})", "start"),
         ]
     return _svg(title, height + 18, parts)
+
+
+def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str) -> str:
+    """Changes as bars side by side, up from 0 (`c3`) or down (`c2`), in the order given; an empty text where nothing changed.
+
+    Neighbours that are equal make one bar, so that a chart of many queries stays small.
+    """
+    if not any(changes):
+        return ""
+    left, top, right, bottom, height = 56, 22, 16, 40, 240
+    ticks = _ticks(min(0.0, *changes), max(0.0, *changes))
+    across = (WIDTH - left - right) / len(changes)
+    scale = (height - top - bottom) / (ticks[-1] - ticks[0])
+    zero = height - bottom + ticks[0] * scale
+    parts = []
+    for tick in ticks:
+        y = zero - tick * scale
+        kind = "whisker" if tick == 0 else "grid"
+        parts += [_line(left, y, WIDTH - right, y, kind), _text(left - 6, y + 4, f"{tick:g}", "end", "tick")]
+    x = float(left)
+    for change, equal in groupby(changes):
+        width = across * len(list(equal))
+        if change:
+            y = zero - max(change, 0) * scale
+            parts.append(_rect(x, y, width, f"bar c{3 if change > 0 else 2}", abs(change) * scale))
+        x += width
+    for number in (1, len(changes)):
+        parts.append(_text(left + (number - 0.5) * across, height - bottom + 16, f"{number:,}", "middle", "tick"))
+    parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, top - 10, y_name, "start")]
+    return _svg(title, height, parts)
 
 
 def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_most: float | None = None) -> str:
@@ -222,8 +253,8 @@ def _text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> st
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _rect(x: float, y: float, width: float, kind: str) -> str:
-    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="16"/>'
+def _rect(x: float, y: float, width: float, kind: str, height: float = 16) -> str:
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:g}"/>'
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:

@@ -119,6 +119,8 @@ def verify(view: View) -> None:
 
 def run(context: StageContext) -> dict[str, Any]:
     """Compare, choose what to serve, write the report."""
+    from engine.evaluation.robustness_trial import drop_unasked
+
     work = Evaluation(context)
     work.rank_bm25()
     work.rank_encoder("base", 0.0)
@@ -137,6 +139,7 @@ def run(context: StageContext) -> dict[str, Any]:
     if context.settings.search.term_weights:
         work.weigh_terms(selection, fusion)
     work.learn_threshold()
+    drop_unasked(context)
     if context.settings.evaluation.robustness:
         work.perturb(selection, fusion)
     return work.conclude(selection, fusion)

@@ -25,7 +25,7 @@ from engine.evaluation import (
     write_report,
 )
 from engine.evaluation.changes import hit_finder
-from engine.evaluation.charts import Bar, Line, bar_chart, gap_chart, line_chart
+from engine.evaluation.charts import Bar, Line, bar_chart, change_chart, gap_chart, line_chart
 from engine.evaluation.forgetting import measure_general
 from engine.evaluation.geometry import Place, Plane
 from engine.evaluation.report import choices_made, render, warnings_told
@@ -101,7 +101,7 @@ def test_the_page_needs_nothing_from_outside(hostile):
 
 def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile):
     charts = re.findall(r"<svg.*?</svg>", hostile.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(charts) == 2 * 3 + 3
+    assert len(charts) == 2 * 3 + 3 + 1  # bars of two sets, curves, and the changes of one set
     for chart in charts:
         root = etree.fromstring(chart)
         _, _, width, height = (float(part) for part in root.get("viewBox").split())
@@ -181,6 +181,19 @@ def test_changes_are_listed_largest_first():
     ]
     assert [(change.text, change.before, change.after) for change in changes.worse] == [("B", 100.0, 50.0)]
     assert (changes.count_better, changes.count_worse, changes.count_equal) == (2, 1, 1)
+    assert changes.differences == (66.67, 16.67, 0.0, -50.0)  # of a, c, d and b: all of them, whatever `top`
+
+
+def test_the_page_draws_how_each_query_changed(tmp_path):
+    page = html.parse(str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    (chart,) = page.xpath("//*[local-name()='svg'][contains(@aria-label, 'query by query')]")
+    assert chart.get("aria-label").startswith("Change of nDCG@10 from base to adapted")
+    differences = read_report(tmp_path)["query_sets"][0]["changes"]["differences"]
+    bars = chart.xpath(".//*[local-name()='rect']")
+    assert len(bars) == len({gap for gap in differences if gap})
+    report = read_report(tmp_path)
+    del report["query_sets"][0]["changes"]["differences"]  # as a former version wrote it
+    assert "query by query</title>" not in render(report, TEMPLATE)
 
 
 def test_a_change_shows_the_first_hits_of_both():
@@ -223,6 +236,20 @@ def test_differences_lie_on_both_sides_of_zero():
     )
     assert better - zero == pytest.approx(zero - worse, abs=0.2)
     assert gap_chart("t", []) == ""
+
+
+def test_changes_stand_up_and_down_from_zero_and_equal_ones_are_one_bar():
+    root = etree.fromstring(change_chart("t", [100.0, 50.0, 50.0, *[0.0] * 5, -25.0, -25.0], "x", "y"))
+    boxes = [[float(bar.get(name)) for name in ("x", "y", "width", "height")] for bar in root.iter("rect")]
+    assert [bar.get("class") for bar in root.iter("rect")] == ["bar c3", "bar c3", "bar c2"]
+    (zero,) = (float(line.get("y1")) for line in root.iter("line") if line.get("class") == "whisker")
+    query = boxes[0][2]
+    assert [width for _, _, width, _ in boxes] == pytest.approx([query, 2 * query, 2 * query], abs=0.2)
+    assert [height for *_, height in boxes] == pytest.approx([boxes[0][3] * part for part in (1, 0.5, 0.25)], abs=0.2)
+    assert [y + height for _, y, _, height in boxes[:2]] == pytest.approx([zero, zero], abs=0.2)
+    assert boxes[2][1] == pytest.approx(zero, abs=0.2)
+    assert boxes[2][0] == pytest.approx(boxes[0][0] + 8 * query, abs=0.2)
+    assert change_chart("t", [0.0, 0.0], "x", "y") == change_chart("t", [], "x", "y") == ""
 
 
 def test_lines_rise_with_their_values_and_survive_constant_ones():
