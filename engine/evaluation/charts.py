@@ -103,9 +103,9 @@ def gap_chart(title: str, bars: Sequence[Bar]) -> str:
 
 
 def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str) -> str:
-    """Changes as bars side by side, up from 0 (`c3`) or down (`c2`), in the order given; an empty text where nothing changed.
+    """Changes side by side in the order given, gains up from 0 (`c3`) and losses down (`c2`); an empty text where nothing changed.
 
-    Neighbours that are equal make one bar, so that a chart of many queries stays small.
+    Neighbours that are equal make one step, so that a chart of many queries stays small.
     """
     if not any(changes):
         return ""
@@ -119,13 +119,15 @@ def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str)
         y = zero - tick * scale
         kind = "whisker" if tick == 0 else "grid"
         parts += [_line(left, y, WIDTH - right, y, kind), _text(left - 6, y + 4, f"{tick:g}", "end", "tick")]
-    x = float(left)
-    for change, equal in groupby(changes):
-        width = across * len(list(equal))
-        if change:
-            y = zero - max(change, 0) * scale
-            parts.append(_rect(x, y, width, f"bar c{3 if change > 0 else 2}", abs(change) * scale))
-        x += width
+    steps = [(change, len(list(equal))) for change, equal in groupby(changes)]
+    for colour, sign in ((3, 1), (2, -1)):
+        places, done = [(float(left), zero)], 0
+        for change, count in steps:
+            y = zero - sign * max(sign * change, 0) * scale
+            places += [(left + done * across, y), (left + (done + count) * across, y)]
+            done += count
+        corners = " ".join(f"{x:.2f},{y:.1f}" for x, y in (*places, (left + done * across, zero)))
+        parts.append(f'<polygon class="bar c{colour}" points="{corners}"/>')
     for number in (1, len(changes)):
         parts.append(_text(left + (number - 0.5) * across, height - bottom + 16, f"{number:,}", "middle", "tick"))
     parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, top - 10, y_name, "start")]
@@ -253,8 +255,8 @@ def _text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> st
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _rect(x: float, y: float, width: float, kind: str, height: float = 16) -> str:
-    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:g}"/>'
+def _rect(x: float, y: float, width: float, kind: str) -> str:
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="16"/>'
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
