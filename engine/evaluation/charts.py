@@ -22,6 +22,7 @@ DASHES = ("", "7 4", "2 3", "9 3 2 3")
 """Of a chart's lines, in order: they tell them apart without colours."""
 _SIGNS = 4
 _LETTER = 6.6  # about the width of one
+_DIGIT = 7.6  # that of a figure in the widest of the fonts that are usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class Line:
 
 def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     """Horizontal bars from 0 with interval whiskers, values in percent."""
-    left, right, row = _room([bar.label for bar in bars]), 128, 24
+    values = [f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})" for bar in bars]
+    left, right, row = _room([bar.label for bar in bars]), _after(values), 24
     height = row * len(bars) + 8
     ticks = _ticks(0, max((bar.high for bar in bars), default=1))
     scale = (WIDTH - left - right) / ticks[-1]
@@ -66,7 +68,7 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
             _line(low, middle, high, middle, "whisker"),
             _line(low, middle - 4, low, middle + 4, "whisker"),
             _line(high, middle - 4, high, middle + 4, "whisker"),
-            _text(WIDTH - right + 10, middle + 4, f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})", "start"),
+            _text(WIDTH - right + 10, middle + 4, values[index], "start"),
         ]
     return _svg(title, height + 18, parts)
 
@@ -77,11 +79,17 @@ def _room(labels: Sequence[str]) -> float:
     return max(120.0, 16 + longest * _LETTER)
 
 
+def _after(values: Sequence[str]) -> float:
+    """The width that values take after their bars."""
+    return 18 + max((len(value) for value in values), default=0) * _DIGIT
+
+
 def gap_chart(title: str, bars: Sequence[Bar]) -> str:
     """Differences as points with interval whiskers on both sides of a line at 0; an empty text where there are none."""
     if not bars:
         return ""
-    left, right, row = 220, 150, 24
+    values = [f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})" for bar in bars]
+    left, right, row = 220, _after(values), 24
     height = row * len(bars) + 8
     ticks = _ticks(min(-TINY, *(bar.low for bar in bars)), max(TINY, *(bar.high for bar in bars)))
     scale = (WIDTH - left - right) / (ticks[-1] - ticks[0])
@@ -97,7 +105,7 @@ def gap_chart(title: str, bars: Sequence[Bar]) -> str:
             _text(left - 8, middle + 4, _short(bar.label, 32), "end"),
             _line(low, middle, high, middle, "whisker"),
             f'<circle class="c{bar.colour % COLOURS}" cx="{value:.1f}" cy="{middle:.1f}" r="5"/>',
-            _text(WIDTH - right + 10, middle + 4, f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})", "start"),
+            _text(WIDTH - right + 10, middle + 4, values[index], "start"),
         ]
     return _svg(title, height + 18, parts)
 

@@ -25,7 +25,7 @@ from engine.evaluation import (
     write_report,
 )
 from engine.evaluation.changes import hit_finder
-from engine.evaluation.charts import Bar, Line, bar_chart, change_chart, gap_chart, line_chart
+from engine.evaluation.charts import WIDTH, Bar, Line, bar_chart, change_chart, gap_chart, line_chart
 from engine.evaluation.forgetting import measure_general
 from engine.evaluation.geometry import Place, Plane
 from engine.evaluation.report import choices_made, render, warnings_told
@@ -228,6 +228,13 @@ def test_bars_are_as_long_as_their_values():
     root = etree.fromstring(bar_chart("t", [Bar("one", 20, 10, 40, 0), Bar("two", 40, 30, 40, 1)]))
     widths = [float(item.get("width")) for item in root.iter("rect")]
     assert widths[1] == pytest.approx(2 * widths[0], abs=0.2)
+
+
+@pytest.mark.parametrize("chart", [bar_chart, gap_chart])
+@pytest.mark.parametrize("bar", [Bar("best", 100, 100, 100, 0), Bar("some", 5, -2, 7, 0)])
+def test_values_stand_whole_beside_their_bars(chart, bar):
+    (value,) = (text for text in etree.fromstring(chart("t", [bar])).iter("text") if "(" in (text.text or ""))
+    assert float(value.get("x")) + 7.6 * len(value.text) <= WIDTH  # as wide as a figure in DejaVu Sans at 12 px
 
 
 def test_differences_lie_on_both_sides_of_zero():
