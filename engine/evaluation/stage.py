@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Rankings = NDArray[np.int64]
 
-VERSION = 14
+VERSION = 15
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
@@ -209,19 +209,21 @@ class Evaluation:
 
     def rank_baseline(self) -> None:
         """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""
-        from engine.training.baseline import baseline_adapter
+        from engine.training.baseline import baseline_adapter, side_of
 
         self._baseline = baseline_adapter(self._context)
         if not self._baseline["adapter"]:
             return
-        encoder = self._rankers.trained(self._context.project.path / self._baseline["adapter"])
-        everything = self._rankers.own_vectors(encoder, self._chunks, CL)
+        encoder, of_chunks = self._rankers.trained(
+            self._context.project.path / self._baseline["adapter"], side_of(self._baseline)
+        )
+        everything = self._rankers.own_vectors(of_chunks, self._chunks, CL)
         self._rank_by(encoder, everything, CL)
-        self._know(CL, self._rankers.general_of(encoder), everything)
+        self._know(CL, self._rankers.general_of(encoder, of_chunks), everything)
         heldout = self._set("synthetic")
         if heldout and self._pool:
             asked = encoder.encode_queries(heldout.texts)
-            vectors = self._rankers.own_vectors(encoder, self._pool, CL)
+            vectors = self._rankers.own_vectors(of_chunks, self._pool, CL)
             self._described.place(CL, None, heldout, asked, vectors, self._pool)
 
     def _rank(
@@ -408,7 +410,7 @@ class Evaluation:
         )  # fmt: skip
 
     def _told_baseline(self) -> dict[str, Any] | None:
-        told = ("reason", "steps", "best_step", "ended", "seconds")
+        told = ("reason", "side", "steps", "best_step", "ended", "seconds")
         return {name: self._baseline.get(name) for name in told} if self._baseline else None
 
     def _report(
