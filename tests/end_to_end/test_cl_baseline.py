@@ -65,14 +65,17 @@ def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(project: Path)
 def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(project: Path) -> None:
     folder, told = ProjectFolder.open(project), list[Event]()
     recipe = {"training.side": "both-then-query", "training.query_steps": 4, "training.query_learning_rate": 0.02}
-    folder.change_settings({"evaluation.cl_baseline": True, "training.eval_every": 2, **recipe})
+    folder.change_settings(
+        {"evaluation.cl_baseline": True, "training.eval_every": 2, "training.patience": 99, **recipe}
+    )
     store = folder.store()
     context = StageContext(
         folder, folder.settings(), store, "evaluate", "wanted", "test", told.append, lambda: False, lambda: True
     )  # to finish a training early is for the one that may be served
     info = baseline_adapter(context)
     steps = [(event.done, event.total) for event in told if isinstance(event, Progress) and "CL" in event.unit]
-    assert steps == [(step, 16) for step in range(1, 17)]
+    assert steps[-1][0] == 16
+    assert {total for _, total in steps} == {16}
     of_chunks = project / info["adapter"] / "chunks"
     assert (info["side"], info["steps"]) == ("both-then-query", 16)
     assert info["best_step"] > 12

@@ -98,7 +98,8 @@ def test_other_metrics_drop_as_well_and_each_has_its_verdict():
     second[: trial.queries] = second[: trial.queries, ::-1]
     found = measure_trial(trial, {"slipping": second}, document_of, samples=500)
     drops = found.rows[1].drops["slipping"]
-    assert set(drops) == {"hit@10", "mrr@10", "map@10"}
+    assert set(drops) == {"hit@1", "hit@4", "hit@10", "mrr@10", "map@10"}
+    assert (drops["hit@1"].value, drops["hit@4"].verdict) == (-100.0, "no difference shown")
     assert (drops["mrr@10"].value, drops["mrr@10"].verdict) == (-50.0, "worse")
     assert drops["hit@10"].verdict == "no difference shown"
     assert found.rows[0].drops == {}
