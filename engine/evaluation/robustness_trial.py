@@ -93,13 +93,11 @@ class RobustnessTrial:
             asked = encoder.encode_queries(one.texts)
             vectors = rankers.vectors(encoder, strength, rankers.chunks, names[0])
             for name in names:
-                pair = (
-                    (rankers.compared_queries(asked), rankers.compared_chunks(vectors))
-                    if name == SERVED
-                    else (asked, vectors)
-                )
-                one.rankings[name], one.scores[name] = rankers.cosine(*pair, among)
-                one.beside[name] = cosines_of(*pair, rankers.ids, one.rankings[BM25])
+                own = name == SERVED
+                left = rankers.compared_queries(asked) if own else asked
+                right = rankers.compared_chunks(vectors) if own else vectors
+                one.rankings[name], one.scores[name] = rankers.cosine(left, right, among)
+                one.beside[name] = cosines_of(left, right, rankers.ids, one.rankings[BM25])
             self._context.check_stop()
         one.rankings = {name: one.rankings[name] for name in (BM25, *systems)}
 
