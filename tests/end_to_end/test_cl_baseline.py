@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ from engine.evaluation.rankers import Rankers
 from engine.events import Event, Progress
 from engine.pipeline import in_use, stage_status
 from engine.project import ProjectFolder
+from engine.settings import Settings
 from engine.stage import StageContext, View
-from engine.training.baseline import KIND, baseline_adapter
+from engine.training import baseline
+from engine.training.baseline import KIND, baseline_adapter, baseline_config
+from engine.training.config import TrainingConfig
 
 
 def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(project: Path) -> None:
@@ -62,12 +66,17 @@ def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(project: Path)
     store.close()
 
 
-def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(project: Path) -> None:
+def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, told = ProjectFolder.open(project), list[Event]()
     recipe = {"training.side": "both-then-query", "training.query_steps": 4, "training.query_learning_rate": 0.02}
-    folder.change_settings(
-        {"evaluation.cl_baseline": True, "training.eval_every": 2, "training.patience": 99, **recipe}
-    )
+    folder.change_settings({"evaluation.cl_baseline": True, **recipe})
+
+    def unwatched(settings: Settings) -> TrainingConfig:
+        return replace(baseline_config(settings), eval_every=0)  # the last step is kept, better or not
+
+    monkeypatch.setattr(baseline, "baseline_config", unwatched)
     store = folder.store()
     context = StageContext(
         folder, folder.settings(), store, "evaluate", "wanted", "test", told.append, lambda: False, lambda: True
