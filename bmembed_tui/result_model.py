@@ -15,13 +15,15 @@ METRIC_NAMES = {
     "recall@10": "Recall@10",
 }
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "="}
+MILLION = 1_000_000
 FEW = 200  # queries under which a difference of some points cannot be told from chance
 
 
 @dataclass(frozen=True)
 class Figure:
     """A system's figure in percent with its 95 % interval; `gap`: the same of its difference to base, with a verdict
-    and the randomisation test's p, None in reports of before.
+    and the randomisation test's p, None in reports of before. `needed`: where no difference is shown, at how many queries one as
+    large would be; None where that is not known.
 
     `name`: how the engine calls the system where there is little room.
     """
@@ -35,6 +37,7 @@ class Figure:
     gap_high: float = 0.0
     verdict: str = ""
     p_value: float | None = None
+    needed: int | None = None
     name: str = ""
 
 
@@ -53,7 +56,8 @@ class QuerySet:
     search joins its rankings.
 
     `names`: system → what the engine calls it, in the order in which they are shown.
-    `better`, `worse` and `counts` are of the system `changed` against base: the adapted one where base is served.
+    `pairs`: "one system − another" → metric → difference. `better`, `worse` and `counts` are of the system `changed` against
+    base: the adapted one where base is served.
     """
 
     name: str
@@ -69,6 +73,7 @@ class QuerySet:
     changed: str = "served"
     names: Mapping[str, str] = field(default_factory=dict)
     synthetic: int = 0
+    pairs: Mapping[str, Any] = field(default_factory=dict)
 
     def figures(self, metric: str) -> list[Figure]:
         """Every system that was measured but merges, in a fixed order; hybrid ones as search joins the rankings."""
@@ -81,7 +86,8 @@ class QuerySet:
         found = Figure(name, own["value"], own["low"], own["high"], name=self.names.get(name, name))
         if gap is None:
             return found
-        shown = {"gap": gap["value"], "gap_low": gap["low"], "gap_high": gap["high"], "p_value": gap.get("p_value")}
+        shown = {"gap": gap["value"], "gap_low": gap["low"], "gap_high": gap["high"], "p_value": gap.get("p_value"),
+                 "needed": gap.get("needed")}  # fmt: skip
         return replace(found, **shown, verdict=str(gap["verdict"]))
 
     @property
@@ -130,7 +136,17 @@ def hybrid_of(queries: QuerySet, served_name: str) -> str:
         return ""
     if served_name == "base":
         return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10."
-    return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base."
+    found_gap = queries.pairs.get(f"{queries.fusion}_served − {queries.fusion}_base", {}).get("ndcg@10")
+    told = f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base"
+    return f"{told}: {_told(found_gap)}." if found_gap else f"{told}."
+
+
+def _told(gap: Mapping[str, Any]) -> str:
+    """A difference of which a verdict is known."""
+    chance = _chance(gap.get("p_value"))
+    return f"{gap['verdict']}, {gap['value']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f}{chance})" + _needed(
+        gap.get("needed")
+    )
 
 
 def _query_set(data: Mapping[str, Any], fusion: str, names: Mapping[str, str]) -> QuerySet:
@@ -140,6 +156,7 @@ def _query_set(data: Mapping[str, Any], fusion: str, names: Mapping[str, str]) -
         comparison["systems"], comparison["differences"], _changes(changes["better"]), _changes(changes["worse"]),
         (int(changes["count_better"]), int(changes["count_worse"]), int(changes["count_equal"])), fusion,
         str(data.get("changed_system") or "served"), names, int(data.get("synthetic") or 0),
+        comparison.get("pairs") or {},
     )  # fmt: skip
 
 
@@ -157,6 +174,13 @@ def _chance(p_value: float | None) -> str:
     return "" if p_value is None else ", p < 0.001" if p_value < 0.001 else f", p = {p_value:.3f}"
 
 
+def _needed(queries: int | None) -> str:
+    """For the end of a sentence."""
+    if queries is None:
+        return ""
+    return f"; {'over a million' if queries > MILLION else f'about {queries:,}'} queries would show one as large"
+
+
 def _verdict(result: Result) -> tuple[str, str]:
     judged = next((one for one in result.sets if one.kind == "judged" and one.queries), None)
     measured = judged or next(iter(result.sets), None)
@@ -167,11 +191,13 @@ def _verdict(result: Result) -> tuple[str, str]:
     figure = next((one for one in measured.figures("ndcg@10") if one.system == system), None) if measured else None
     if measured is None or figure is None or figure.gap is None:
         return "=", f"Search serves {result.served}."
+    needed = _needed(figure.needed)
     interval = f"95 % interval {figure.gap_low:+.1f} to {figure.gap_high:+.1f}{_chance(figure.p_value)}"
     by = f"{figure.gap:+.1f} nDCG@10 ({interval}) on {measured.queries} {measured.name}"
     if measured.kind == "judged" and figure.verdict == "no difference shown":
-        shown = "Search serves {}: better on held-out queries. On {} judged ones no difference is shown: {:+.1f} nDCG@10 ({})."
-        return VERDICT_SIGNS[figure.verdict], shown.format(result.served, measured.queries, figure.gap, interval)
+        shown = "Search serves {}: better on held-out queries. On {} judged ones no difference is shown: {:+.1f} nDCG@10 ({}){}."
+        told = shown.format(result.served, measured.queries, figure.gap, interval, needed)
+        return VERDICT_SIGNS[figure.verdict], told
     words = {"better": "Adaptation helped", "worse": "Adaptation made it worse"}
     word = words.get(figure.verdict, "No difference shown")
-    return VERDICT_SIGNS.get(figure.verdict, "="), f"{word}: {by}. Search serves {result.served}."
+    return VERDICT_SIGNS.get(figure.verdict, "="), f"{word}: {by}{needed}. Search serves {result.served}."

@@ -40,7 +40,7 @@ class ResultPane(StepPane):
     help_text = """Each line is one way to search, measured on questions with known answers.
 ● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range stands in
 numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference shown (the
-interval holds 0).
+interval holds 0, or Fisher's randomisation test does not tell the two apart).
 
 Judged queries are real questions with known answers: yours, or marked in Search with + and −. Held-out queries were made
 from your documents, kept out of training; they flatter the adapted encoder, so judge some hits yourself.

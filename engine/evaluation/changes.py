@@ -16,6 +16,7 @@ from engine.records import Chunk
 HITS = 3
 EXCERPT = 160
 """Characters of a hit's text, at most."""
+_DIGITS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The largest gains and losses, largest first, and how many queries changed at all."""
+    """The largest gains and losses, largest first, and how many queries changed at all.
+
+    `differences`: of every query, in points, the largest gain first.
+    """
 
     better: tuple[Change, ...]
     worse: tuple[Change, ...]
     count_better: int
     count_worse: int
     count_equal: int
+    differences: tuple[float, ...] = ()
 
 
 def query_changes(
@@ -72,7 +77,8 @@ def query_changes(
     rising = [change(row) for row in np.argsort(-gap, kind="stable")[:top] if gap[row] > 0]
     falling = [change(row) for row in np.argsort(gap, kind="stable")[:top] if gap[row] < 0]
     better, worse = int(np.count_nonzero(gap > 0)), int(np.count_nonzero(gap < 0))
-    return Changes(tuple(rising), tuple(falling), better, worse, len(gap) - better - worse)
+    differences = tuple(np.round(100 * np.sort(gap)[::-1], _DIGITS).tolist())
+    return Changes(tuple(rising), tuple(falling), better, worse, len(gap) - better - worse, differences)
 
 
 def hit_finder(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 
 Point = tuple[float, float]
 
@@ -21,6 +22,7 @@ DASHES = ("", "7 4", "2 3", "9 3 2 3")
 """Of a chart's lines, in order: they tell them apart without colours."""
 _SIGNS = 4
 _LETTER = 6.6  # about the width of one
+_DIGIT = 7.6  # that of a figure in the widest of the fonts that are usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class Line:
 
 def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     """Horizontal bars from 0 with interval whiskers, values in percent."""
-    left, right, row = _room([bar.label for bar in bars]), 128, 24
+    values = [f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})" for bar in bars]
+    left, right, row = _room([bar.label for bar in bars]), _after(values), 24
     height = row * len(bars) + 8
     ticks = _ticks(0, max((bar.high for bar in bars), default=1))
     scale = (WIDTH - left - right) / ticks[-1]
@@ -65,7 +68,7 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
             _line(low, middle, high, middle, "whisker"),
             _line(low, middle - 4, low, middle + 4, "whisker"),
             _line(high, middle - 4, high, middle + 4, "whisker"),
-            _text(WIDTH - right + 10, middle + 4, f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})", "start"),
+            _text(WIDTH - right + 10, middle + 4, values[index], "start"),
         ]
     return _svg(title, height + 18, parts)
 
@@ -76,11 +79,17 @@ def _room(labels: Sequence[str]) -> float:
     return max(120.0, 16 + longest * _LETTER)
 
 
+def _after(values: Sequence[str]) -> float:
+    """The width that values take after their bars."""
+    return 18 + max((len(value) for value in values), default=0) * _DIGIT
+
+
 def gap_chart(title: str, bars: Sequence[Bar]) -> str:
     """Differences as points with interval whiskers on both sides of a line at 0; an empty text where there are none."""
     if not bars:
         return ""
-    left, right, row = 220, 150, 24
+    values = [f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})" for bar in bars]
+    left, right, row = 220, _after(values), 24
     height = row * len(bars) + 8
     ticks = _ticks(min(-TINY, *(bar.low for bar in bars)), max(TINY, *(bar.high for bar in bars)))
     scale = (WIDTH - left - right) / (ticks[-1] - ticks[0])
@@ -96,9 +105,41 @@ def gap_chart(title: str, bars: Sequence[Bar]) -> str:
             _text(left - 8, middle + 4, _short(bar.label, 32), "end"),
             _line(low, middle, high, middle, "whisker"),
             f'<circle class="c{bar.colour % COLOURS}" cx="{value:.1f}" cy="{middle:.1f}" r="5"/>',
-            _text(WIDTH - right + 10, middle + 4, f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})", "start"),
+            _text(WIDTH - right + 10, middle + 4, values[index], "start"),
         ]
     return _svg(title, height + 18, parts)
+
+
+def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str) -> str:
+    """Changes side by side in the order given, gains up from 0 (`c3`) and losses down (`c2`); an empty text where nothing changed.
+
+    Neighbours that are equal make one step, so that a chart of many queries stays small.
+    """
+    if not any(changes):
+        return ""
+    left, top, right, bottom, height = 56, 22, 16, 40, 240
+    ticks = _ticks(min(0.0, *changes), max(0.0, *changes))
+    across = (WIDTH - left - right) / len(changes)
+    scale = (height - top - bottom) / (ticks[-1] - ticks[0])
+    zero = height - bottom + ticks[0] * scale
+    parts = []
+    for tick in ticks:
+        y = zero - tick * scale
+        kind = "whisker" if tick == 0 else "grid"
+        parts += [_line(left, y, WIDTH - right, y, kind), _text(left - 6, y + 4, f"{tick:g}", "end", "tick")]
+    steps = [(change, len(list(equal))) for change, equal in groupby(changes)]
+    for colour, sign in ((3, 1), (2, -1)):
+        places, done = [(float(left), zero)], 0
+        for change, count in steps:
+            y = zero - sign * max(sign * change, 0) * scale
+            places += [(left + done * across, y), (left + (done + count) * across, y)]
+            done += count
+        corners = " ".join(f"{x:.2f},{y:.1f}" for x, y in (*places, (left + done * across, zero)))
+        parts.append(f'<polygon class="bar c{colour}" points="{corners}"/>')
+    for number in (1, len(changes)):
+        parts.append(_text(left + (number - 0.5) * across, height - bottom + 16, f"{number:,}", "middle", "tick"))
+    parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, top - 10, y_name, "start")]
+    return _svg(title, height, parts)
 
 
 def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_most: float | None = None) -> str:

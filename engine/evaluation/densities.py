@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.evaluation.diagnostics import Floats, Ids, K, Ranked, measurable
+from engine.evaluation.diagnostics import RANDOM, Floats, Ids, K, Ranked, measurable
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import cosines_of
 from engine.metrics import kernel_density, kernel_width
 
-RANDOM = 20
-"""Random chunks for each query."""
 PLACES = 121
 """Places on the axis of similarities at which a density is told."""
 KINDS = ("correct", "top", "random")

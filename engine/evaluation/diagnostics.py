@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankers import compared_chunks, compared_queries
+from engine.evaluation.rankings import cosines_of
 from engine.metrics import Interval, alignment, bootstrapped_accuracy, isoscore, isotropy_a, overlap, uniformity
 
 Floats = NDArray[np.float32]
@@ -20,6 +21,8 @@ Ids = NDArray[np.int64]
 Diagnostics = dict[str, float | Interval]
 
 K = 5
+RANDOM = 20
+"""Random chunks for each query."""
 MOST_VECTORS = 20_000
 """Isotropy is that of a random sample of so many chunks: it needs their sum and their second moments only."""
 
@@ -78,9 +81,9 @@ def _of_queries(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, k
     ratios = alignment(ranked.vectors[pairs], chunks[np.concatenate(answers)], chunks)
     asked, compared = ranked.pair(rows, chunks)
     correct = [float((compared[places] @ vector).max()) for places, vector in zip(answers, asked, strict=True)]
-    drawn = compared[np.random.default_rng(seed).integers(0, len(keys), len(rows))]
+    drawn = keys[np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))]
     found = [bool(set(judgments[row].grades) & set(ranked.ids[row, :K].tolist())) for row in rows]
-    shares = overlap(top[rows], correct, np.einsum("qd,qd->q", asked, drawn), seed=seed)
+    shares = overlap(top[rows], correct, cosines_of(asked, compared, keys, drawn), seed=seed)
     figures: Diagnostics = {"alignment": float(ratios.mean())} if len(ratios) else {}
     return figures | {
         f"accuracy@{K}, percent": bootstrapped_accuracy(found, seed=seed).percent(),

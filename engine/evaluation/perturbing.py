@@ -16,7 +16,7 @@ from typing import Literal
 from engine.lexical import Analyzer
 from engine.queries.languages import language_of
 
-Kind = Literal["clean", "typo", "mask", "substitute", "half"]
+Kind = Literal["clean", "typo", "mask", "substitute", "half", "mask shared", "substitute shared"]
 Terms = Callable[[str], Collection[str]]
 
 MASK = "[MASK]"
@@ -31,7 +31,8 @@ _EDITS = ("beside", "doubled", "left out", "swapped")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How queries are changed: `kind` in `words` words each; `half`: each word with p = 0.5, by typo or synonym."""
+    """How queries are changed: `kind` in `words` words each; `half`: each word with p = 0.5, by typo or synonym; `… shared`: all
+    words that the query shares with its answer, as the paper does, and none where it shares none."""
 
     kind: Kind
     words: int = 0
@@ -41,6 +42,8 @@ CONDITIONS = (
     Condition("clean"),
     *(Condition(kind, words) for kind in ("typo", "mask", "substitute") for words in (1, 2, 3)),
     Condition("half"),
+    Condition("mask shared"),
+    Condition("substitute shared"),
 )
 
 
@@ -149,15 +152,18 @@ class Perturber:
             return _replaced(
                 text, [(span, self._corrupted(text[slice(*span)], rng)) for span in spans if rng.random() < SHARE]
             )
-        if condition.kind == "substitute":
+        if condition.kind.startswith("substitute"):
             spans = [span for span in spans if text[slice(*span)].lower() in self._synonyms]
+        shared = [span for span in spans if set(self._terms(text[slice(*span)])) & set(answer)]
+        if condition.kind.endswith("shared"):
+            return _replaced(text, [(span, self._edited(text[slice(*span)], condition.kind, rng)) for span in shared])
         rng.shuffle(spans)
-        spans.sort(key=lambda span: not set(self._terms(text[slice(*span)])) & set(answer))  # stable
+        spans.sort(key=lambda span: span not in shared)  # stable
         edits = [(span, self._edited(text[slice(*span)], condition.kind, rng)) for span in spans[: condition.words]]
         return _replaced(text, edits)
 
     def _edited(self, word: str, kind: Kind, rng: random.Random) -> str:
-        if kind == "mask":
+        if kind.startswith("mask"):
             return MASK
         return typo(word, rng) if kind == "typo" else self._synonym(word)
 

@@ -70,14 +70,16 @@ class Rankers:
 
         return load_encoder(self._context, self._hardware, self.adapter if strength else None, strength or 1.0)
 
-    def trained(self, adapter: Path) -> Encoder:
-        """The encoder with another adapter, of queries and chunks, at full strength."""
-        from engine.embedding import load_encoder
+    def trained(self, adapter: Path, side: str) -> tuple[Encoder, Encoder]:
+        """The encoders of queries and of chunks with another adapter, trained for `side`, at full strength."""
+        from engine.embedding import chunk_adapter, load_encoder
 
-        return load_encoder(self._context, self._hardware, adapter)
+        of_queries, of_chunks = adapter, chunk_adapter(adapter, side)
+        encoder = load_encoder(self._context, self._hardware, of_queries)
+        return encoder, encoder if of_chunks == of_queries else load_encoder(self._context, self._hardware, of_chunks)
 
     def own_vectors(self, encoder: Encoder, chunks: Sequence[Chunk], name: str) -> Floats:
-        """The chunks' unit vectors by an encoder that is for queries and chunks."""
+        """The chunks' unit vectors by an encoder of chunks."""
         from engine.embedding import chunk_vectors
 
         return chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
@@ -114,12 +116,12 @@ class Rankers:
             self._passages = self._of_chunks(encoder, strength).encode_chunks(known.passages)
         return answered(encoder.encode_queries(known.questions), self._passages), self._passages
 
-    def general_of(self, encoder: Encoder) -> General:
-        """As `general`, of an encoder that is for queries and chunks."""
+    def general_of(self, encoder: Encoder, of_chunks: Encoder) -> General:
+        """As `general`, of encoders of queries and of chunks."""
         from engine.evaluation.forgetting import answered, general_knowledge
 
         known = general_knowledge()
-        passages = encoder.encode_chunks(known.passages)
+        passages = of_chunks.encode_chunks(known.passages)
         return answered(encoder.encode_queries(known.questions), passages), passages
 
     def _of_chunks(self, encoder: Encoder, strength: float) -> Encoder:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from engine.assets import asset_path
 from engine.errors import DamagedError
 from engine.evaluation.changes import Changes
-from engine.evaluation.charts import Bar, Line, bar_chart, line_chart
+from engine.evaluation.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.densities import KINDS
 from engine.evaluation.geometry import Plane
 from engine.evaluation.parts_of_gain import other_pairs, pairs_of_gain, parts_of_gain
@@ -150,6 +150,7 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     charts = {name: Markup(svg) for name, svg in _curves(report).items()}  # charts.py escapes every label
     bars = [[(name, Markup(svg)) for name, svg in _bars(query_set, report)] for query_set in report["query_sets"]]
+    shifts = [Markup(_shift(part, report)) for part in report["query_sets"]]
     blows = {name: Markup(svg) for name, svg in _robustness(report).items()}
     curves = [(name, Markup(svg)) for name, svg in _densities(report)]
     plane, distances = Markup(_plane(report)), Markup(_distances(report))
@@ -158,7 +159,7 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
         "metric": metric_name, "system": _Names(report), "merges": _merges, "merged": is_merge, "without": _without,
     }  # fmt: skip
     return environment.from_string(source).render(
-        report=report, charts=charts, bars=bars, blows=blows, densities=curves, plane=plane, distances=distances,
+        report=report, charts=charts, bars=bars, shifts=shifts, blows=blows, densities=curves, plane=plane, distances=distances,
         hidden=_twins(report),
         parts=[parts_of_gain(part["comparison"], report["fusion"].get("plain_system") or "") for part in report["query_sets"]],
         hubs=bool(report["fusion"].get("hub_queries")), weighed=bool(report["fusion"].get("weighed_words")),
@@ -238,6 +239,17 @@ def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> list[tuple
         bars = [Bar(name, cell["value"], cell["low"], cell["high"], colour) for colour, name, cell in cells]
         charts.append((metric, bar_chart(f"{metric_name(metric)} on {query_set['name']}, percent", bars)))
     return charts
+
+
+def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    """How each query's nDCG@10 changed, from the largest gain to the largest loss."""
+    changes, named = query_set["changes"], _Names(report)
+    if not changes or not changes.get("differences"):
+        return ""
+    base = query_set["comparison"]["base"]
+    title = f"Change of nDCG@10 from {named(base)} to {named(query_set['changed_system'])}, query by query"
+    order = "queries, from the largest gain to the largest loss"
+    return change_chart(title, changes["differences"], order, "change of nDCG@10, points")
 
 
 def _colour(name: str) -> int:

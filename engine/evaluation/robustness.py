@@ -19,7 +19,7 @@ from engine.metrics.bootstrap import SAMPLES
 from engine.queries.heldout import cap_queries
 from engine.records import Chunk
 
-METRICS = ("ndcg@10", "hit@10", "mrr@10", "map@10")
+METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10")
 MOST_QUERIES = 500
 MOST_TEXTS = 20_000
 Rankings = Mapping[str, NDArray[np.int64]]

@@ -33,6 +33,18 @@ def language_model_of(view: View) -> str:
         return ""
 
 
+def drop_unasked(view: View) -> None:
+    """Drop a language model's words of former evaluations where none is asked any more: they are words of queries."""
+    from engine.queries.substitutes import forget_substitutes, language_model
+
+    try:
+        asked = view.settings.evaluation.robustness and language_model(view)
+    except EngineError:  # the one that is named is not there now, and may be again
+        return
+    if not asked:
+        forget_substitutes(view.project.path)
+
+
 class RobustnessTrial:
     """Asks the systems with the served encoder at `strength` (λ), joined as `fusion` says, with words weighed as in `weighed`.
 
@@ -72,18 +84,22 @@ class RobustnessTrial:
         return measure_trial(trial, one.rankings, document_of, samples, seed)
 
     def _rank(self, one: QuerySet, among: Among) -> None:
-        """By base, by the adapted encoder where there is one, and by what is served."""
+        """By base, by the adapted encoder where there is one, and by what is served; of one strength, queries are encoded once."""
         rankers = self._rankers
         systems = {BASE: 0.0, **({ADAPTED: 1.0} if rankers.adapter else {}), SERVED: self._strength}
-        for name, strength in systems.items():
+        for strength in dict.fromkeys(systems.values()):
+            names = [name for name, own in systems.items() if own == strength]
             encoder = rankers.encoder(strength)
             asked = encoder.encode_queries(one.texts)
-            vectors = rankers.vectors(encoder, strength, rankers.chunks, name)
-            if name == SERVED:
-                asked, vectors = rankers.compared_queries(asked), rankers.compared_chunks(vectors)
-            one.rankings[name], one.scores[name] = rankers.cosine(asked, vectors, among)
-            one.beside[name] = cosines_of(asked, vectors, rankers.ids, one.rankings[BM25])
+            vectors = rankers.vectors(encoder, strength, rankers.chunks, names[0])
+            for name in names:
+                own = name == SERVED
+                left = rankers.compared_queries(asked) if own else asked
+                right = rankers.compared_chunks(vectors) if own else vectors
+                one.rankings[name], one.scores[name] = rankers.cosine(left, right, among)
+                one.beside[name] = cosines_of(left, right, rankers.ids, one.rankings[BM25])
             self._context.check_stop()
+        one.rankings = {name: one.rankings[name] for name in (BM25, *systems)}
 
     @staticmethod
     def _scorer(index: Any) -> Callable[[Sequence[str], Ids], Any]:

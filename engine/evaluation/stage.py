@@ -119,6 +119,8 @@ def verify(view: View) -> None:
 
 def run(context: StageContext) -> dict[str, Any]:
     """Compare, choose what to serve, write the report."""
+    from engine.evaluation.robustness_trial import drop_unasked
+
     work = Evaluation(context)
     work.rank_bm25()
     work.rank_encoder("base", 0.0)
@@ -137,6 +139,7 @@ def run(context: StageContext) -> dict[str, Any]:
     if context.settings.search.term_weights:
         work.weigh_terms(selection, fusion)
     work.learn_threshold()
+    drop_unasked(context)
     if context.settings.evaluation.robustness:
         work.perturb(selection, fusion)
     return work.conclude(selection, fusion)
@@ -206,19 +209,21 @@ class Evaluation:
 
     def rank_baseline(self) -> None:
         """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""
-        from engine.training.baseline import baseline_adapter
+        from engine.training.baseline import baseline_adapter, side_of
 
         self._baseline = baseline_adapter(self._context)
         if not self._baseline["adapter"]:
             return
-        encoder = self._rankers.trained(self._context.project.path / self._baseline["adapter"])
-        everything = self._rankers.own_vectors(encoder, self._chunks, CL)
+        encoder, of_chunks = self._rankers.trained(
+            self._context.project.path / self._baseline["adapter"], side_of(self._baseline)
+        )
+        everything = self._rankers.own_vectors(of_chunks, self._chunks, CL)
         self._rank_by(encoder, everything, CL)
-        self._know(CL, self._rankers.general_of(encoder), everything)
+        self._know(CL, self._rankers.general_of(encoder, of_chunks), everything)
         heldout = self._set("synthetic")
         if heldout and self._pool:
             asked = encoder.encode_queries(heldout.texts)
-            vectors = self._rankers.own_vectors(encoder, self._pool, CL)
+            vectors = self._rankers.own_vectors(of_chunks, self._pool, CL)
             self._described.place(CL, None, heldout, asked, vectors, self._pool)
 
     def _rank(
@@ -405,7 +410,7 @@ class Evaluation:
         )  # fmt: skip
 
     def _told_baseline(self) -> dict[str, Any] | None:
-        told = ("reason", "steps", "best_step", "ended", "seconds")
+        told = ("reason", "side", "steps", "best_step", "ended", "seconds")
         return {name: self._baseline.get(name) for name in told} if self._baseline else None
 
     def _report(

@@ -1,8 +1,9 @@
 """Bootstrap samples of a fixed size, as the evaluation of domain-adapted embeddings draws them.
 
 Source: "Domain-adapted embeddings, evaluated", §2 and §3: m = 500 samples of l = 100 questions with replacement. They
-are smaller than the query set, so that data sets of any size have intervals of the same meaning; to compare two systems
-use the paired bootstrap over all queries (`engine.metrics.bootstrap`).
+are smaller than the paper's query sets, so that data sets of any size have intervals of the same meaning. Of fewer queries than l
+samples are as large as the set (`draw_fitting`): larger ones would make the interval narrower than so few queries allow. To compare
+two systems use the paired bootstrap over all queries (`engine.metrics.bootstrap`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ def draw(count: int, samples: int = SAMPLES, size: int = SIZE, seed: int = 0) ->
     if min(count, samples, size) < 1:
         raise ValueError(f"{samples} samples of {size} cannot be drawn from {count} queries")
     return np.random.default_rng(seed).integers(0, count, size=(samples, size))
+
+
+def draw_fitting(count: int, samples: int = SAMPLES, size: int = SIZE, seed: int = 0) -> Ints:
+    """(samples, min(size, count)) row numbers, as `draw` draws them."""
+    return draw(count, samples, min(size, count), seed)
 
 
 def percentile_interval(values: Floats) -> Interval:

@@ -73,6 +73,12 @@ def substitutes(
     return found, _name(context)
 
 
+def forget_substitutes(project: Path) -> None:
+    """Drop all answers that are kept in a project's folder."""
+    for path in (project / "cache").glob(PATTERN):
+        path.unlink(missing_ok=True)
+
+
 def _name(view: View) -> str:
     """As the report calls it: a file's or a model's name, or the server's address."""
     settings = with_backend(view).queries

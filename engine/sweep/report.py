@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.disk import disk_errors, write_text
 from engine.evaluation.charts import Bar, bar_chart, gap_chart
+from engine.evaluation.comparison import MULTIHOP
 from engine.evaluation.report import pages, plain
 from engine.project import KEPT, ProjectFolder
 from engine.settings import toml_value
@@ -22,6 +23,8 @@ KINDS = {
     "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
 }
 VERSUS = "ndcg@10"
+METRICS = (VERSUS, "hit@1", "hit@4", "hit@10", "map@10", MULTIHOP)
+"""Those of the page, where they were measured: the paper's tables have Hit@1, 4 and 10, and MAP@10 (multihop)."""
 COLOURS = {"better": 3, "worse": 2}
 
 
@@ -78,6 +81,8 @@ def render(found: Mapping[str, Any]) -> str:
     """The HTML page of a sweep as sweep.json gives it."""
     from markupsafe import Markup
 
+    from engine.console import metric_name
+
     names, parts = varied(found), []
     for kind, title in KINDS.items():
         rows = measured(found, kind)
@@ -88,12 +93,12 @@ def render(found: Mapping[str, Any]) -> str:
                 "nDCG@10 in percent": _figures(rows, labels),
             }
             charts = {what: Markup(svg) for what, svg in drawn.items() if svg}
-            parts.append({"kind": kind, "title": title.partition(" (")[0], "rows": rows, "charts": charts})
+            metrics = [name for name in METRICS if name in rows[0][1]["systems"]["base"]]
+            title = title.partition(" (")[0]
+            parts.append({"kind": kind, "title": title, "rows": rows, "charts": charts, "metrics": metrics})
     page = pages()
-    page.filters["shown"] = shown
-    return page.get_template("sweep.html.j2").render(
-        sweep=found, parts=parts, names=names, metrics=(VERSUS, "hit@1", "hit@10")
-    )
+    page.filters |= {"shown": shown, "metric": metric_name}
+    return page.get_template("sweep.html.j2").render(sweep=found, parts=parts, names=names)
 
 
 def _gaps(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], labels: Sequence[str]) -> str:

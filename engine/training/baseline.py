@@ -20,17 +20,18 @@ from engine.settings import Settings
 from engine.stage import StageContext, View, fingerprint
 from engine.store import Artifact
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.stage import added_inputs, config_of, too_little, training_data
+from engine.training.stage import added_inputs, config_of, digest_of, too_little, trained_side, training_data
 
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
 KIND = "cl_baseline"
-"""Of its artifact. `info`: `adapter` (its folder, or None), `reason` why there is none, `digest`, `steps`, `best_step`,
+"""Of its artifact. `info`: `adapter` (its folder, or None), `reason` why there is none, `side` (`both`, or `both-then-query`, where
+chunks have an adapter of their own in it; left out by former versions, which knew `both` alone), `digest`, `steps`, `best_step`,
 `ended`, and `seconds`, what its training took since it was last begun or resumed."""
 VERSION = 1
 _PLAIN: dict[str, Any] = {
-    "objective": "infonce", "negatives_per_query": 0, "shared_chunks": 0, "side": "both", "method": "FT",
+    "objective": "infonce", "negatives_per_query": 0, "shared_chunks": 0, "method": "FT",
     "teacher": "auto", "cross_encoder": "", "false_negatives": "keep", "refresh_every": 0,
 }  # fmt: skip
 
@@ -38,13 +39,14 @@ _PLAIN: dict[str, Any] = {
 def baseline_config(settings: Settings) -> TrainingConfig:
     """The project's recipe with plain InfoNCE in place of its loss: the same queries, steps, learning rate and LoRA.
 
+    It is for queries and chunks, and then for queries alone where the recipe is.
     Of preset `paper` it is preset `cl`, the published pair; lists of `queries_per_step` are then queries.
     Raises SettingsError for values that do not go together.
     """
     config = config_of(settings)
     if settings.training.preset == "paper" and settings.training.queries_per_step is None:
         config = replace(config, queries_per_step=PRESETS["cl"].queries_per_step)
-    return replace(config, **_PLAIN)
+    return replace(config, **_PLAIN, side="both-then-query" if config.side == "both-then-query" else "both")
 
 
 def baseline_fingerprint(view: View) -> str:
@@ -74,18 +76,20 @@ def baseline_adapter(context: StageContext) -> Mapping[str, Any]:
 
 
 def _sound(view: View, artifact: Artifact) -> bool:
-    from engine.encoders.fingerprint import adapter_digest
-
     try:
-        return adapter_digest(view.project.path / artifact.folder) == str(artifact.info["digest"])
+        return digest_of(view.project.path / artifact.folder, side_of(artifact.info)) == str(artifact.info["digest"])
     except (EngineError, OSError):  # damaged or gone
         return False
 
 
+def side_of(info: Mapping[str, Any]) -> str:
+    """What a baseline acts on."""
+    return str(info.get("side", "both"))
+
+
 def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
-    from engine.embedding import told_hardware
-    from engine.encoders.fingerprint import adapter_digest
-    from engine.training.trainer import train
+    from engine.embedding import CHUNKS, told_hardware
+    from engine.training.methods import learn
 
     config = baseline_config(context.settings)
     context.choose(
@@ -96,19 +100,25 @@ def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
     checkpoints = context.project.path / "checkpoints" / f"{KIND}-{wanted}"
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
     began = time.monotonic()
-    result = train(
+    result, _ = learn(
+        replace(context, emit=_as_part_of(context.stage, context.emit), should_finish=lambda: False),
         project_model(context.settings),
         training_data(context, config),
         config,
         told_hardware(context, "train"),
         checkpoints,
-        emit=_as_part_of(context.stage, context.emit),
-        should_stop=context.should_stop,
     )
+    if result is None:  # without pre-training there always is one
+        raise AssertionError("fine-tuning gave no adapter")
     with context.project.building("adapters", wanted) as building:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
-    seconds, digest = time.monotonic() - began, adapter_digest(context.project.path / building.name)
-    info = {"adapter": building.name, "reason": "", "digest": digest, **_told(result), "seconds": round(seconds, 1)}
+        if result.chunk_adapter is not None:
+            shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
+    seconds, side = time.monotonic() - began, trained_side(config, result)
+    digest = digest_of(context.project.path / building.name, side)
+    info = {
+        "adapter": building.name, "reason": "", "side": side, "digest": digest, **_told(result), "seconds": round(seconds, 1),
+    }  # fmt: skip
     context.store.put_artifact(Artifact(KIND, wanted, building.name, time.time(), info))
     shutil.rmtree(checkpoints, ignore_errors=True)
     return info

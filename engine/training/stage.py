@@ -68,13 +68,13 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
 def verify(view: View) -> None:
     """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
     info = view.need(ARTIFACT, "train").info
-    if info.get("adapter") and _digest(view.project.path / info["adapter"], info.get("side", "both")) != info.get(
+    if info.get("adapter") and digest_of(view.project.path / info["adapter"], info.get("side", "both")) != info.get(
         "digest"
     ):
         raise DamagedError(f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.")
 
 
-def _digest(folder: Path, side: str) -> str:
+def digest_of(folder: Path, side: str) -> str:
     """Of an adapter folder; of both adapters in it where chunks have one of their own."""
     from engine.encoders.fingerprint import adapter_digest
 
@@ -171,11 +171,11 @@ def run(context: StageContext) -> dict[str, Any]:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
         if result.chunk_adapter is not None:
             shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
-    side = _trained_side(config, result)
+    side = trained_side(config, result)
     info = {
         "adapter": building.name, "reason": "", "steps": result.steps, "best_step": result.best_step,
         "ended": result.ended, "side": side,
-        "digest": _digest(context.project.path / building.name, side), "model": model.fingerprint,
+        "digest": digest_of(context.project.path / building.name, side), "model": model.fingerprint,
         "history": {
             "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],
             "held_out": [[entry["step"], entry["ndcg_at_10"]] for entry in result.history],
@@ -186,7 +186,7 @@ def run(context: StageContext) -> dict[str, Any]:
     return summary
 
 
-def _trained_side(config: TrainingConfig, result: TrainResult) -> str:
+def trained_side(config: TrainingConfig, result: TrainResult) -> str:
     """What the adapters act on. A part for queries alone that found nothing better has left none."""
     if config.side == "both-then-query":
         return config.side if result.chunk_adapter else "both"

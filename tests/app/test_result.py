@@ -76,6 +76,21 @@ def test_the_sentence_tells_the_p_that_decided(p_value: float, told: str) -> Non
     assert told in verdict_of(result_from(found))[1]
 
 
+@pytest.mark.parametrize("kind", ["judged", "synthetic"])
+@pytest.mark.parametrize(
+    ("needed", "told"),
+    [(1234, "about 1,234 queries would"), (2_000_000, "over a million queries would"), (None, "+9.0)")],
+)
+def test_the_sentence_tells_how_many_queries_would_show_the_difference(
+    kind: str, needed: int | None, told: str
+) -> None:
+    found = answer(verdict="no difference shown", kind=kind)
+    found["report"]["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["needed"] = needed
+    sentence = verdict_of(result_from(found))[1]
+    assert told in sentence
+    assert ("would show one as large." in sentence) == (needed is not None)
+
+
 def test_hybrid_search_is_told_where_it_was_measured() -> None:
     found = answer()
     assert hybrid_of(result_from(found).sets[0], "adapted") == ""
@@ -84,6 +99,11 @@ def test_hybrid_search_is_told_where_it_was_measured() -> None:
     systems["rrf_served"] = {"ndcg@10": interval(61.2, 50, 70)}
     assert "61.2 nDCG@10 with what is served, 61.6 with base" in hybrid_of(result_from(found).sets[0], "adapted")
     assert hybrid_of(result_from(found).sets[0], "base").endswith("BM25: 61.2 nDCG@10.")  # there is nothing to compare
+    gap = {**interval(-0.4, -1.2, 0.3), "verdict": "no difference shown", "p_value": 0.31, "needed": 9876}
+    found["report"]["query_sets"][0]["comparison"]["pairs"] = {"rrf_served − rrf_base": {"ndcg@10": gap}}
+    assert hybrid_of(result_from(found).sets[0], "adapted").endswith(
+        "61.6 with base: no difference shown, -0.4 (-1.2 to +0.3, p = 0.310); about 9,876 queries would show one as large."
+    )
 
 
 def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from engine.embedding import load_encoder, told_hardware
 from engine.errors import CancelledError
+from engine.evaluation.rankers import Rankers
 from engine.events import Event, Progress
 from engine.pipeline import in_use, stage_status
 from engine.project import ProjectFolder
+from engine.settings import Settings
 from engine.stage import StageContext, View
-from engine.training.baseline import KIND, baseline_adapter
+from engine.training import baseline
+from engine.training.baseline import KIND, baseline_adapter, baseline_config
+from engine.training.config import TrainingConfig
 
 
 def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(project: Path) -> None:
@@ -57,6 +63,42 @@ def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(project: Path)
     (project / info["adapter"] / "adapter_model.safetensors").write_bytes(b"x")
     assert baseline_adapter(context())["digest"] == info["digest"]
     assert steps()[0] == 1
+    store.close()
+
+
+def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, told = ProjectFolder.open(project), list[Event]()
+    recipe = {"training.side": "both-then-query", "training.query_steps": 4, "training.query_learning_rate": 0.02}
+    folder.change_settings({"evaluation.cl_baseline": True, **recipe})
+
+    def unwatched(settings: Settings) -> TrainingConfig:
+        return replace(baseline_config(settings), eval_every=0)  # the last step is kept, better or not
+
+    monkeypatch.setattr(baseline, "baseline_config", unwatched)
+    store = folder.store()
+    context = StageContext(
+        folder, folder.settings(), store, "evaluate", "wanted", "test", told.append, lambda: False, lambda: True
+    )  # to finish a training early is for the one that may be served
+    info = baseline_adapter(context)
+    steps = [(event.done, event.total) for event in told if isinstance(event, Progress) and "CL" in event.unit]
+    assert steps[-1][0] == 16
+    assert {total for _, total in steps} == {16}
+    of_chunks = project / info["adapter"] / "chunks"
+    assert (info["side"], info["steps"]) == ("both-then-query", 16)
+    assert info["best_step"] > 12
+    chunks = store.chunks()[:3]
+    rankers = Rankers(context, chunks)
+    queries_alone, joint = rankers.trained(project / info["adapter"], info["side"])
+    texts = [chunk.text for chunk in chunks]
+    assert joint.encode_chunks(texts) == pytest.approx(
+        load_encoder(context, told_hardware(context, "encode"), of_chunks).encode_chunks(texts), abs=1e-5
+    )
+    assert abs(queries_alone.encode_chunks(texts) - joint.encode_chunks(texts)).max() > 1e-3
+    assert baseline_adapter(context) == info
+    (of_chunks / "adapter_model.safetensors").write_bytes(b"x")
+    assert baseline_adapter(context)["digest"] == info["digest"]
     store.close()
 
 

@@ -91,6 +91,15 @@ def test_words_are_exchanged_where_another_is_known():
     assert (found.text, found.changed) == ("Ceiling or floor", 1)
 
 
+def test_all_words_that_the_answer_has_are_changed_and_no_others():
+    masked = Condition("mask shared")
+    assert changed(masked, answer=("roof", "tenant", "cellar")) == "Who repairs the leaking [MASK] for [MASK]?"
+    assert changed(masked) == QUERY
+    exchanged = Condition("substitute shared")
+    assert changed(exchanged, answer=("roof", "tenant")) == "Who repairs the leaking ceiling for tenants?"
+    assert changed(exchanged, answer=("tenant",)) == QUERY  # no other word is known for it
+
+
 def test_half_of_the_words_are_changed_by_typo_or_exchange():
     long = " ".join(["leaking", "roof", "tenants", "windows"] * 500)
     found = Perturber(terms, {"roof": "ceiling"}).perturb(long, Condition("half"))

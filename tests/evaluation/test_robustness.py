@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 
 from engine.evaluation import robustness
+from engine.evaluation.fusion import FusionChoice
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.perturbing import CONDITIONS
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import compared_chunks, compared_queries
+from engine.evaluation.rankings import rank_within
 from engine.evaluation.robustness import make_trial, measure_trial
+from engine.evaluation.robustness_trial import RobustnessTrial, drop_unasked
 from engine.lexical.named import Meant
 from engine.records import Chunk
+from engine.settings import Settings
 
 WORDS = ["roof", "garden", "window", "kitchen", "cellar", "chimney", "staircase", "balcony", "corridor", "terrace"]
 
@@ -89,7 +98,8 @@ def test_other_metrics_drop_as_well_and_each_has_its_verdict():
     second[: trial.queries] = second[: trial.queries, ::-1]
     found = measure_trial(trial, {"slipping": second}, document_of, samples=500)
     drops = found.rows[1].drops["slipping"]
-    assert set(drops) == {"hit@10", "mrr@10", "map@10"}
+    assert set(drops) == {"hit@1", "hit@4", "hit@10", "mrr@10", "map@10"}
+    assert (drops["hit@1"].value, drops["hit@4"].verdict) == (-100.0, "no difference shown")
     assert (drops["mrr@10"].value, drops["mrr@10"].verdict) == (-50.0, "worse")
     assert drops["hit@10"].verdict == "no difference shown"
     assert found.rows[0].drops == {}
@@ -110,3 +120,92 @@ def test_a_language_models_words_come_before_the_documents_own():
     none = make_trial(query_set(), CHUNKS, terms, ask=lambda asked: ([], ""))
     assert none is not None
     assert (none.synonyms.model, none.synonyms.share) == ("", 0.0)
+
+
+class CountingEncoder:
+    """Encodes whatever text as one vector of its strength, and notes how many texts it was asked."""
+
+    def __init__(self, strength: float, asked: list[tuple[float, int]]) -> None:
+        self._strength, self._asked = strength, asked
+
+    def encode_queries(self, texts):
+        self._asked.append((self._strength, len(texts)))
+        return np.array([[1.0, self._strength]] * len(texts), dtype=np.float32)
+
+
+class CountingRankers:
+    """Rankers over `CHUNKS` where search takes something from the cosines of the third chunk."""
+
+    def __init__(self) -> None:
+        self.chunks, self.adapter = CHUNKS, Path("adapter")
+        self.ids = np.array([one.id for one in CHUNKS], dtype=np.int64)
+        self.asked: list[tuple[float, int]] = []
+        self.made: list[tuple[str, float]] = []
+        self.lexical = SimpleNamespace(scores_many=lambda texts, ids: np.zeros(ids.shape, dtype=np.float32))
+
+    def bm25(self, texts, _among):
+        return np.tile(self.ids[:10], (len(texts), 1)), np.ones((len(texts), 10), dtype=np.float32)
+
+    def encoder(self, strength):
+        return CountingEncoder(strength, self.asked)
+
+    def vectors(self, _encoder, strength, chunks, name):
+        self.made.append((name, strength))
+        return np.array([[1.0, 0.0]] * len(chunks), dtype=np.float32)
+
+    def compared_queries(self, asked):
+        return compared_queries(asked, self._offsets())
+
+    def compared_chunks(self, vectors):
+        return compared_chunks(vectors, self._offsets())
+
+    def _offsets(self):
+        offsets = np.zeros(len(CHUNKS), dtype=np.float32)
+        offsets[2] = 0.5
+        return offsets
+
+    def cosine(self, asked, vectors, among):
+        return rank_within(asked, vectors, self.ids, 10, among)
+
+
+@pytest.mark.parametrize(("strength", "encoded"), [(0.0, [0.0, 1.0]), (1.0, [0.0, 1.0]), (0.5, [0.0, 1.0, 0.5])])
+def test_queries_are_encoded_once_for_each_encoder(strength, encoded):
+    rankers = CountingRankers()
+    context = SimpleNamespace(
+        settings=Settings(evaluation={"bootstrap_samples": 100, "depth": 10}), check_stop=lambda: None, store=None,
+        need=lambda *_: SimpleNamespace(info={"language": "none"}),
+    )  # fmt: skip
+    trial = RobustnessTrial(
+        context, rankers, strength, FusionChoice("rrf", 0.5, ""), None, lambda one: [None] * len(one.texts)
+    )
+    found = trial.measure([query_set()], lambda *_: None, document_of)
+    assert [one for one, _ in rankers.asked] == encoded
+    assert {count for _, count in rankers.asked} == {39 * len(CONDITIONS)}
+    assert list(found.rows[0].systems) == ["bm25", "base", "adapted", "served", "hybrid base", "hybrid served"]
+    # All cosines are equal: the first ten chunks are found, of which the third answers none of the queries that count.
+    hits = {name: cells["hit@10"].value for name, cells in found.rows[0].systems.items()}
+    assert (hits["base"], hits["adapted"], hits["served"]) == pytest.approx([900 / 39, 900 / 39, 1000 / 39])
+
+
+@pytest.mark.parametrize(
+    ("robustness", "backend", "endpoint", "left"),
+    [
+        (True, "endpoint", "http://127.0.0.1:1/v1", True),
+        (True, "endpoint", "", True),  # the server's address is missing: a mistake, which may be mended
+        (True, "extractive", "", False),
+        (False, "endpoint", "http://127.0.0.1:1/v1", False),
+    ],
+)
+def test_words_of_a_language_model_stay_while_one_is_asked(tmp_path, robustness, backend, endpoint, left):
+    kept = tmp_path / "cache" / "substitutes-former.jsonl"
+    kept.parent.mkdir()
+    kept.write_text('{"key": "k", "words": {"secret": "word"}}\n')
+    settings = Settings(
+        evaluation={"robustness": robustness},
+        queries={"backend": backend, "endpoint": endpoint, "endpoint_model": "small"},
+    )
+    view = SimpleNamespace(
+        settings=settings, project=SimpleNamespace(path=tmp_path), store=SimpleNamespace(artifact=lambda _kind: None)
+    )
+    drop_unasked(view)
+    assert kept.exists() == left

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.metrics import bootstrapped_accuracy, choose_threshold, overlap, thresholds
-from engine.metrics.samples import draw, percentile_interval
+from engine.metrics.samples import draw, draw_fitting, percentile_interval
 
 
 def test_samples_are_drawn_from_all_rows_by_seed():
@@ -25,12 +25,21 @@ def test_the_percentile_interval_by_hand():
 
 
 def test_accuracy_has_the_binomial_spread_of_its_sample_size():
-    found = bootstrapped_accuracy([1.0] * 30 + [0.0] * 10, samples=4_000, seed=3)
+    found = bootstrapped_accuracy([1.0] * 300 + [0.0] * 100, samples=4_000, seed=3)
     assert found.value == pytest.approx(0.75, abs=0.005)
     spread = 1.96 * np.sqrt(0.75 * 0.25 / 100)
     assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.015)
-    wider = bootstrapped_accuracy([1.0] * 30 + [0.0] * 10, samples=4_000, size=25, seed=3)
+    wider = bootstrapped_accuracy([1.0] * 300 + [0.0] * 100, samples=4_000, size=25, seed=3)
     assert wider.high - wider.low == pytest.approx(2 * (found.high - found.low), rel=0.1)
+
+
+def test_samples_are_never_larger_than_the_set_of_queries():
+    assert draw_fitting(3, samples=50, size=20, seed=1).tolist() == draw(3, 50, 3, seed=1).tolist()
+    found = bootstrapped_accuracy([1.0] * 12 + [0.0] * 4, samples=4_000, seed=3)  # of 16, not of 100
+    spread = 1.96 * np.sqrt(0.75 * 0.25 / 16)
+    assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.04)
+    shares = overlap([[0.6]] * 16, [0.7] * 12 + [0.5] * 4, [[0.1]] * 16, samples=4_000, seed=1)
+    assert (shares.coe.low, shares.coe.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.04)
 
 
 def test_accuracy_of_queries_that_agree_has_no_width():
@@ -41,17 +50,17 @@ def test_accuracy_of_queries_that_agree_has_no_width():
 def test_overlap_by_hand_where_every_sample_is_the_same():
     # Of every query the top three are 0.9, 0.7, 0.5: θ at the 50th percentile is 0.7 in each sample.
     top = [[0.9, 0.7, 0.5]] * 4
-    found = overlap(top, [0.8] * 4, [0.7] * 4, psi=50)
+    found = overlap(top, [0.8] * 4, [[0.7]] * 4, psi=50)
     assert (found.coe.value, found.roe.value) == (1.0, 0.0)  # 0.7 is not above 0.7
-    assert overlap(top, [0.8] * 4, [0.7] * 4, psi=0).roe.value == 1.0
-    assert overlap(top, [0.85] * 4, [0.1] * 4, psi=100).coe.value == 0.0
+    assert overlap(top, [0.8] * 4, [[0.7]] * 4, psi=0).roe.value == 1.0
+    assert overlap(top, [0.85] * 4, [[0.1]] * 4, psi=100).coe.value == 0.0
 
 
 def test_overlap_counts_the_queries_above_theta():
     top = [[0.6]] * 8
-    found = overlap(top, [0.7] * 6 + [0.5] * 2, [0.7] + [0.1] * 7, samples=4_000, seed=1)
+    found = overlap(top, [0.7] * 6 + [0.5] * 2, [[0.7, 0.1]] + [[0.1, 0.1]] * 7, samples=4_000, seed=1)
     assert found.coe.value == pytest.approx(0.75, abs=0.01)
-    assert found.roe.value == pytest.approx(0.125, abs=0.01)
+    assert found.roe.value == pytest.approx(1 / 16, abs=0.01)  # one of all 16 random chunks
     assert found.coe.low < 0.75 < found.coe.high
 
 
@@ -102,8 +111,9 @@ def test_five_losses_of_five_are_no_licence():
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: overlap([[0.1]], [0.1, 0.2], [0.1]),
-        lambda: overlap([[0.1]], [float("nan")], [0.1]),
+        lambda: overlap([[0.1]], [0.1, 0.2], [[0.1]]),
+        lambda: overlap([[0.1]], [float("nan")], [[0.1]]),
+        lambda: overlap([[0.1]], [0.1], [0.1]),
         lambda: thresholds([[float("-inf")]]),
         lambda: choose_threshold([[0.1]], [[1, 0]]),
         lambda: bootstrapped_accuracy([[1.0]]),

@@ -11,6 +11,7 @@ from lxml import html
 from rich.console import Console
 
 from engine.console import show_sweep
+from engine.evaluation.comparison import MULTIHOP
 from engine.project import ProjectFolder
 from engine.settings import validate
 from engine.sweep import make_grid
@@ -23,13 +24,13 @@ def figures(gain: float, low: float, high: float, verdict: str) -> dict[str, Any
     def cell(value: float) -> dict[str, float]:
         return {"value": value, "low": value - 3, "high": value + 3}
 
-    def system(value: float) -> dict[str, Any]:
-        return {metric: cell(value) for metric in ("ndcg@10", "hit@1", "hit@10")}
+    def system(value: float, *more: str) -> dict[str, Any]:
+        return {metric: cell(value) for metric in ("ndcg@10", "hit@1", "hit@10", *more)}
 
     gap = {"value": gain, "low": low, "high": high, "verdict": verdict, "p_value": 0.2, "needed": 1234}
     table = {
         "queries": 60,
-        "systems": {"bm25": system(50), "base": system(40), "adapted": system(40 + gain)},
+        "systems": {name: system(at, MULTIHOP) for name, at in (("bm25", 50), ("base", 40), ("adapted", 40 + gain))},
         "against_base": {"ndcg@10": gap},
     }
     without = {"queries": 25, "systems": {"base": system(30)}, "against_base": None}
@@ -73,6 +74,13 @@ def test_the_page_is_self_contained_and_says_what_the_figures_say(project: Proje
     assert page.xpath("//span[@class='worse']")[0].text == "-2.0 worse"
     assert "synthetic, flatters" in page.text_content()
     assert "1,234 queries would show it" in page.text_content()
+    heads = [[cell.text for cell in table.xpath("./thead/tr/th[@class='n']")] for table in page.xpath("//table")]
+    assert heads[:2] == [
+        ["nDCG@10 − base", "nDCG@10", "Hit@1", "Hit@10"],
+        ["nDCG@10 − base", "nDCG@10", "Hit@1", "Hit@10", "MAP@10 (multihop)"],
+    ]
+    gap = page.xpath("//span[@class='better']/..")[0].text_content()
+    assert gap == "+4.0 better+1.0 to +7.0p = 0.2001,234 queries would show it"
     assert "20 of 40" in page.text_content()
     assert "no adapter" in page.text_content()
 

@@ -31,6 +31,15 @@ def test_of_the_published_recipe_it_is_the_published_baseline(preset):
     assert baseline_config(validate({"training": {"preset": preset}})) == PRESETS["cl"]
 
 
+@pytest.mark.parametrize(("side", "own"), [("both", "both"), ("both-then-query", "both-then-query"), ("query", "both")])
+def test_a_part_for_queries_alone_follows_where_it_follows_in_the_recipe(side, own):
+    found = baseline_config(validate({"training": {"preset": "quick", "side": side, "query_steps": 9}}))
+    assert (found.side, found.query_steps) == (own, 9)
+    refined = found.for_refinement()
+    assert (refined.objective, refined.side, refined.negatives_per_query) == ("infonce", "query", 0)
+    assert refined.shared_chunks > 0  # a batch of queries alone has few chunks
+
+
 def test_its_steps_are_told_as_progress_of_the_stage_that_wants_it():
     told: list[Event] = []
     tell = _as_part_of("evaluate", told.append)
