@@ -71,16 +71,10 @@ def skipped(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
 
 def skipped_files(store: Store) -> list[dict[str, Any]]:
     """Files that are not searched: {source, path, reason, known}, by path."""
-    unread = store.skipped_files()
-    corpus = store.artifact("corpus")
-    left_out: dict[str, str] = corpus.info.get("skipped", {}) if corpus else {}
-    tried = {path for _, path, _ in unread}
-    rows = [{"source": source, "path": path, "reason": why, "known": True} for source, path, why in unread]
-    rows += [
-        {"source": "", "path": path, "reason": why, "known": False}
-        for path, why in left_out.items()
-        if path not in tried
+    rows = [
+        {"source": source, "path": path, "reason": why, "known": True} for source, path, why in store.skipped_files()
     ]
+    rows += [{"source": row.source, "path": row.path, "reason": row.reason, "known": False} for row in store.left_out()]
     return sorted(rows, key=lambda row: (row["path"], row["source"]))
 
 
@@ -95,16 +89,7 @@ def ledger(store: Store, state: str | None = None) -> list[dict[str, Any]]:
         raise UsageError(
             f"There is no state '{state}'.", "The states are " + ", ".join(STATES) + ".", "Name one of them."
         )
-    rows = [asdict(row) for row in store.ledger(state)]
-    if state in (None, "skipped"):
-        known = {row["path"] for row in rows}
-        rows += [
-            {"source": "", "path": row["path"], "format": "", "size": 0, "state": "skipped", "kind": "unsupported",
-             "reason": row["reason"], "documents": 0}
-            for row in skipped_files(store)
-            if not row["known"] and row["path"] not in known
-        ]  # fmt: skip
-    return sorted(rows, key=lambda row: (row["path"], row["source"]))
+    return [asdict(row) for row in store.ledger(state)]
 
 
 def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:

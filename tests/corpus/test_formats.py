@@ -399,6 +399,9 @@ def test_word_2003_xml_is_read_without_its_tags(tmp_path: Path) -> None:
     assert document.text == "Pilots\n\nThe pelican & Co boards.\n\nBerth | Depth\nBerth: North | Depth: 12 m"
     assert (document.title, document.author, document.created) == ("Harbour plan", "Ada Quay", CREATED)
     assert [heading.title for heading in document.headings] == ["Pilots"]
+    picture = b"<w:p><w:r><w:pict><w:binData w:name='1.png'>%b</w:binData></w:pict><w:t>A tern.</w:t></w:r></w:p>"
+    large = office.WORDML.replace(b"</w:body>", picture % (b"A" * 12_000_000) + b"</w:body>")
+    assert only(opened(tmp_path, "b.doc", large)).text == f"{document.text}\n\nA tern."
 
 
 def test_what_a_speaker_notes_on_a_slide_is_read_with_it(tmp_path: Path) -> None:

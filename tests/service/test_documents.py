@@ -77,7 +77,7 @@ def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -
     assert call("skipped") == {
         "files": [
             {"source": "documents", "path": "empty.txt", "reason": "empty", "known": True},
-            {"source": "", "path": "odd.qqq", "reason": "format not supported yet: .qqq", "known": False},
+            {"source": "documents", "path": "odd.qqq", "reason": "format not supported yet: .qqq", "known": False},
         ],
         "total": 2,
         "known": 1,
