@@ -31,6 +31,8 @@ _ENTITY = re.compile(rb"&(?:(amp|lt|gt|quot|apos)|#(\d{1,7})|#x([0-9A-Fa-f]{1,6}
 _NAMED = {b"amp": "\ufdd0", b"lt": "\ufdd1", b"gt": ">", b"quot": '"', b"apos": "'"}
 _STANDS_FOR = {0xFDD0: "&", 0xFDD1: "<"}  # what no text holds, for what stands in no XML as itself
 _OF_HTML = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
+_BOOK, _HEAD = b"http://www.idpf.org/2007/opf", 4096
+_BOOK_TITLE = re.compile(rb"<((?:\w+:)?title)\b[^<>]*>[^<]*</\1>")
 _SIGN = re.compile(rb"\\([~_\\])")
 _OF_WORD = re.compile(r"word/(?!(?:styles|stylesWithEffects|settings|webSettings|fontTable|numbering)\.xml)[^/]+\.xml")
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
@@ -48,7 +50,7 @@ def prepared(format: str, content: bytes) -> bytes:
     if format == "odt":
         return _parts_changed(content, re.compile(r"(?:content|styles)\.xml"), lambda _archive: _inlined)
     if format == "epub":
-        return _parts_changed(content, re.compile(r".*\.x?html?", re.DOTALL), lambda _archive: _without_names)
+        return _parts_changed(content, re.compile(r".*\.(?:x?html?|opf)", re.DOTALL), lambda _archive: _of_book)
     if format == "doc":
         return as_printed(content)
     if format == "rtf" and b"\\bin" not in content:
@@ -98,8 +100,12 @@ def _inlined(xml: bytes) -> bytes:
     return _INLINE.sub(_inline, xml)
 
 
-def _without_names(page: bytes) -> bytes:
-    return _OF_HTML.sub(_of_html, page)
+def _of_book(part: bytes) -> bytes:
+    """A chapter without the names of HTML for signs; what a book says of itself with its first title alone, which is its own."""
+    if _BOOK not in part[:_HEAD]:
+        return _OF_HTML.sub(_of_html, part)
+    first = _BOOK_TITLE.search(part)
+    return part[: first.end()] + _BOOK_TITLE.sub(b"", part[first.end() :]) if first else part
 
 
 def _of_html(found: re.Match[bytes]) -> bytes:

@@ -97,6 +97,18 @@ class DocumentTables(Database):
         rows = self._rows(f"SELECT source, path, reason FROM files WHERE state IN {_UNREAD} ORDER BY path, source")
         return cast(list[tuple[str, str, str]], rows)
 
+    def unread_parts(self) -> list[tuple[str, str, str]]:
+        """(source, path, reason) of what was not read inside files, by path; the path begins with the file's."""
+        sql = """SELECT source, files.path || '/' || parts.path, parts.reason FROM parts JOIN files ON files.id = parts.file_id
+            WHERE files.state <> 'gone' ORDER BY 2, 1"""
+        return cast(list[tuple[str, str, str]], self._rows(sql))
+
+    def unread_or_in_part(self) -> list[tuple[str, str]]:
+        """(source, path) of the files that were not read, or not all of them."""
+        sql = f"""SELECT source, path FROM files
+            WHERE state IN {_UNREAD} OR (state <> 'gone' AND id IN (SELECT file_id FROM parts)) ORDER BY path, source"""
+        return cast(list[tuple[str, str]], self._rows(sql))
+
     def forget_reading(self, source: str, path: str) -> bool:
         """Let a file that was not read, or not all of it, count as changed, so that it is read again; what was searchable
         of it stays. Whether there is one.

@@ -56,6 +56,14 @@ def test_titles_and_authors_are_the_documents_own(tmp_path: Path, name: str) -> 
     assert (document.title, document.author) == ("Harbour plan", "Ada Quay")
 
 
+def test_of_several_titles_of_a_book_the_first_is_its_own(tmp_path: Path) -> None:
+    first = "<dc:title>Harbour plan</dc:title>"
+    book = changed(office.epub(), "book.opf", first, f'{first}<dc:title id="t2">A guide for pilots</dc:title>')
+    document = only(opened(tmp_path, "a.epub", book))
+    assert (document.title, document.author) == ("Harbour plan", "Ada Quay")
+    assert [heading.title for heading in document.headings] == ["Pilots", "Moorings"]
+
+
 @pytest.mark.parametrize("name", UNTITLED)
 def test_a_document_without_a_title_is_called_as_its_file(tmp_path: Path, name: str) -> None:
     assert only(opened(tmp_path, name, UNTITLED[name])).title == "A"
