@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,22 +120,23 @@ class Project:
         """Files, documents, chunks, queries and judged queries in the project."""
         store = self.folder.store()
         try:
-            return {**store.counts(), "skipped": len(self.skipped())}
+            return store.counts()
         finally:
             store.close()
 
     def skipped(self) -> dict[str, str]:
-        """Files that are not searched, with the reason."""
-        from engine.store import UNREAD
+        """Files that are not searched, with the reason. One whose path is that of another in another folder is named whole."""
+        from engine.service.documents import skipped_files
 
         store = self.folder.store()
         try:
-            unreadable = {record.path: record.reason for record in store.files().values() if record.state in UNREAD}
-            corpus = store.artifact("corpus")
-            left_out: dict[str, str] = corpus.info.get("skipped", {}) if corpus else {}
-            return dict(sorted({**left_out, **unreadable}.items()))
+            rows = skipped_files(store)
         finally:
             store.close()
+        times = Counter(row["path"] for row in rows)
+        return {
+            row["path"] if times[row["path"]] == 1 else f"{row['source']}/{row['path']}": row["reason"] for row in rows
+        }
 
     def documents(self, state: str | None = None) -> list[dict[str, Any]]:
         """What became of every file, and of what is inside it: read, skipped or quarantined, and why."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.errors import CancelledError, EngineError, NoDocumentsError, ProjectBusyError, SettingsError, UsageError
 from engine.events import Event, StageFinished
-from engine.project import FOLDERS, ProjectFolder
+from engine.project import OWN_FOLDERS, ProjectFolder
 
 WORDS, MEANING = ("ingest", "index"), ("embed",)  # what makes documents found by their words, and by their meaning
 EMBED_SECONDS = 60.0  # so long newer changes may put off what makes the older ones found by their meaning
@@ -21,7 +21,7 @@ SETTLE_MS = 400  # changes that follow one another this closely are taken togeth
 BUSY_SECONDS = 5.0
 LOOK_SECONDS = 600.0  # a look without a sign of change: a file system may lose some, a network folder tells none
 GLANCE_SECONDS = 1.0  # between two glances at whether the folders are still those that are watched
-_OWN = {*FOLDERS, "project.toml", "project.db", "checkpoints"}
+_OWN = {*OWN_FOLDERS, "project.toml", "project.db"}
 _BESIDE = ("-wal", "-shm", "-journal", ".bak")  # of the database
 
 

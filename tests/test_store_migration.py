@@ -37,6 +37,8 @@ CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 INSERT INTO files VALUES (1, '/d', 'a.md', 'md', 5, 6, 'h', 'read', '', 'c');
 INSERT INTO files VALUES (2, '/d', 'b.md', 'md', 5, 6, '', 'skipped', 'no', 'c');
 INSERT INTO documents VALUES (1, 1, 'a.md', '/d', NULL, 'md', 'A', 'The pelican.', 'h', 5, 6.0, 1);
+INSERT INTO artifacts VALUES ('corpus', 'f', '', 0.0, '{"skipped": {"c.qqq": "format not supported yet: .qqq"}}');
+INSERT INTO artifacts VALUES ('queries', 'f', '', 0.0, '{"skipped": {"d": "no"}}');
 INSERT INTO chunks VALUES (1, 1, 0, 0, 12, 'The pelican.', '[]', 4, NULL, 'x', 1);
 PRAGMA user_version = 1;
 """
@@ -67,7 +69,10 @@ def test_a_project_of_the_first_version_is_brought_up_to_date(first: Path, tmp_p
     assert [(row.path, row.state, row.documents) for row in store.ledger()] == [
         ("a.md", "read", 1),
         ("b.md", "skipped", 0),
+        ("c.qqq", "skipped", 0),
     ]
+    assert [(row.path, row.reason) for row in store.left_out()] == [("c.qqq", "format not supported yet: .qqq")]
+    assert store.counts()["skipped"] == 2
     store.close()
     Store.create(tmp_path / "new.db").close()
     assert columns(first) == columns(tmp_path / "new.db")

@@ -97,6 +97,8 @@ def test_what_the_project_writes_is_no_change_where_it_lies_among_its_documents(
     (own / "project.db-wal").write_text("x")
     (own / "runs" / "1").mkdir(parents=True)
     (own / "run.lock").write_text("x")
+    (own / "sweep" / "project").mkdir(parents=True)  # the copy that 'engine sweep' works in
+    (own / "sweep" / "project" / "project.toml").write_text("x")
     assert not dirty.wait(1.5)
     assert noticed(dirty, own / "reports 2024" / "b.txt")  # its name only begins like one of the project's own
 

@@ -35,7 +35,8 @@ class DocumentsPane(DocumentsView):
     lead = "Which files are searched. They are only read: nothing of them is changed, nothing leaves this machine."
     help_text = """The documents are read and cut into chunks: passages of about 200 words, which are what search finds.
 
-Formats: how many files can be read, by format. Files that cannot be read are listed with the reason.
+Formats: how many files can be read, by format. Files that cannot be read are listed with the reason, and so is what cannot be \
+read inside others, such as attachments.
 Include and Exclude: patterns as in a .gitignore file, with commas between. "drafts/" is a folder, "*.html" an ending. The \
 counts show at once what a change would do; Enter keeps it, Esc takes it back.
 Folders: a project may read several folders and files; one that is dropped here is added. \

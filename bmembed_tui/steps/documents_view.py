@@ -164,7 +164,7 @@ class DocumentsView(StepPane):
         for path, reason in rows:
             table.add_row(rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason))
         self.query_one("#skipped-part").display = bool(rows)
-        rest = f"'engine status {self.host.project.argument} --json' lists all"
+        rest = f"'engine documents {self.host.project.argument}' lists all"
         shown = f", the first {len(rows):,} here; {rest}" if total > len(rows) else ""
         self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{shown}", "bold"))
         self.query_one("#retry").display = bool(self._tried)

@@ -18,7 +18,7 @@ from math import ceil
 from pathlib import Path
 from typing import Literal
 
-from engine.corpus.headings import Section, heading_path, sections_of
+from engine.corpus.headings import HeadingPaths, Section, sections_of
 from engine.corpus.readers import ReadDocument
 from engine.corpus.tokens import TokenCounter
 from engine.errors import UsageError
@@ -75,6 +75,7 @@ class Chunker:
         self._overlap, self._context, self._special = overlap_sentences, context, special_tokens
         self._most_chars = _CHARS_PER_TOKEN * chunk_tokens
         self._tokens = TokenCounter(tokenizer_file)
+        self._paths: tuple[ReadDocument, HeadingPaths] | None = None  # of the document that is cut now
 
     def chunk(self, document: ReadDocument, document_id: int = 0) -> list[Chunk]:
         """The chunks of a document in order. Empty for a text of white space."""
@@ -200,8 +201,13 @@ class Chunker:
         return len(embedded) <= self._most_chars and self._tokens.count(embedded) <= self._budget
 
     def _embedded(self, document: ReadDocument, span: Span) -> str:
-        path = heading_path(document.headings, span[0]) if self._context == "headings" else ()
+        path = self._path(document, span[0]) if self._context == "headings" else ()
         return self._prefix(document, path) + document.text[span[0] : span[1]]
+
+    def _path(self, document: ReadDocument, position: int) -> tuple[str, ...]:
+        if self._paths is None or self._paths[0] is not document:
+            self._paths = document, HeadingPaths(document.headings)
+        return self._paths[1].at(position)
 
     def _prefix(self, document: ReadDocument, path: tuple[str, ...]) -> str:
         """The context line; one that would take more than half of the budget loses its outer headings, then its end."""
@@ -230,7 +236,7 @@ class Chunker:
             start=span[0],
             end=span[1],
             text=document.text[span[0] : span[1]],
-            headings=heading_path(document.headings, span[0]),
+            headings=self._path(document, span[0]),
             tokens=tokens + self._special,
             embedded_text=embedded,
             content_hash=sha256(embedded.encode()).hexdigest(),

@@ -68,6 +68,19 @@ class CompoundFile:
         size = entry.size if most is None else min(entry.size, most)
         return self._mini_chain(entry.start, size) if entry.size < self._cutoff else self._chain(entry.start, size)
 
+    def sectors(self, path: str) -> tuple[list[int], int]:
+        """Where in the file each sector of a stream begins, and how large a sector is; none of a stream so small that it shares
+        sectors with others.
+        """
+        entry = self._streams.get(path.lower())
+        places: list[int] = []
+        if entry is not None and entry.size >= self._cutoff:
+            number, left = entry.start, min(entry.size, len(self._data))
+            while left > 0 and number < len(self._table) and len(places) <= len(self._data) // self._sector:
+                places.append((number + 1) * self._sector)
+                left, number = left - self._sector, self._table[number]
+        return places, self._sector
+
     def _allocation_table(self) -> tuple[int, ...]:
         header = struct.unpack_from("<109I", self._data, 76)
         next_block, blocks = struct.unpack_from("<II", self._data, 68)

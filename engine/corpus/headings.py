@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,14 +23,27 @@ class Section:
     bare: bool = False
 
 
-def heading_path(headings: Sequence[Heading], position: int) -> tuple[str, ...]:
-    """The titles of the headings that a place in the text stands under, outermost first, its own heading included."""
-    path: list[Heading] = []
-    for heading in headings:
-        if heading.start > position:
-            break
-        path = [*(above for above in path if above.level < heading.level), heading]
-    return tuple(heading.title for heading in path)
+class HeadingPaths:
+    """The headings of a text, each known with those above it: a text may have as many headings as lines."""
+
+    def __init__(self, headings: Sequence[Heading]) -> None:
+        self._headings = headings
+        self._above: list[int] = []
+        path: list[int] = []
+        for number, heading in enumerate(headings):
+            while path and headings[path[-1]].level >= heading.level:
+                path.pop()
+            self._above.append(path[-1] if path else -1)
+            path.append(number)
+
+    def at(self, position: int) -> tuple[str, ...]:
+        """The titles of the headings that a place in the text stands under, outermost first, its own heading included."""
+        number = bisect_right(self._headings, position, key=lambda heading: heading.start) - 1
+        titles: list[str] = []
+        while number >= 0:
+            titles.append(self._headings[number].title)
+            number = self._above[number]
+        return tuple(reversed(titles))
 
 
 def sections_of(document: ReadDocument) -> list[Section]:

@@ -51,7 +51,9 @@ class OfficeReader:
         """See `Reader.read`."""
         from engine.corpus.formats import true_format
 
-        format = true_format(path, path.suffix.lstrip(".").lower(), data)
+        format = path.suffix.lstrip(".").lower()
+        if format not in self.formats:  # who opens files names them by what they are
+            format = true_format(path, format, data)
         content = prepared(format, read_bytes(path, data))
         result = extract(path, content, format)
         told, note, unread = _pages_of_pdf(result, content) if format == "pdf" else (clean(result.content), "", {})

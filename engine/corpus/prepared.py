@@ -1,4 +1,4 @@
-"""Word, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and signs that are
+"""Word, Excel, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and signs that are
 elements or entities of their own, and what follows such an element inside formatted text; it takes a chapter with an entity of
 HTML for broken.
 """
@@ -11,6 +11,9 @@ import zlib
 from collections.abc import Callable
 from html.entities import html5
 from io import BytesIO
+
+from engine.corpus.number_formats import percentages_as_text, sheet_change
+from engine.corpus.word_binary import as_printed
 
 _LARGEST_PART = 256 * 2**20
 _RUN = re.compile(
@@ -28,18 +31,28 @@ _ENTITY = re.compile(rb"&(?:(amp|lt|gt|quot|apos)|#(\d{1,7})|#x([0-9A-Fa-f]{1,6}
 _NAMED = {b"amp": "\ufdd0", b"lt": "\ufdd1", b"gt": ">", b"quot": '"', b"apos": "'"}
 _STANDS_FOR = {0xFDD0: "&", 0xFDD1: "<"}  # what no text holds, for what stands in no XML as itself
 _OF_HTML = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
+_BOOK, _HEAD = b"http://www.idpf.org/2007/opf", 4096
+_BOOK_TITLE = re.compile(rb"<((?:\w+:)?title)\b[^<>]*>[^<]*</\1>")
 _SIGN = re.compile(rb"\\([~_\\])")
-_MEDIA = re.compile(r"(?:word/media/|Pictures/|Thumbnails/)")
+_OF_WORD = re.compile(r"word/(?!(?:styles|stylesWithEffects|settings|webSettings|fontTable|numbering)\.xml)[^/]+\.xml")
+_SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
+_MEDIA = re.compile(r"(?:word/media/|xl/media/|Pictures/|Thumbnails/)")
 
 
 def prepared(format: str, content: bytes) -> bytes:
     """The bytes of a file of some format for kreuzberg; the same where nothing is to be changed in them."""
     if format == "docx":
-        return _parts_changed(content, re.compile(r"word/[^/]+\.xml"), _word)
+        return _parts_changed(content, _OF_WORD, lambda _archive: _word)
+    if format == "xlsx":
+        return _parts_changed(content, _SHEET, sheet_change)
+    if format == "ods":
+        return _parts_changed(content, re.compile(r"content\.xml"), lambda _archive: percentages_as_text)
     if format == "odt":
-        return _parts_changed(content, re.compile(r"(?:content|styles)\.xml"), lambda xml: _INLINE.sub(_inline, xml))
+        return _parts_changed(content, re.compile(r"(?:content|styles)\.xml"), lambda _archive: _inlined)
     if format == "epub":
-        return _parts_changed(content, re.compile(r".*\.x?html?", re.DOTALL), lambda page: _OF_HTML.sub(_of_html, page))
+        return _parts_changed(content, re.compile(r".*\.(?:x?html?|opf)", re.DOTALL), lambda _archive: _of_book)
+    if format == "doc":
+        return as_printed(content)
     if format == "rtf" and b"\\bin" not in content:
         return _SIGN.sub(_sign, content)
     return content
@@ -83,6 +96,18 @@ def _inline(found: re.Match[bytes]) -> bytes:
     return b"\t" if tab else b" " if blank else b"\n" if line else b""
 
 
+def _inlined(xml: bytes) -> bytes:
+    return _INLINE.sub(_inline, xml)
+
+
+def _of_book(part: bytes) -> bytes:
+    """A chapter without the names of HTML for signs; what a book says of itself with its first title alone, which is its own."""
+    if _BOOK not in part[:_HEAD]:
+        return _OF_HTML.sub(_of_html, part)
+    first = _BOOK_TITLE.search(part)
+    return part[: first.end()] + _BOOK_TITLE.sub(b"", part[first.end() :]) if first else part
+
+
 def _of_html(found: re.Match[bytes]) -> bytes:
     name = found[1].decode("ascii")
     known = name[:-1].encode() not in _NAMED and html5.get(name)
@@ -93,12 +118,16 @@ def _sign(found: re.Match[bytes]) -> bytes:
     return {b"~": rb"\'20", b"_": rb"\'2d"}.get(found[1], found[0])
 
 
-def _parts_changed(content: bytes, parts: re.Pattern[str], change: Callable[[bytes], bytes]) -> bytes:
+def _parts_changed(
+    content: bytes, parts: re.Pattern[str], change_for: Callable[[zipfile.ZipFile], Callable[[bytes], bytes] | None]
+) -> bytes:
     """A package with some parts changed, and without its pictures; as it was where nothing is to be changed, or where it
-    is damaged, which is the reader's to say.
+    is damaged, which is the reader's to say. `change_for` gives what changes a part of this package, if anything does.
     """
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
+            if (change := change_for(archive)) is None:
+                return content
             members = [member for member in archive.infolist() if member.file_size <= _LARGEST_PART]
             read = {member.filename: archive.read(member) for member in members if parts.fullmatch(member.filename)}
             changed = {name: data for name, old in read.items() if (data := change(old)) != old}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Set
 
 from engine.corpus.readers import ReadDocument
 from engine.corpus.scan import ScannedFile
@@ -10,12 +11,12 @@ from engine.records import Document
 from engine.store import FileRecord
 
 
-def is_closed(record: FileRecord, closed: list[tuple[str, str]]) -> bool:
+def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
     """Whether a file lies where a scan could not look: (source, path) of files and folders."""
-    return any(
-        source == record.source and (path in ("", record.path) or record.path.startswith(f"{path}/"))
-        for source, path in closed
-    )
+    if not closed:
+        return False
+    ends = (at for at, sign in enumerate(record.path) if sign == "/")
+    return any((record.source, place) in closed for place in ("", record.path, *(record.path[:end] for end in ends)))
 
 
 def told_by_system(error: OSError) -> str:

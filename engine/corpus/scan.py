@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.corpus.formats import FORMATS, IMAGES, PICTURES, ending_of, is_mail
+from engine.corpus.readers import Kind
 from engine.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -37,10 +39,14 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or folder that is left out, and why. `path` is relative to its source folder."""
+    """A file or folder that is left out, and why: in words, and in one word where there is one. `path` is relative to its
+    source folder, `source`.
+    """
 
     path: str
     reason: str
+    source: str = ""
+    kind: Kind = ""
 
 
 @dataclass(slots=True)
@@ -81,7 +87,7 @@ def scan(
             raise InputError(f"{source} does not exist.", "", "Check corpus.paths in project.toml.")
         _Walk(str(absolute), wanted, unwanted, result, taken, follow_links, pictures).run()
     result.files.sort(key=lambda file: (file.path, file.source))
-    result.skipped.sort(key=lambda item: item.path)
+    result.skipped.sort(key=lambda item: (item.path, item.source))
     return result
 
 
@@ -112,7 +118,7 @@ class _Walk:
         self._source, self._wanted, self._unwanted, self._result, self._taken = source, wanted, unwanted, result, taken
         self._real = os.path.realpath(source)
         self._folders: list[tuple[str, str]] = []  # path in the source, and without links
-        self._links: list[str] = []
+        self._links: deque[str] = deque()
         self._walked: set[str] = set()
 
     def run(self) -> None:
@@ -127,7 +133,7 @@ class _Walk:
             if self._folders:
                 self._walk_folder(*self._folders.pop())
             else:
-                self._follow(self._links.pop(0))
+                self._follow(self._links.popleft())
 
     def _walk_folder(self, relative: str, real: str) -> None:
         absolute = f"{self._source}/{relative}"
@@ -152,7 +158,7 @@ class _Walk:
     def _look_at(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
         try:
             if not _is_text(path):
-                self._skip(path, "the name is not valid UTF-8")
+                self._skip(path, "the name is not valid UTF-8", "unsupported")
             elif entry.is_symlink():
                 self._links.append(path)
             elif entry.is_dir():
@@ -176,7 +182,7 @@ class _Walk:
             return
         if not self._follow_links and os.path.commonpath([real, self._real]) != self._real:
             if self._matches(path):
-                self._skip(path, "a link that leads out of the folder")
+                self._skip(path, "a link that leads out of the folder", "refused")
         elif stat.S_ISDIR(status.st_mode):
             self._folders.append((path, real))
         elif self._matches(path):
@@ -205,7 +211,7 @@ class _Walk:
             return
         ending = ending_of(path)
         if not stat.S_ISREG(status.st_mode):
-            self._skip(path, "not a regular file")
+            self._skip(path, "not a regular file", "unsupported")
             return
         format = self._formats.get(ending)
         if path.rpartition("/")[2] == BEIR_CORPUS and self._begins_beir(path):
@@ -214,9 +220,9 @@ class _Walk:
             format = _mail_format(Path(self._source, path))
         if ending in IMAGES and format is None:
             other = "a picture of a kind that OCR does not read" if self._formats is not FORMATS else ""
-            self._skip(path, other or "a picture: without OCR it holds no text")
+            self._skip(path, other or "a picture: without OCR it holds no text", "needs OCR")
         elif format is None:
-            self._skip(path, f"format not supported yet: {ending or 'no ending'}")
+            self._skip(path, f"format not supported yet: {ending or 'no ending'}", "unsupported")
         else:
             self._taken.add(real)
             absolute = Path(self._source, path)
@@ -228,9 +234,9 @@ class _Walk:
         self._result.closed.append((self._source, path))
         self._skip(path, kind + _reason(error))
 
-    def _skip(self, path: str, reason: str) -> None:
+    def _skip(self, path: str, reason: str, kind: Kind = "") -> None:
         shown = path.encode("utf-8", "backslashreplace").decode() or "."
-        self._result.skipped.append(Skipped(shown, reason))
+        self._result.skipped.append(Skipped(shown, reason, self._source, kind))
 
 
 def _begins_beir(path: Path) -> bool:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.corpus.furniture import without_furniture
+from engine.corpus.number_formats import as_shown
 from engine.corpus.readers import Heading, Page, clean
 
 MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted text holds
-MARKED = re.compile("\n*\x02page (\\d+)\x03\n*")
+MARKED = re.compile("(?:(?<!\n)\n+)?\x02page (\\d+)\x03\n*")
 _LONGEST_HEADING = 300
 _LONGEST_SLIDE_TITLE = 120
 _SENTENCE = 4  # words
@@ -86,7 +87,7 @@ def from_nodes(nodes: Iterable[Mapping[str, Any]], *, sheets: bool = False, foot
                 built.page(number, f"sheet {' '.join(text.split())}")
             built.heading(1 if sheets else content.get("level") or 1, text)
         elif kind == "table":
-            built.block(rows_as_text(_rows(content["grid"])))
+            built.block(rows_as_text(_rows(content["grid"], sheets=sheets)))
         elif kind == "list_item":
             built.item(text)
         elif kind not in ("group", "image", "page_break", "list") and (footnotes or kind != "footnote"):
@@ -94,10 +95,11 @@ def from_nodes(nodes: Iterable[Mapping[str, Any]], *, sheets: bool = False, foot
     return built.done()
 
 
-def _rows(grid: Mapping[str, Any]) -> list[list[str]]:
+def _rows(grid: Mapping[str, Any], *, sheets: bool) -> list[list[str]]:
     rows: dict[int, dict[int, str]] = {}
     for cell in grid["cells"]:
-        rows.setdefault(cell["row"], {})[cell["col"]] = " ".join(clean(cell["content"] or "").split())
+        text = " ".join(clean(cell["content"] or "").split())
+        rows.setdefault(cell["row"], {})[cell["col"]] = as_shown(text) if sheets else text
     width = max((max(row) for row in rows.values() if row), default=-1) + 1
     return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,13 @@ def unlocked(path: Path, data: bytes) -> bytes:
 def _opened(data: bytes, password: str) -> bytes:
     import msoffcrypto
     from msoffcrypto.format import doc97, ppt97, xls97
+    from msoffcrypto.method.ecma376_agile import ECMA376Agile
 
     for module in (doc97, ppt97, xls97):
         module.tempfile = _InMemory  # this process may write no file
+    derived = ECMA376Agile._derive_iterated_hash_from_password
+    if not hasattr(derived, "cache_info"):  # it is asked for twice with each password, and takes a tenth of a second
+        ECMA376Agile._derive_iterated_hash_from_password = staticmethod(lru_cache(maxsize=1)(derived))
     file: Any = msoffcrypto.OfficeFile(BytesIO(data))
     if file.format == "ooxml":
         file.load_key(password=password, verify_password=True)

@@ -15,6 +15,7 @@ from engine.corpus.structure import Builder, rows_as_text
 _WORD = "{http://schemas.microsoft.com/office/word/2003/wordml}"
 _OFFICE = "{urn:schemas-microsoft-com:office:office}"
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
+_PICTURE = re.compile(rb"(<(\w+:)?binData\b[^<>]*>)[^<]*(?=</)")  # more of it than a parser takes for one text
 
 
 class WordXmlReader:
@@ -28,7 +29,7 @@ class WordXmlReader:
 
         parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
         try:
-            root = etree.fromstring(read_bytes(path, data), parser)
+            root = etree.fromstring(_PICTURE.sub(rb"\1", read_bytes(path, data)), parser)
         except (etree.XMLSyntaxError, ValueError) as error:
             raise UnreadableFileError(path, f"damaged: {str(error)[:200]}") from error
         built = Builder()

@@ -55,14 +55,20 @@ def _scan(project: ProjectFolder, wanted: dict[str, list[str]]) -> dict[str, Any
 
 
 def skipped(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
-    """What the last ingest could not read (`known`: tried, and can be tried again) or left out by itself.
+    """What the last ingest could not read (`known`: tried, and can be tried again), whole files and what is inside others, or left
+    out by itself.
 
     All are counted, the first ones by path are listed; those that can be tried again before the others.
     """
 
     def task() -> dict[str, Any]:
         with closing(project.store()) as store:
-            files = sorted(skipped_files(store), key=lambda row: not row["known"])
+            inside = (
+                {"source": s, "path": path, "reason": why, "known": True} for s, path, why in store.unread_parts()
+            )
+            files = sorted(
+                (*skipped_files(store), *inside), key=lambda row: (not row["known"], row["path"], row["source"])
+            )
         known = sum(row["known"] for row in files)
         return {"files": files[:SKIPPED_SHOWN], "total": len(files), "known": known}
 
@@ -71,16 +77,10 @@ def skipped(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
 
 def skipped_files(store: Store) -> list[dict[str, Any]]:
     """Files that are not searched: {source, path, reason, known}, by path."""
-    unread = store.skipped_files()
-    corpus = store.artifact("corpus")
-    left_out: dict[str, str] = corpus.info.get("skipped", {}) if corpus else {}
-    tried = {path for _, path, _ in unread}
-    rows = [{"source": source, "path": path, "reason": why, "known": True} for source, path, why in unread]
-    rows += [
-        {"source": "", "path": path, "reason": why, "known": False}
-        for path, why in left_out.items()
-        if path not in tried
+    rows = [
+        {"source": source, "path": path, "reason": why, "known": True} for source, path, why in store.skipped_files()
     ]
+    rows += [{"source": row.source, "path": row.path, "reason": row.reason, "known": False} for row in store.left_out()]
     return sorted(rows, key=lambda row: (row["path"], row["source"]))
 
 
@@ -95,16 +95,7 @@ def ledger(store: Store, state: str | None = None) -> list[dict[str, Any]]:
         raise UsageError(
             f"There is no state '{state}'.", "The states are " + ", ".join(STATES) + ".", "Name one of them."
         )
-    rows = [asdict(row) for row in store.ledger(state)]
-    if state in (None, "skipped"):
-        known = {row["path"] for row in rows}
-        rows += [
-            {"source": "", "path": row["path"], "format": "", "size": 0, "state": "skipped", "kind": "unsupported",
-             "reason": row["reason"], "documents": 0}
-            for row in skipped_files(store)
-            if not row["known"] and row["path"] not in known
-        ]  # fmt: skip
-    return sorted(rows, key=lambda row: (row["path"], row["source"]))
+    return [asdict(row) for row in store.ledger(state)]
 
 
 def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
@@ -116,19 +107,20 @@ def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
 
     matches = path_filter(globs)
     with project.locked(), closing(project.store()) as store, store.transaction():
-        unread = [key for key, record in store.files().items() if record.state in UNREAD or store.parts(record.id)]
-        return sum(store.forget_reading(source, path) for source, path in unread if matches(path))
+        return sum(store.forget_reading(source, path) for source, path in store.unread_or_in_part() if matches(path))
 
 
 def retry(project: ProjectFolder, files: Any = None) -> Callable[[], dict[str, int]]:
-    """Let the next ingest read skipped files again, although they did not change: all that can be, or those named."""
+    """Let the next ingest read files again that were not read, or not all of them, although they did not change: all that can be,
+    or those named.
+    """
     if files is not None and not (isinstance(files, list) and all(isinstance(item, dict) for item in files)):
         raise TypeError("files must be a list of objects with source and path")
     named = [(params.text("source", item.get("source")), params.text("path", item.get("path"))) for item in files or ()]
 
     def task() -> dict[str, int]:
         with project.locked(), closing(project.store()) as store, store.transaction():
-            wanted = named if files is not None else [(source, path) for source, path, _ in store.skipped_files()]
+            wanted = named if files is not None else store.unread_or_in_part()
             forgotten = sum(store.forget_reading(source, path) for source, path in wanted)
         return {"forgotten": forgotten}
 

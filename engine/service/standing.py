@@ -11,7 +11,6 @@ from engine.errors import EngineError, SettingsError, UsageError
 from engine.project import ProjectFolder
 from engine.search.workers import preload
 from engine.service import params
-from engine.service.documents import skipped_files
 from engine.settings import Settings, file_text, tables, validate
 from engine.store import Store
 
@@ -37,7 +36,7 @@ def _status(project: ProjectFolder) -> dict[str, Any]:
     try:
         answer["run"] = latest_run(project)
         with closing(project.store()) as store:
-            answer["counts"] = {**store.counts(), "skipped": len(skipped_files(store))}
+            answer["counts"] = store.counts()
             stages = _stages(project, project.settings(), store)
         answer["stages"] = [{"stage": name, "state": state, "reason": why} for name, (state, why) in stages.items()]
     except EngineError as error:

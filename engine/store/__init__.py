@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from engine.store.artifacts import INCOMPLETE, Artifact
-from engine.store.documents import UNREAD, DocumentTables, FileRecord, LedgerRow, PartRecord
+from engine.store.documents import LEFT_OUT, UNREAD, DocumentTables, FileRecord, LedgerRow, LeftOutRecord, PartRecord
 from engine.store.queries import QueryTables
 from engine.store.schema import SCHEMA_VERSION
 
-__all__ = ["INCOMPLETE", "SCHEMA_VERSION", "UNREAD", "Artifact", "FileRecord", "LedgerRow", "PartRecord", "Store"]
+__all__ = [
+    "INCOMPLETE",
+    "SCHEMA_VERSION",
+    "UNREAD",
+    "Artifact",
+    "FileRecord",
+    "LedgerRow",
+    "LeftOutRecord",
+    "PartRecord",
+    "Store",
+]
 
 
 class Store(DocumentTables, QueryTables):
     """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
 
     def counts(self) -> dict[str, int]:
-        """Row counts of what is live: files, documents, chunks, queries, judged queries."""
+        """Row counts of what is live: files, files that are not searched, documents, chunks, queries, judged queries."""
         sql = {
             "files": "SELECT count(*) FROM files WHERE state = 'read'",
-            "skipped": "SELECT count(*) FROM files WHERE state IN ('skipped', 'quarantined')",
+            "skipped": f"""SELECT (SELECT count(*) FROM files WHERE state IN {UNREAD})
+                + (SELECT count(*) {LEFT_OUT})""",
             "documents": "SELECT count(*) FROM documents WHERE live",
             "chunks": "SELECT count(*) FROM chunks WHERE live",
             "queries": "SELECT count(*) FROM queries",

@@ -16,6 +16,8 @@ _CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_tex
 _FILE = "source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id, kind"
 UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
 _UNREAD = str(UNREAD)
+LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
+    AND files.path = left_out.path AND files.state <> 'gone')"""  # what was once tried is told of as a file
 
 
 def _document_columns(text: str) -> str:
@@ -55,8 +57,20 @@ class PartRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutRecord:
+    """A file or folder that was not tried at all, and why: in one word, where there is one, and in a sentence."""
+
+    source: str
+    path: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """What became of one file, or of something inside it (`path` is then `mail.eml/attachment.pdf`)."""
+    """What became of one file, or of something inside it (`path` is then `mail.eml/attachment.pdf`). What was left out
+    untried has no format and no size.
+    """
 
     source: str
     path: str
@@ -83,6 +97,18 @@ class DocumentTables(Database):
         rows = self._rows(f"SELECT source, path, reason FROM files WHERE state IN {_UNREAD} ORDER BY path, source")
         return cast(list[tuple[str, str, str]], rows)
 
+    def unread_parts(self) -> list[tuple[str, str, str]]:
+        """(source, path, reason) of what was not read inside files, by path; the path begins with the file's."""
+        sql = """SELECT source, files.path || '/' || parts.path, parts.reason FROM parts JOIN files ON files.id = parts.file_id
+            WHERE files.state <> 'gone' ORDER BY 2, 1"""
+        return cast(list[tuple[str, str, str]], self._rows(sql))
+
+    def unread_or_in_part(self) -> list[tuple[str, str]]:
+        """(source, path) of the files that were not read, or not all of them."""
+        sql = f"""SELECT source, path FROM files
+            WHERE state IN {_UNREAD} OR (state <> 'gone' AND id IN (SELECT file_id FROM parts)) ORDER BY path, source"""
+        return cast(list[tuple[str, str]], self._rows(sql))
+
     def forget_reading(self, source: str, path: str) -> bool:
         """Let a file that was not read, or not all of it, count as changed, so that it is read again; what was searchable
         of it stays. Whether there is one.
@@ -91,15 +117,39 @@ class DocumentTables(Database):
             AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""
         return bool(self._rows(sql, (source, path)))
 
+    def put_left_out(self, rows: Iterable[LeftOutRecord]) -> bool:
+        """Within a transaction: replace what is noted of files that were not tried. Whether that is something else now."""
+        fresh = {(row.source, row.path): row for row in rows}
+        former = {
+            (row[0], row[1]): LeftOutRecord(*row)
+            for row in self._rows("SELECT source, path, kind, reason FROM left_out")
+        }
+        if fresh == former:
+            return False
+        self._rows("DELETE FROM left_out")
+        with guarded(self.path):
+            self._db.executemany(
+                "INSERT INTO left_out (source, path, kind, reason) VALUES (?, ?, ?, ?)",
+                [(row.source, row.path, row.kind, row.reason) for row in fresh.values()],
+            )
+        return True
+
+    def left_out(self) -> list[LeftOutRecord]:
+        """The files that were not tried, by path."""
+        rows = self._rows(f"SELECT source, path, kind, reason {LEFT_OUT} ORDER BY path, source")
+        return [LeftOutRecord(*row) for row in rows]
+
     def ledger(self, state: str | None = None) -> list[LedgerRow]:
         """What became of every file and of what is inside it, by path; of one state where it is named."""
         rows = self._rows(
-            """SELECT source, path, format, size, state, kind, reason,
+            f"""SELECT source, path, format, size, state, kind, reason,
                 (SELECT count(*) FROM documents WHERE file_id = files.id AND live) FROM files
             WHERE state <> 'gone' AND (?1 IS NULL OR state = ?1)
             UNION ALL SELECT source, files.path || '/' || parts.path, '', 0, parts.state, parts.kind, parts.reason, 0
             FROM parts JOIN files ON files.id = parts.file_id
-            WHERE files.state <> 'gone' AND (?1 IS NULL OR parts.state = ?1) ORDER BY 2, 1""",
+            WHERE files.state <> 'gone' AND (?1 IS NULL OR parts.state = ?1)
+            UNION ALL SELECT source, path, '', 0, 'skipped', kind, reason, 0 {LEFT_OUT}
+            AND (?1 IS NULL OR ?1 = 'skipped') ORDER BY 2, 1""",
             (state,),
         )
         return [LedgerRow(*row) for row in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 SCHEMA = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
@@ -11,6 +11,9 @@ CREATE TABLE files (
 CREATE TABLE parts (
     file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE, path TEXT NOT NULL, state TEXT NOT NULL,
     kind TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (file_id, path)) WITHOUT ROWID;
+CREATE TABLE left_out (
+    source TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, reason TEXT NOT NULL,
+    PRIMARY KEY (source, path)) WITHOUT ROWID;
 CREATE TABLE documents (
     id INTEGER PRIMARY KEY, file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE, path TEXT NOT NULL,
     source TEXT NOT NULL, external_id TEXT, format TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
@@ -54,5 +57,12 @@ ALTER TABLE chunks ADD COLUMN pages TEXT NOT NULL DEFAULT '[]';
 CREATE TABLE rejected_queries (
     id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
     document_id INTEGER NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL);
+""",
+    3: """
+CREATE TABLE left_out (
+    source TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, reason TEXT NOT NULL,
+    PRIMARY KEY (source, path)) WITHOUT ROWID;
+INSERT INTO left_out SELECT '', key, '', value FROM artifacts,
+    json_each(CASE WHEN json_valid(info) THEN info ELSE '{}' END, '$.skipped') WHERE kind = 'corpus';
 """,
 }

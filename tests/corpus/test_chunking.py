@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.corpus.chunking import Chunker, Context
-from engine.corpus.headings import heading_path
+from engine.corpus.headings import HeadingPaths
 from engine.corpus.markdown import find_headings
 from engine.corpus.readers import Heading, ReadDocument
 from engine.errors import ModelError, UsageError
@@ -56,6 +56,14 @@ def markdown(text: str, title: str = "") -> ReadDocument:
     return ReadDocument(title, text, tuple(find_headings(text)), format="md")
 
 
+def path_at(headings: tuple[Heading, ...], position: int) -> tuple[str, ...]:
+    path: list[Heading] = []
+    for heading in headings:
+        if heading.start <= position:
+            path = [*(above for above in path if above.level < heading.level), heading]
+    return tuple(heading.title for heading in path)
+
+
 def check(document: ReadDocument, chunks: list[Chunk], budget: int, special: int = 2) -> None:
     covered = [False] * len(document.text)
     for ordinal, chunk in enumerate(chunks):
@@ -64,7 +72,7 @@ def check(document: ReadDocument, chunks: list[Chunk], budget: int, special: int
         assert chunk.embedded_text.endswith(chunk.text)
         assert chunk.tokens <= budget
         assert chunk.content_hash == hashlib.sha256(chunk.embedded_text.encode()).hexdigest()
-        assert chunk.headings == heading_path(document.headings, chunk.start)
+        assert chunk.headings == path_at(document.headings, chunk.start)
         covered[chunk.start : chunk.end] = [True] * (chunk.end - chunk.start)
     assert all(inside or char.isspace() for inside, char in zip(covered, document.text, strict=True))
     for before, after in pairwise(chunks):
@@ -105,6 +113,16 @@ def test_invariants_hold_for_any_document(
         assert len(chunks) <= 1
     (many,) = cutter.chunk_many([document])
     assert [(c.start, c.end, c.embedded_text) for c in many] == [(c.start, c.end, c.embedded_text) for c in chunks]
+
+
+def test_the_path_to_a_place_takes_no_look_at_all_headings() -> None:
+    headings = [Heading(10 * number, number % 6 + 1, f"H{number}") for number in range(100_000)]
+    paths = HeadingPaths(headings)
+    found = [paths.at(position) for position in range(0, 1_000_000, 100)]  # to look at all of them would take minutes
+    assert found[2] == ("H18", "H19", "H20")
+    assert paths.at(-1) == ()
+    assert paths.at(59) == ("H0", "H1", "H2", "H3", "H4", "H5")
+    assert paths.at(60) == ("H6",)
 
 
 def test_a_document_that_fits_is_one_chunk(tokenizer_file: Path) -> None:

@@ -56,6 +56,14 @@ def test_titles_and_authors_are_the_documents_own(tmp_path: Path, name: str) -> 
     assert (document.title, document.author) == ("Harbour plan", "Ada Quay")
 
 
+def test_of_several_titles_of_a_book_the_first_is_its_own(tmp_path: Path) -> None:
+    first = "<dc:title>Harbour plan</dc:title>"
+    book = changed(office.epub(), "book.opf", first, f'{first}<dc:title id="t2">A guide for pilots</dc:title>')
+    document = only(opened(tmp_path, "a.epub", book))
+    assert (document.title, document.author) == ("Harbour plan", "Ada Quay")
+    assert [heading.title for heading in document.headings] == ["Pilots", "Moorings"]
+
+
 @pytest.mark.parametrize("name", UNTITLED)
 def test_a_document_without_a_title_is_called_as_its_file(tmp_path: Path, name: str) -> None:
     assert only(opened(tmp_path, name, UNTITLED[name])).title == "A"
@@ -271,6 +279,57 @@ def changed(source: bytes, part: str, old: str, new: str) -> bytes:
     return office.zipped({**files, part: files[part].replace(old.encode(), new.encode())})
 
 
+def test_old_word_files_are_read_as_they_are_printed(tmp_path: Path) -> None:
+    text = "Non\x1ebreaking terns\r" + "The gull waits.\r" * 300 + "a soft\x1fhyphen, a half\x1eday.\r"
+    wide = only(opened(tmp_path, "a.doc", office.doc(text))).text
+    assert wide.startswith("Non-breaking terns")
+    assert wide.endswith("a softhyphen, a half-day.")
+    fields = "See \x13 REF \x13 PAGE \x14x\x15 \\h \x14page 3\x15, \x13 PAGE \x15or \x13 the rest.\rThe end.\r"
+    text = "See page 3, or  the rest.\nThe end."  # a field that does not end is none
+    assert only(opened(tmp_path, "c.doc", office.doc(fields))).text == text
+    drawn = "\x13 eq \\o(\u3068)\x15 \x13EQUAL\x15\x13 MACROBUTTON Go Press the tern\x15"
+    assert only(opened(tmp_path, "d.doc", office.doc(f"{drawn}\r"))).text.split() == [
+        "eq", "\\o(\u3068)", "MACROBUTTON", "Go", "Press", "the", "tern",
+    ]  # fmt: skip
+    between = "\u1e61\u6100"  # the second byte of one letter and the first of the next look like such a hyphen
+    assert only(opened(tmp_path, "b.doc", office.doc(f"{between}\x1e.\r"))).text == f"{between}-."
+
+
+def test_numbers_in_sheets_are_told_as_they_are_shown(tmp_path: Path) -> None:
+    shown = [  # what the file holds, how it is formatted, what a reader sees
+        ("0.15", "0%", "15%"), ("0.1535", "0.0%;[Red]-0.0%", "15.4%"), ("-0.07", "0.00%", "-7.00%"), ("15", '0"%"', "15"),
+        ("1.5", "[h]:mm:ss", "36:00:00"), ("45292", "yyyy-mm-dd;@", "2024-01-01"), ("0.5208333333333333", "h:mm", "12:30:00"),
+        ("45292.75", "dd.mm.yyyy hh:mm", "2024-01-01 18:00:00"), ("1234.5", "General", "1234.5"),
+    ]  # fmt: skip
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    formats = "".join(
+        f'<numFmt numFmtId="{200 + at}" formatCode="{code.replace(chr(34), "&quot;")}"/>'
+        for at, (_, code, _) in enumerate(shown)
+    )
+    cells = "".join(f'<xf numFmtId="{200 + at}"/>' for at in range(len(shown)))
+    styles = f'<styleSheet xmlns="{main}"><numFmts>{formats}</numFmts><cellXfs>{cells}<xf numFmtId="9"/></cellXfs></styleSheet>'
+    values = [(number, str(at)) for at, (number, _, _) in enumerate(shown)] + [("0.2", str(len(shown)))]
+    rows = "".join(
+        f'<row r="{at}"><c r="A{at}" t="inlineStr"><is><t>v{at}</t></is></c><c r="B{at}" s="{style}"><f>1*A1</f>'
+        f"<v>{number}</v></c></row>"
+        for at, (number, style) in enumerate(values, 1)
+    )
+    text_cell = '<row r="99"><c r="A99" s="0" t="str"><v>0.3</v></c></row>'
+    sheet = f'<worksheet xmlns="{main}"><sheetData>{rows}{text_cell}</sheetData></worksheet>'
+    relation = f'<Relationship Id="r9" Type="{office._OFFICE}/styles" Target="styles.xml"/></Relationships>'
+    book = with_parts(office.xlsx(), {"xl/worksheets/sheet1.xml": sheet, "xl/styles.xml": styles})
+    book = changed(book, "xl/_rels/workbook.xml.rels", "</Relationships>", relation)
+    text = only(opened(tmp_path, "a.xlsx", book)).text.partition("\n\nPilots")[0]
+    told = [f"v{at} | {seen}" for at, (_, _, seen) in enumerate(shown, 1)]
+    assert text.split("\n")[2:] == [*told, "v10 | 20%", "0.3"]
+    old = '<table:table-cell office:value-type="string"><text:p>9 m</text:p>'
+    new = '<table:table-cell office:value-type="percentage" office:value="0.15"><text:p>15,0 %</text:p>'
+    assert (
+        "Berth: South pelican | Depth: 15,0 %"
+        in only(opened(tmp_path, "a.ods", changed(office.ods(), "content.xml", old, new))).text
+    )
+
+
 def test_tabs_and_hyphens_that_are_elements_part_and_join_words(tmp_path: Path) -> None:
     pieces = (
         "<w:t>Phone</w:t><w:tab/><w:t>tern</w:t><w:noBreakHyphen/><w:t>gull</w:t><w:cr/><w:t>har</w:t><w:softHyphen/>"
@@ -399,6 +458,9 @@ def test_word_2003_xml_is_read_without_its_tags(tmp_path: Path) -> None:
     assert document.text == "Pilots\n\nThe pelican & Co boards.\n\nBerth | Depth\nBerth: North | Depth: 12 m"
     assert (document.title, document.author, document.created) == ("Harbour plan", "Ada Quay", CREATED)
     assert [heading.title for heading in document.headings] == ["Pilots"]
+    picture = b"<w:p><w:r><w:pict><w:binData w:name='1.png'>%b</w:binData></w:pict><w:t>A tern.</w:t></w:r></w:p>"
+    large = office.WORDML.replace(b"</w:body>", picture % (b"A" * 12_000_000) + b"</w:body>")
+    assert only(opened(tmp_path, "b.doc", large)).text == f"{document.text}\n\nA tern."
 
 
 def test_what_a_speaker_notes_on_a_slide_is_read_with_it(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fixtures import office
 from fixtures.pipeline import engine, ingest_here, stage_here
 
+from engine.api import Project
 from engine.errors import InputError, NoDocumentsError
 from engine.project import ProjectFolder
 from engine.store import LedgerRow, Store
@@ -159,7 +161,86 @@ def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path
     (documents / "c.txt").unlink()
     assert after_ingest() == {"x.pdf": "quarantined"}
     (documents / "x.pdf").rename(documents / "x.pages")
-    assert after_ingest() == {}
+    assert after_ingest() == {"x.pages": "skipped"}
+
+
+def test_every_file_that_is_left_out_has_its_line_however_many_there_are(tmp_path: Path) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "photo.jpg").write_bytes(b"\xff\xd8")
+    (tmp_path / "first" / "a.txt").write_text("The pelican boards.")
+    for number in range(1200):
+        (tmp_path / "second" / f"{number:04}.qqq").touch()
+    paths = [str(tmp_path / "first"), str(tmp_path / "second")]
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": paths}}).path
+    done, told = ingest_here(project)
+    assert told == [
+        "1202 left out: format not supported yet: .qqq (1200), a picture: without OCR it holds no text (2)."
+    ]
+    store = stored(project)
+    rows = [(row.source, row.path, row.state, row.kind) for row in store.ledger("skipped")]
+    assert (done["files_skipped"], store.counts()["skipped"], len(rows)) == (1202, 1202, 1202)
+    store.close()
+    assert rows[0] == (paths[1], "0000.qqq", "skipped", "unsupported")
+    assert rows[-2:] == [(path, "photo.jpg", "skipped", "needs OCR") for path in paths]
+    opened = Project.open(project)
+    assert {f"{path}/photo.jpg" for path in paths} < opened.skipped().keys()
+    opened.close()
+    assert ingest_here(project)[1] == []
+    (tmp_path / "second" / "0000.qqq").unlink()
+    assert ingest_here(project)[0]["files_skipped"] == 1201
+
+
+def test_a_quarantined_file_that_was_closed_for_a_while_is_not_called_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.corpus import ingest
+
+    (project.parent / "documents" / "old.txt").write_bytes("Пеликан отдыхает на причале.".encode("koi8-r"))
+    ingest_here(project)
+    before = ledger(project)
+    looked = ingest._hash_file
+
+    def closed(path: Path) -> str:
+        if path.name in ("scan.pdf", "old.txt"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return looked(path)
+
+    monkeypatch.setattr(ingest, "_hash_file", closed)
+    for name in ("scan.pdf", "old.txt"):
+        os.utime(project.parent / "documents" / name)
+    for _ in range(2):
+        ingest_here(project)
+        assert {ledger(project)[name].state for name in ("scan.pdf", "old.txt")} == {"skipped"}
+    monkeypatch.undo()
+    done, _ = ingest_here(project)
+    after = ledger(project)
+    assert after == before
+    assert (after["scan.pdf"].kind, after["old.txt"].reason) == ("needs OCR", "its encoding is a guess: koi8-r")
+    assert done["new_chunks"] == 0
+
+
+def test_what_lies_in_a_closed_folder_stays_where_nothing_else_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": ["documents"]}}).path
+    (project / "documents" / "deep").mkdir(parents=True)
+    (project / "documents" / "deep" / "a.txt").write_text("The pelican boards.")
+    ingest_here(project)
+    listed = os.scandir
+
+    def closed(path: str | Path) -> Any:
+        if str(path).endswith("/deep"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    with pytest.raises(NoDocumentsError, match="stays so"):
+        ingest_here(project)
+    rows = ledger(project)
+    assert {path: (row.state, row.reason) for path, row in rows.items()} == {
+        "deep": ("skipped", "permission denied"), "deep/a.txt": ("read", ""),
+    }  # fmt: skip
 
 
 def test_a_renamed_file_keeps_its_chunks_and_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,9 +303,9 @@ def test_a_text_of_5_gb_is_left_alone(project: Path) -> None:
 
 
 def test_a_pipe_in_a_files_place_does_not_hold_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.corpus import stage
+    from engine.corpus import ingest
 
-    looked = stage._hash_file
+    looked = ingest._hash_file
 
     def replaced(path: Path) -> str:
         if path.name == "note.txt":
@@ -232,7 +313,7 @@ def test_a_pipe_in_a_files_place_does_not_hold_the_run(project: Path, monkeypatc
             os.mkfifo(path)
         return looked(path)
 
-    monkeypatch.setattr(stage, "_hash_file", replaced)
+    monkeypatch.setattr(ingest, "_hash_file", replaced)
     ingest_here(project)
     assert (ledger(project)["note.txt"].state, ledger(project)["a.pdf"].state) == ("skipped", "read")
 

@@ -11,7 +11,7 @@ import pytest
 from fixtures import office
 from fixtures.pipeline import ingest_here
 
-from engine.corpus import ocr, stage
+from engine.corpus import ingest, ocr
 from engine.corpus.sandbox import Limits, Outcome, Pool, Tesseract, find_tesseract
 from engine.doctor import examine
 from engine.errors import SettingsError
@@ -148,7 +148,7 @@ def test_what_ocr_had_no_time_for_is_listed_and_read_when_it_gets_more(
 
     def standing(seconds: int, given: int) -> list[tuple[str, str, str]]:
         project.change_settings({"corpus.ocr_seconds": seconds})
-        monkeypatch.setattr(stage, "Limits", lambda *limits, ocr_seconds: Limits(*limits, ocr_seconds=given))
+        monkeypatch.setattr(ingest, "Limits", lambda *limits, ocr_seconds: Limits(*limits, ocr_seconds=given))
         ingest_here(project.path)
         with closing(project.store()) as store:
             return [(row.path, row.state, row.kind) for row in store.ledger()]
@@ -245,7 +245,10 @@ def test_the_ledger_tells_what_ocr_read_and_switching_it_takes_effect(tmp_path: 
     def standing(rows: dict[str, LedgerRow]) -> dict[str, tuple[str, str, str]]:
         return {path: (row.state, row.kind, row.reason) for path, row in rows.items() if path != "note.txt"}
 
-    without = {"scan.pdf": ("quarantined", "needs OCR", "its pages are pictures: without OCR they hold no text")}
+    without = {
+        "scan.pdf": ("quarantined", "needs OCR", "its pages are pictures: without OCR they hold no text"),
+        "photo.png": ("skipped", "needs OCR", "a picture: without OCR it holds no text"),
+    }
     read = {"scan.pdf": ("read", "OCR", "by OCR: 2 of 2 pages"), "photo.png": ("read", "OCR", "by OCR")}
     assert standing(ledger(ocr=False)) == without
     assert standing(ledger(ocr=True)) == read

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 
-from engine.corpus import stage as corpus_stage
+from engine.corpus import ingest as corpus_ingest
 from engine.errors import CancelledError
 from engine.project import ProjectFolder
 
@@ -163,14 +163,14 @@ def test_above_the_drift_the_adapter_is_made_anew(project: Path) -> None:
 def refused(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of files that the system refuses to open, as it does for an owner without the right or a failing disk."""
     names: set[str] = set()
-    opened = corpus_stage._hash_file
+    opened = corpus_ingest._hash_file
 
     def open_file(path: Path) -> str:
         if path.name in names:
             raise PermissionError(13, "Permission denied", str(path))
         return opened(path)
 
-    monkeypatch.setattr(corpus_stage, "_hash_file", open_file)
+    monkeypatch.setattr(corpus_ingest, "_hash_file", open_file)
     return names
 
 
@@ -243,7 +243,7 @@ def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(small: Path, mo
 
 
 def test_an_ingest_that_was_stopped_does_not_look_done(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_stage, "FILES_PER_TRANSACTION", 1)
+    monkeypatch.setattr(corpus_ingest, "FILES_PER_TRANSACTION", 1)
     for number in range(3):
         (small / "documents" / f"new-{number}.md").write_text(f"# New {number}\n\nPelicans may enter the yard.\n")
     (small / "documents" / "07.md").unlink()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures import office
 from fixtures.pipeline import ingest_here
 
 from engine.errors import InputError, ProjectBusyError, UsageError
@@ -77,7 +78,7 @@ def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -
     assert call("skipped") == {
         "files": [
             {"source": "documents", "path": "empty.txt", "reason": "empty", "known": True},
-            {"source": "", "path": "odd.qqq", "reason": "format not supported yet: .qqq", "known": False},
+            {"source": "documents", "path": "odd.qqq", "reason": "format not supported yet: .qqq", "known": False},
         ],
         "total": 2,
         "known": 1,
@@ -95,6 +96,22 @@ def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -
     summary, _ = ingest_here(project.path)
     assert (summary["files_read"], summary["documents"]) == (1, 5)
     assert [row["path"] for row in call("skipped")["files"]] == ["odd.qqq"]
+
+
+def test_what_was_not_read_inside_files_is_listed_and_tried_again(project: ProjectFolder, call: Any) -> None:
+    mail = office.eml({"locked.docx": office.locked_package(), "photo.jpg": b"\xff\xd8"})
+    (project.path / "documents" / "mail.eml").write_bytes(mail)
+    ingest_here(project.path)
+    answer = call("skipped")
+    assert [(row["path"], row["reason"], row["known"]) for row in answer["files"]] == [
+        ("empty.txt", "empty", True),
+        ("mail.eml/locked.docx", "encrypted: it opens with a password only", True),
+        ("mail.eml/photo.jpg", "a picture: without OCR it holds no text", True),
+        ("odd.qqq", "format not supported yet: .qqq", False),
+    ]
+    assert (answer["known"], answer["total"]) == (3, 4)
+    assert call("retry") == {"forgotten": 2}
+    assert ingest_here(project.path)[0]["files_read"] == 1
 
 
 def test_of_many_files_left_out_the_first_are_listed_and_all_are_tried_again(project: ProjectFolder, call: Any) -> None:

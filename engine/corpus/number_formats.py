@@ -1,0 +1,94 @@
+"""Numbers of Excel and OpenDocument sheets as a reader sees them: kreuzberg tells 15 % as 0.15, and 36 hours as a day in 1900."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any
+
+_LARGEST = 16 * 2**20  # bytes of the table of styles
+_BUILT_IN = {"9": "0%", "10": "0.00%", "46": "[h]:mm:ss"}  # ECMA-376 part 1, 18.8.30; dates are told well as it is
+_NOT_SHOWN_AS_IS = re.compile(r'"[^"]*"|\\.|[_*].|\[(?!h+\])[^\]]*\]', re.IGNORECASE)
+_ELAPSED = re.compile(r"\[h+\]", re.IGNORECASE)
+_CELL = (
+    rb'<((?:\w+:)?c)(\s[^<>]*?\bs="(%b)"[^<>]*)>((?:<(?:\w+:)?f\b[^<>]*(?:/>|>[^<]*</(?:\w+:)?f>))?<(?:\w+:)?v>)'
+    rb"([^<]{1,40})(?=<)"
+)
+_TYPE = re.compile(rb'\st="(\w+)"')
+_MIDNIGHT = re.compile(r"(\d{4}-\d\d-\d\d) 00:00:00")
+_TIME = re.compile(r"1899-12-3[01] (\d\d:\d\d:\d\d)")
+_PERCENTAGE = re.compile(rb'<table:table-cell\b[^<>]*\boffice:value-type="percentage"[^<>]*>')
+_VALUE = re.compile(rb'\soffice:value="[^"]*"')
+
+Style = Callable[[Decimal], str]
+
+
+def percentages_as_text(content: bytes) -> bytes:
+    """The cells of an OpenDocument sheet: those that hold percentages are what is written in them."""
+    return _PERCENTAGE.sub(lambda found: _VALUE.sub(b"", found[0].replace(b'"percentage"', b'"string"')), content)
+
+
+def as_shown(cell: str) -> str:
+    """The text of a cell as kreuzberg tells it, a day without a time and a time without a day."""
+    found = _MIDNIGHT.fullmatch(cell) or _TIME.fullmatch(cell)
+    return found[1] if found else cell
+
+
+def sheet_change(archive: zipfile.ZipFile) -> Callable[[bytes], bytes] | None:
+    """What makes texts of the percentages and durations in a workbook's sheets; None where it has none."""
+    styles = _styles(archive)
+    if not styles:
+        return None
+    pattern = re.compile(_CELL % b"|".join(number.encode() for number in styles))
+    return lambda sheet: pattern.sub(lambda found: _told(found, styles), sheet)
+
+
+def _told(found: re.Match[bytes], styles: Mapping[str, Style]) -> bytes:
+    name, attributes, style, before, value = found.groups()
+    kind = _TYPE.search(attributes)
+    if kind is not None and kind[1] != b"n":
+        return found[0]
+    try:
+        text = styles[style.decode()](Decimal(value.decode("ascii")))
+    except (InvalidOperation, UnicodeDecodeError, ValueError, OverflowError):
+        return found[0]
+    return b'<%b%b t="str">%b%b' % (name, _TYPE.sub(b"", attributes), before, text.encode())
+
+
+def _styles(archive: zipfile.ZipFile) -> dict[str, Style]:
+    """Number of a cell's style → how it shows a number, of those that show percentages or durations."""
+    from lxml import etree
+
+    if "xl/styles.xml" not in archive.namelist() or archive.getinfo("xl/styles.xml").file_size > _LARGEST:
+        return {}
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
+    try:
+        root = etree.fromstring(archive.read("xl/styles.xml"), parser)
+    except etree.XMLSyntaxError:
+        return {}
+    codes = {**_BUILT_IN, **{one.get("numFmtId"): one.get("formatCode") or "" for one in root.iter("{*}numFmt")}}
+    cells: Any = root.find("{*}cellXfs")
+    kinds = (
+        (str(at), style_of(codes.get(xf.get("numFmtId"), "")))
+        for at, xf in enumerate(cells if cells is not None else ())
+    )
+    return {number: kind for number, kind in kinds if kind is not None}
+
+
+def style_of(code: str) -> Style | None:
+    """How a format of Excel shows a number; None for one that shows no percentages and no durations."""
+    plain = _NOT_SHOWN_AS_IS.sub("", code).partition(";")[0]
+    if _ELAPSED.search(plain):
+        return _elapsed
+    if "%" in plain:
+        places = len(re.findall(r"[0#?]", plain.partition(".")[2]))
+        return lambda number: f"{(100 * number).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):f}%"
+    return None
+
+
+def _elapsed(days: Decimal) -> str:
+    seconds = int((days * 86400).quantize(Decimal(1), ROUND_HALF_UP))
+    sign, seconds = "-" if seconds < 0 else "", abs(seconds)
+    return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
