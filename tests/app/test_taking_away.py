@@ -91,14 +91,16 @@ def test_what_the_engine_refuses_is_told_and_can_be_put_right(finished_project: 
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await _export_dialog(pilot)
-        field = screen.query_one("#export-folder", PathField)
+        field, button = screen.query_one("#export-folder", PathField), screen.query_one("#export")
         field.value = str(tmp_path / "taken")
         await pilot.press("enter")
         await until_text(pilot, "exists already")
         field.value = ""
+        await until(pilot, lambda: not button.has_class("-active"), "the button")  # held down, it is not pressed
         await pilot.press("enter")
         await until_text(pilot, "Type the name of a folder")
         field.value = str(tmp_path / "second")
+        await until(pilot, lambda: not button.has_class("-active"), "the button")
         await pilot.press("enter")
         await until(pilot, lambda: "✓/" in _told(pilot), "what was exported")
 
