@@ -136,18 +136,20 @@ class HubTrial:
             return plain_cosines(
                 f"it takes {LEAST_QUERIES} training queries or more that are worded as questions to tell hubs"
             )
-        count = self._articles_asked(queries)
+        articles = article_numbers(self._rankers.chunks, self._context.store.documents())
+        asked = self._articles_asked(queries, articles)
+        count = len(np.unique(asked))
         if count < LEAST_ARTICLES:
             made_of = f"the training queries were made of {count} documents or articles"
             return plain_cosines(f"{made_of}; it takes {LEAST_ARTICLES} to tell hubs")
-        served = self._lessened(self._strength, SERVED, queries, sets, among)
+        served = self._lessened(self._strength, SERVED, queries, articles, sets, among)
         gaps = {
             one.kind: gap_between(one, served.ranked[one.kind][0], one.rankings[SERVED], self._measure, settings)
             for one in sets
         }
         encoder = self._rankers.encoder(self._strength).fingerprint
-        articles = served.bank.articles.tolist()
-        key = fingerprint(queries=[query.text for query in queries], articles=articles, encoder=encoder)
+        texts = [query.text for query in queries]
+        key = fingerprint(queries=texts, articles=asked.tolist(), encoder=encoder)
         hubs = decided(served.bank, key, plain_system(self._strength), *held_out_and_judged(gaps, settings))
         if hubs.bank is None:
             return hubs
@@ -156,19 +158,19 @@ class HubTrial:
                 table[PLAIN] = table[SERVED]
         self._rankers.offsets, self.found[SERVED] = served.offsets, served
         if hubs.plain != BASE:
-            self.found[BASE_LESS_HUBS] = self._lessened(0.0, BASE, queries, sets, among)
+            self.found[BASE_LESS_HUBS] = self._lessened(0.0, BASE, queries, articles, sets, among)
         for name, found in self.found.items():
             found.put(sets, name)
         return hubs
 
     def _lessened(
-        self, strength: float, name: str, queries: Sequence[Query], sets: Sequence[QuerySet], among: Mapping[str, Among]
-    ) -> Lessened:
-        """The encoder with the adapter at `strength` (λ), hubs taken off as `queries` show them."""
+        self, strength: float, name: str, queries: Sequence[Query], articles: Ids, sets: Sequence[QuerySet],
+        among: Mapping[str, Among],
+    ) -> Lessened:  # fmt: skip
+        """The encoder with the adapter at `strength` (λ), hubs taken off as `queries` show them; `articles` (n,) of all chunks."""
         rankers = self._rankers
         encoder = rankers.encoder(strength)
         vectors = rankers.vectors(encoder, strength, rankers.chunks, name)
-        articles = article_numbers(rankers.chunks, self._context.store.documents())
         bank = self._bank(encoder, queries, articles)
         offsets = hub_offsets(vectors, articles, bank, self._context.check_stop)
         chunks = compared_chunks(vectors, offsets)
@@ -181,14 +183,12 @@ class HubTrial:
             self._context.check_stop()
         return Lessened(bank, offsets, vectors, asked, ranked)
 
-    def _articles_asked(self, queries: Sequence[Query]) -> int:
-        """Of how many articles the queries were made."""
-        articles = article_numbers(self._rankers.chunks, self._context.store.documents())
+    def _articles_asked(self, queries: Sequence[Query], articles: Ids) -> Ids:
+        """The article (m,) that each query was made of; `articles` (n,) of all chunks."""
         chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
-        return len(np.unique(articles[np.searchsorted(self._rankers.ids, chunks)]))
+        return articles[np.searchsorted(self._rankers.ids, chunks)]
 
     def _bank(self, encoder: Encoder, queries: Sequence[Query], articles: Ids) -> Bank:
         """The queries as they are kept."""
         vectors = encoder.encode_queries([query.text for query in queries]).astype(np.float16).astype(np.float32)
-        chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
-        return Bank(vectors, articles[np.searchsorted(self._rankers.ids, chunks)])
+        return Bank(vectors, self._articles_asked(queries, articles))

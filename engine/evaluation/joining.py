@@ -11,6 +11,7 @@ from engine.evaluation.fusion import EVEN, SET_BY_HAND, WEIGHTS, FusionChoice, c
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.settings import Settings
+from engine.systems import BM25, SERVED
 
 Rankings = NDArray[np.int64]
 Fused = tuple[Rankings, NDArray[np.float64]]
@@ -42,7 +43,7 @@ class Joining:
         judgments = [heldout.judgments[row] for row in rows]
 
         def values(weight: float | None) -> NDArray[np.float64]:
-            return self._measure(self.joined(heldout, "served", weight)[rows], judgments)
+            return self._measure(self.joined(heldout, SERVED, weight)[rows], judgments)
 
         table = {weight: values(weight) for weight in WEIGHTS}
         return choose_fusion(values(None), table, settings.evaluation.bootstrap_samples, settings.training.seed)
@@ -59,7 +60,7 @@ class Joining:
                 "tune a weight on them"
             )
         means = {
-            weight: float(self._measure(self.joined(heldout, "served", weight), heldout.judgments).mean())
+            weight: float(self._measure(self.joined(heldout, SERVED, weight), heldout.judgments).mean())
             for weight in WEIGHTS
             if weight <= EVEN
         }
@@ -75,7 +76,7 @@ class Joining:
     def _share_found(self, heldout: QuerySet) -> float:
         """The served encoder's nDCG@10, as a share of BM25's."""
         served, bm25 = (
-            float(self._measure(heldout.rankings[name], heldout.judgments).mean()) for name in ("served", "bm25")
+            float(self._measure(heldout.rankings[name], heldout.judgments).mean()) for name in (SERVED, BM25)
         )
         return served / bm25 if bm25 else 1.0
 
