@@ -38,13 +38,20 @@ def why_not(what: str, held_out: Gap | None, judged: Gap | None, *, shown: bool)
     """
     if held_out is None or held_out[1] < LEAST_HELD_OUT:
         return f"there are fewer than {LEAST_HELD_OUT} held-out queries to try {what} on"
-    if judged is not None and judged[1] >= LEAST_JUDGED and judged[0].harms:
-        return f"{what} {_harm(judged)} on {told(judged, 'judged')}"
+    if why := harm_to_judged(what, judged):
+        return why
     if held_out[0].harms:
         return f"{what} {_harm(held_out)} on {told(held_out, 'held-out')}"
     if shown and held_out[0].verdict != "better":
         return f"{what} are not shown to be better on {told(held_out, 'held-out')}"
     return ""
+
+
+def harm_to_judged(what: str, judged: Gap | None) -> str:
+    """Why a change is not taken over where it seems to harm judged queries; empty where it does not, or they are too few."""
+    if judged is None or judged[1] < LEAST_JUDGED or not judged[0].harms:
+        return ""
+    return f"{what} {_harm(judged)} on {told(judged, 'judged')}"
 
 
 def _harm(gap: Gap) -> str:

@@ -1,9 +1,9 @@
-"""Whether search takes off what makes hubs near to every query (engine/ranking/hubness.py): tried on held-out queries.
+"""Whether search takes off what makes hubs near to every query (engine/ranking/hubness.py).
 
-Only queries that are worded as questions show which chunks are hubs, and whether taking that off does harm: those that are built
-from the documents' sentences did on one data set, and promised a gain. With questions it is taken over unless its interval lies
-below 0, because it is a published method with published constants, nothing of it is fitted to the held-out queries, and where
-judged queries could be asked it helped or did nothing (docs/LOG.md, "Hubs").
+Queries that are worded as questions show which chunks are hubs, where there are enough of them, and it is tried on held-out ones:
+it is taken over unless its interval lies below 0, because it is a published method with published constants, and nothing of it is
+fitted to them. Else queries that are built from the documents' sentences show hubs. Held-out ones of that kind do not decide: on
+three data sets they found it worse, judged ones better on two and no different on the third (docs/LOG.md, "Hubs").
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.evaluation.gaps import Gap, gap_between, held_out_and_judged, told, why_not
+from engine.evaluation.gaps import Gap, gap_between, harm_to_judged, held_out_and_judged, told, why_not
 from engine.evaluation.joining import Measure
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankers import Floats, Ids, compared_chunks, compared_queries
 from engine.evaluation.rankings import cosines_of
+from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import LEAST_ARTICLES, LEAST_QUERIES, MOST_QUERIES, NEIGHBOURS, Bank, hub_offsets
 from engine.records import Query
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from engine.encoders import Encoder
     from engine.evaluation.rankers import Among, Rankers
 
+WHAT = "similarities less what hubs have too much"
 SET_BY_HAND = "Similarities are plain cosines, because project.toml says so (search.hubs)."
 
 
@@ -77,20 +79,29 @@ def plain_system(strength: float) -> str:
     return {0.0: BASE, 1.0: ADAPTED}.get(strength, PLAIN)
 
 
-def decided(bank: Bank, key: str, plain: str, held_out: Gap | None, judged: Gap | None) -> Hubs:
-    """Hubs are taken off unless semantic search seems to be harmed by it, on held-out queries or on judged ones."""
-    why = why_not("similarities less what hubs have too much", held_out, judged, shown=False)
-    if why or held_out is None:
+def decided(bank: Bank, key: str, plain: str, held_out: Gap | None, judged: Gap | None, *, built: bool = False) -> Hubs:
+    """Hubs are taken off unless semantic search seems to be harmed by it, on held-out queries or on judged ones.
+
+    `built`: whether `bank` has queries built from the documents' sentences; held-out ones do not count then.
+    """
+    why = harm_to_judged(WHAT, judged) if built else why_not(WHAT, held_out, judged, shown=False)
+    if why:
         return plain_cosines(why)
-    verdict = "better" if held_out[0].verdict == "better" else "not shown to be worse"
-    return Hubs(
-        bank,
-        key,
-        f"Half of a chunk's mean cosine to the {NEIGHBOURS} nearest of {len(bank.articles):,} training queries, of other "
-        "articles than its own, is taken from its similarity, so that chunks that are near to every query do not stand before "
-        f"better ones: semantic search is {verdict} by it on {told(held_out, 'held-out')}.",
-        plain,
+    queries = f"{len(bank.articles):,} training queries{', built from the documents,' if built else ''}"
+    reason = (
+        f"Half of a chunk's mean cosine to the {NEIGHBOURS} nearest of {queries} of other articles than its own is taken from its "
+        "similarity, so that chunks that are near to every query do not stand before better ones: "
+        f"{_told_by(judged, 'judged') if built else _told_by(held_out, 'held-out')}."
     )
+    return Hubs(bank, key, reason, plain)
+
+
+def _told_by(gap: Gap | None, kind: str) -> str:
+    """What a set of queries says of it; of judged ones only where they are enough to say something."""
+    if gap is None or gap[1] < LEAST_JUDGED:
+        return "held-out queries that are built so, too, cannot tell what it does to questions; judged ones could"
+    verdict = "better" if gap[0].verdict == "better" else "not shown to be worse"
+    return f"semantic search is {verdict} by it on {told(gap, kind)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +142,9 @@ class HubTrial:
         settings = self._context.settings
         if settings.vectors.dtype == "i8":
             return plain_cosines("vectors of 8 bits a number are too coarse for more (vectors.dtype)")
-        queries = training_questions(self._context, self._rankers.chunks, MOST_QUERIES)
+        queries, built = self._queries()
         if len(queries) < LEAST_QUERIES:
-            return plain_cosines(
-                f"it takes {LEAST_QUERIES} training queries or more that are worded as questions to tell hubs"
-            )
+            return plain_cosines(f"it takes {LEAST_QUERIES} training queries or more to tell hubs")
         articles = article_numbers(self._rankers.chunks, self._context.store.documents())
         asked = self._articles_asked(queries, articles)
         count = len(np.unique(asked))
@@ -150,7 +159,8 @@ class HubTrial:
         encoder = self._rankers.encoder(self._strength).fingerprint
         texts = [query.text for query in queries]
         key = fingerprint(queries=texts, articles=asked.tolist(), encoder=encoder)
-        hubs = decided(served.bank, key, plain_system(self._strength), *held_out_and_judged(gaps, settings))
+        plain = plain_system(self._strength)
+        hubs = decided(served.bank, key, plain, *held_out_and_judged(gaps, settings), built=built)
         if hubs.bank is None:
             return hubs
         if hubs.plain == PLAIN:
@@ -162,6 +172,13 @@ class HubTrial:
         for name, found in self.found.items():
             found.put(sets, name)
         return hubs
+
+    def _queries(self) -> tuple[list[Query], bool]:
+        """The training queries that show hubs, and whether some of them were built from sentences of their chunks."""
+        asked = training_questions(self._context, self._rankers.chunks, MOST_QUERIES)
+        if len(asked) >= LEAST_QUERIES:
+            return asked, False
+        return training_questions(self._context, self._rankers.chunks, MOST_QUERIES, built_too=True), True
 
     def _lessened(
         self, strength: float, name: str, queries: Sequence[Query], articles: Ids, sets: Sequence[QuerySet],

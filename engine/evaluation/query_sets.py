@@ -105,13 +105,18 @@ def is_built(query: Query, backend: str) -> bool:
     return backend in BUILT and query.kind != "imported"
 
 
-def training_questions(context: StageContext, chunks: Sequence[Chunk], most: int) -> list[Query]:
-    """Training queries of `chunks` that are worded as questions, at most `most` by chance, in the order that they are stored in."""
+def training_questions(
+    context: StageContext, chunks: Sequence[Chunk], most: int, *, built_too: bool = False
+) -> list[Query]:
+    """Training queries of `chunks` that are worded as questions, at most `most` by chance, in the order that they are stored in.
+
+    `built_too`: those that were built from sentences, too.
+    """
     from engine.training.stage import train_rows
 
     settings, queries, backend = context.settings, context.store.queries(), made_by(context)
     trained = train_rows(settings, queries, chunks)
-    rows = np.array([row for row in trained if not is_built(queries[row], backend)], dtype=np.int64)
+    rows = np.array([row for row in trained if built_too or not is_built(queries[row], backend)], dtype=np.int64)
     chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:most]
     return [queries[row] for row in sorted(chosen.tolist())]
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Rankings = NDArray[np.int64]
 
-VERSION = 15
+VERSION = 16
 ARTIFACT = "evaluation"
 POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30

@@ -1,4 +1,4 @@
-"""Hubs are taken off where there are queries that are worded as questions, unless those held out or judged show harm."""
+"""Hubs are taken off where there are training queries enough, unless those held out or judged show harm."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_the_gains_are_parted_without_what_learnt_words_gain() -> None:
     ("trained", "backend", "built", "why"),
     [
         (199, "imported", False, "it takes 200 training queries or more"),
-        (200, "extractive", False, "it takes 200 training queries or more"),  # all of kind "question": built
+        (199, "extractive", True, "it takes 200 training queries or more"),
         (200, "imported", True, "fewer than 50 held-out queries"),
     ],
 )
@@ -220,6 +220,54 @@ def test_else_similarities_are_cosines(trained: int, backend: str, built: bool, 
     assert why in hubs.reason
     assert one.rankings["served"] is before
     assert ranked.offsets is None
+
+
+def built_bank(judge: NDArray[np.float64] | None = None) -> tuple[Hubs, QuerySet]:
+    """The trial with built queries alone; `judge` (60,): what is added to the values of the judged queries' new ranking."""
+    ranked = Ranked()
+    sets = [held_out(ranked, built=True)]
+    if judge is not None:
+        sets.append(held_out(ranked))
+        sets[1].kind, sets[1].built = "judged", []
+    before = [one.rankings["served"] for one in sets]
+
+    def measure(ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> NDArray[np.float64]:
+        new = not any(ranking is one or np.array_equal(ranking, one) for one in before)
+        return np.full(60, 0.5) + (judge if new and judge is not None else 0.0)
+
+    rows = [query(row, "question") for row in range(150)] + [query(row) for row in range(150, 200)]
+    trial = HubTrial(context(rows, "extractive"), ranked, 1.0, measure)
+    return trial.take(sets, {one.kind: [None] * 60 for one in sets}), sets[0]
+
+
+def test_built_queries_show_hubs_where_questions_are_too_few_and_held_out_ones_do_not_decide() -> None:
+    hubs, one = built_bank()
+    assert hubs.bank is not None
+    assert hubs.bank.vectors.shape == (200, WIDTH)
+    assert "of 200 training queries, built from the documents, of other articles" in hubs.reason
+    assert hubs.reason.endswith("cannot tell what it does to questions; judged ones could.")
+    assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
+
+
+def test_judged_queries_decide_about_built_ones() -> None:
+    step = np.where(np.arange(60) % 2, 0.01, 0.03)
+    better, _ = built_bank(step)
+    assert better.bank is not None
+    assert "is better by it on 60 judged queries, +2.0 points" in better.reason
+    worse, one = built_bank(-step)
+    assert worse.bank is None
+    assert "are worse on 60 judged queries, -2.0 points" in worse.reason
+    assert (one.rankings["served"][:, 0] == HUB).mean() > 0.9
+
+
+def test_built_queries_are_not_asked_where_there_are_questions_enough() -> None:
+    ranked = Ranked()
+    rows = [query(row) for row in range(200)] + [query(row, "question") for row in range(200, 260)]
+    trial = HubTrial(context(rows, "extractive"), ranked, 1.0, first_right)
+    hubs = trial.take([held_out(ranked)], {"synthetic": [None] * 60})
+    assert hubs.bank is not None
+    assert len(hubs.bank.vectors) == 200
+    assert "built" not in hubs.reason
 
 
 def test_a_merge_is_kept_by_plain_cosines_as_well() -> None:
@@ -286,7 +334,7 @@ def test_queries_of_a_few_articles_do_not_tell_hubs(
         raise ReachedError
 
     asked = [SimpleNamespace(text=f"q{row}", chunk_id=row) for row in range(300)]
-    monkeypatch.setattr(hubs_module, "training_questions", lambda *_: asked)
+    monkeypatch.setattr(hubs_module, "training_questions", lambda *_, **__: asked)
     monkeypatch.setattr(hubs_module, "article_numbers", lambda *_: np.arange(300) % articles)
     monkeypatch.setattr(HubTrial, "_lessened", reached)
     context: Any = SimpleNamespace(settings=validate({}), store=SimpleNamespace(documents=list))
