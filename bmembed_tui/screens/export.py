@@ -49,7 +49,10 @@ class ExportScreen(ModalScreen[None]):
     ExportScreen .new-row > SafeLabel { width: 6; }
     ExportScreen #export-parts { height: auto; max-height: 9; border: none; padding: 0; }
     ExportScreen #export-note { height: auto; max-height: 8; margin-top: 1; }
+    ExportScreen.-short.-noted #export-text { display: none; }
+    ExportScreen.-short.-noted #export-parts { max-height: 3; }
     """
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
 
     def __init__(self, project: ProjectFolder) -> None:
         super().__init__()
@@ -59,7 +62,7 @@ class ExportScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Where to, the parts, what came of it, and the buttons."""
-        with Vertical(classes="dialog"):
+        with Vertical(classes="dialog export-dialog"):
             yield SafeStatic(f"Export {self._project.name}", classes="dialog-title")
             yield SafeStatic(TEXT, id="export-text")
             with Horizontal(classes="new-row"):
@@ -135,7 +138,7 @@ class ExportScreen(ModalScreen[None]):
         lines += [f"Words of your documents are in: {', '.join(made['with_text'])}."] if made["with_text"] else []
         lines += [f"Left out: {name}. {why}" for name, why in made["left_out"].items()]
         self._tell(plain("\n".join(lines), lines=True))
-        self.query_one("#export").display = False
+        self.query_one("#export").display = self.query_one("#export-parts").display = False
         close = self.query_one("#cancel", SafeButton)
         close.label = "Close"
         close.focus()
@@ -143,6 +146,7 @@ class ExportScreen(ModalScreen[None]):
     def _tell(self, text: Content) -> None:
         if self.is_attached:
             self.query_one("#export-note", SafeStatic).update(text)
+            self.add_class("-noted")
 
     def action_close(self) -> None:
         """Close; what is being written is ended."""

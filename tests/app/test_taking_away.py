@@ -95,6 +95,7 @@ def test_what_the_engine_refuses_is_told_and_can_be_put_right(finished_project: 
         field.value = str(tmp_path / "taken")
         await pilot.press("enter")
         await until_text(pilot, "exists already")
+        assert button.region in screen.query_one(".dialog").region
         field.value = ""
         await until(pilot, lambda: not button.has_class("-active"), "the button")  # held down, it is not pressed
         await pilot.press("enter")
@@ -103,8 +104,9 @@ def test_what_the_engine_refuses_is_told_and_can_be_put_right(finished_project: 
         await until(pilot, lambda: not button.has_class("-active"), "the button")
         await pilot.press("enter")
         await until(pilot, lambda: "✓/" in _told(pilot), "what was exported")
+        assert screen.query_one("#cancel").region in screen.query_one(".dialog").region
 
-    drive(story, finished_project)
+    drive(story, finished_project, size=(80, 24))
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["own.txt"]
     assert (tmp_path / "second" / "manifest.json").is_file()
 
