@@ -588,7 +588,8 @@ def test_what_the_queries_take_and_how_they_are_asked_for_is_told() -> None:
     assert making_text(going, history).plain == "", "the built-in generator tells its name, too"
     going.apply_all([cost, Progress(stage="generate", done=5, total=20, unit="chunks")])
     assert making_text(going, history).plain == (
-        "· backend: gguf (queries are written by tiny.gguf)\n· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)"
+        "· backend: gguf (queries are written by tiny.gguf)\n"
+        "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)"
     )
     assert progress_text(going).plain.endswith(
         "5 of 20 chunks\n· After the first chunks: about 12 min for 17 more chunks (20 of 40 are within the budget)."
