@@ -90,7 +90,8 @@ def all_status(view: View) -> list[StageStatus]:
         except NotBuiltError as error:
             status = StageStatus(stage, "to do", error.what, "")
         except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
-            status = StageStatus(stage, "stale", error.what, "")
+            made = view.store.artifact(stage_module(stage).ARTIFACT) is not None
+            status = StageStatus(stage, "stale" if made else "to do", error.what, "")
         behind = next((earlier for earlier in result if earlier.state == "stale"), None)
         if behind and status.state == "done":
             status = StageStatus(stage, "stale", f"{behind.stage} is stale", status.fingerprint)

@@ -16,7 +16,7 @@ from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, ba
 from engine.queries.consistency import Filtered, Rejected, by_reason, consistency_filter
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.heldout import assign_split, cap_queries, least_of
-from engine.queries.opening import query_recipe
+from engine.queries.opening import out_of_reach, query_recipe, writer_noted
 from engine.queries.tokens import fold
 from engine.queries.writing import BEYOND, forget_gone, written
 from engine.records import Chunk, Query, Split
@@ -71,8 +71,8 @@ def adaptation_corpus(view: View) -> tuple[str, float]:
 
 
 def kept(view: View) -> str:
-    """Why the queries, and the adapter made from them, are kept although the corpus has changed, or a language model has been
-    added that would write them now; empty where neither is so."""
+    """Why the queries, and the adapter made from them, are kept although the corpus has changed, a language model has been
+    added that would write them now, or the one that wrote them is gone; empty where none is so."""
     drift, model, told = adaptation_corpus(view)[1], added_since(view), []
     if drift:
         limit = f"up to {100 * view.settings.corpus.drift:g} % may (corpus.drift)"
@@ -80,6 +80,8 @@ def kept(view: View) -> str:
     if model:
         anew = f"'engine generate {view.project.argument} --force' ('Generate again' in the app)"
         told.append(f"built from the documents; {model} has been added since: {anew} has it write them")
+    if gone := out_of_reach(view):
+        told.append(f"kept: they could not be made again as they are: {gone}")
     return "; ".join(told)
 
 
@@ -94,6 +96,7 @@ def run(context: StageContext) -> dict[str, Any]:
     info = {
         "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
         "content": content(queries), "backend": choice.backend, "backend_reason": choice.reason,
+        **writer_noted(context),
     }  # fmt: skip
     # The corpus as it is now, also when the run was forced while a former one still stood for it.
     made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})

@@ -278,7 +278,37 @@ def test_what_a_backend_lacks_is_told_before_anything_is_asked(
         generate_here(project)
     statuses = {status.stage: status for status in view_status(project)}
     assert re.search(what, statuses["generate"].reason)
+    assert statuses["generate"].state == "to do", "what was never made is not stale"
     assert statuses["index"].state == "done"
+
+
+def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(asked_project: Make, tmp_path: Path):
+    model = build_tiny_gguf(tmp_path / "tiny.gguf")
+    project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step")
+    run(project)
+    stage_here(project.path, "rank")
+
+    def states() -> dict[str, tuple[str, str]]:
+        return {one.stage: (one.state, one.reason) for one in view_status(project)}
+
+    assert [states()[stage] for stage in ("generate", "rank")] == [("done", "up to date")] * 2
+    model.rename(tmp_path / "away.gguf")
+    state, reason = states()["generate"]
+    assert state == "done"
+    assert "could not be made again as they are: " in reason
+    assert reason.endswith("tiny.gguf cannot be used (There is no such file)")
+    assert states()["rank"] == ("done", "up to date")
+    run(project)
+    project.change_settings({"queries.answer_tokens": 65})
+    assert states()["generate"][0] == "stale"
+    with pytest.raises(ModelError, match=r"tiny\.gguf cannot be used"):
+        run(project)
+    project.change_settings({"queries.answer_tokens": 64, "queries.model": str(tmp_path / "other.gguf")})
+    assert states()["generate"][0] == "stale", "another model is named"
+    assert "other.gguf cannot be used" in states()["generate"][1]
+    build_tiny_gguf(model, context=8192)
+    project.change_settings({"queries.model": str(model)})
+    assert states()["generate"] == ("stale", "its settings or inputs changed"), "another model has its name"
 
 
 def view_status(project: ProjectFolder) -> list[pipeline.StageStatus]:
