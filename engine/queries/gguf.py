@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.queries.chat_model import Reply, Request, UnansweredError
+from engine.queries.chat_model import Reply, Request, TooLongError, UnansweredError
 from engine.queries.chat_template import Frame, Piece, framed, rendered
 from engine.queries.cost import Patience
 from engine.queries.gguf_decoding import BATCH, Decoder
@@ -139,7 +139,7 @@ class GgufModel:
         prompt, shared = self._prompt(request.message)
         if len(prompt) + request.limit > self.context:
             reason = f"the prompt has {len(prompt)} tokens, which with the answer is more than {self.context}"
-            raise UnansweredError(reason, lasting=True)
+            raise TooLongError(reason, lasting=True)
         sampler = Sampler(self._lib, self._vocabulary, request.shape.grammar(request.most), request.seed)
         return int(self._decoder.submit(prompt, shared, request.limit, request.shape, sampler))
 

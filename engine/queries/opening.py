@@ -215,6 +215,7 @@ def _endpoint(view: View, teller: Teller, should_stop: Callable[[], bool]) -> Ch
         settings.endpoint_seconds,
         should_stop,
         at_once,
+        teller.choose,
     )
 
 

@@ -84,7 +84,7 @@ def kept(view: View) -> str:
     if not view.store.counts()["queries"]:
         told.append(f"there is no training query: {MEANS}")
     if gone := out_of_reach(view):
-        told.append(f"kept: they could not be made again as they are: {gone}")
+        told.append(f"the queries are kept, but the same could not be made again: {gone}")
     return "; ".join(told)
 
 
