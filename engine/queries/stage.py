@@ -84,7 +84,7 @@ def kept(view: View) -> str:
     if not view.store.counts()["queries"]:
         told.append(f"there is no training query: {MEANS}")
     if gone := out_of_reach(view):
-        told.append(f"the queries are kept, but the same could not be made again: {gone}")
+        told.append(f"the model's answers are kept, but it could not be asked again: {gone}")
     return "; ".join(told)
 
 

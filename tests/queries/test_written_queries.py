@@ -300,7 +300,7 @@ def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(asked_p
     model.rename(tmp_path / "away.gguf")
     state, reason = states()["generate"]
     assert state == "done"
-    assert "could not be made again: " in reason
+    assert "it could not be asked again: " in reason
     assert reason.endswith("tiny.gguf cannot be used (There is no such file)")
     assert states()["rank"] == before["rank"]
     run(project)
@@ -451,7 +451,7 @@ def test_a_model_that_is_gone_makes_nothing_stale_and_the_next_run_chooses_anew(
     path.unlink()
     state, reason = auto.status()
     assert state == "done"
-    assert "the queries are kept, but the same could not be made again: " in reason
+    assert "the model's answers are kept, but it could not be asked again: " in reason
     assert auto.generate()["queries"][0] == "extractive"
     assert auto.status() == ("done", "up to date")
 
