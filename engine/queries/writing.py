@@ -199,7 +199,8 @@ class _Walk:
         if pace is not None:
             self._tell_cost(pace)
         if course.done.chunks == LOOK_AT and not course.done.queries:
-            self.context.warn(f"The first {LOOK_AT} chunks gave no question. 'engine sample' shows why.")
+            project = self.context.project.argument
+            self.context.warn(f"The first {LOOK_AT} chunks gave no question. 'engine sample {project}' shows why.")
         if time.monotonic() - self._told_at >= TOLD_SECONDS:
             self._tell_progress()
 

@@ -397,7 +397,9 @@ def test_a_part_that_is_cut_off_or_missing_is_told(parts: list[Path]):
 def test_a_model_in_parts_that_lacks_one_is_told_and_never_chosen_by_itself(parts: list[Path], home: Path):
     parts[1].unlink()
     settings = Settings(queries=QuerySettings(backend="gguf", model=str(parts[0])))
-    view: Any = SimpleNamespace(settings=settings, store=None, project=SimpleNamespace(path=home))
+    view: Any = SimpleNamespace(
+        settings=settings, store=SimpleNamespace(artifact=lambda _kind: None), project=SimpleNamespace(path=home)
+    )
     with pytest.raises(ModelError) as caught:
         query_recipe(view)
     assert caught.value.why == "m-00002-of-00003.gguf: No such file or directory."

@@ -92,3 +92,16 @@ def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatc
 )  # fmt: skip
 def test_in_words(made: int, rejected: dict[str, int], backend: str, expected: str):
     assert none_left(made, rejected, backend, "'my notes'").startswith(expected)
+
+
+def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_why(
+    asked_project: Make, monkeypatch: pytest.MonkeyPatch
+):
+    from engine.queries import writing
+
+    monkeypatch.setattr(writing, "LOOK_AT", 4)
+    with serving(lambda *_: '{"questions": []}') as server:
+        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        early, last = warnings(generate_here(project))
+    assert early == f"The first 4 chunks gave no question. 'engine sample {project.argument}' shows why."
+    assert last.startswith("There is no training query: ")
