@@ -12,7 +12,7 @@ from engine.api import Project
 from engine.copies import copied
 from engine.corpus.beir import read_beir_judgments, read_queries_jsonl
 from engine.corpus.imports import imported_queries
-from engine.errors import DatasetError, InputError, ResourceError, SettingsError, StageError, UsageError
+from engine.errors import CancelledError, DatasetError, InputError, ResourceError, SettingsError, StageError, UsageError
 from engine.events import Event, StageFinished
 from engine.project import ProjectFolder
 from engine.recipes import DEFAULT, numbers_of, recipes_of, untrainable
@@ -60,6 +60,9 @@ def benchmark(
         if not recipes:
             return result
         return {**result, "recipes": measurement.rows(chosen_recipes, place, result)}
+    except CancelledError as stopped:
+        stopped.to_do = "The same command goes on from here." if keep else "Nothing is kept without --keep."
+        raise
     finally:
         if keep is None:
             shutil.rmtree(place.parent, ignore_errors=True)

@@ -34,6 +34,7 @@ from engine.systems import ADAPTED, BASE, SERVED, SYSTEMS, label_of
 if TYPE_CHECKING:
     from engine.search import Found, Hit
 
+NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
@@ -121,12 +122,12 @@ class RunView:
 
 
 def summary_line(summary: Mapping[str, Any]) -> str:
-    """A stage's summary in words; empty and zero entries are left out."""
+    """A stage's summary in words; empty and zero entries are left out, but for those that matter most where they are zero."""
     parts = []
     for key, value in summary.items():
         if isinstance(value, dict):
             value = ", ".join(f"{name} {count}" for name, count in value.items())
-        if value not in (None, "", 0, False) and key not in ("reason", "report"):
+        if (value not in (None, "", 0, False) or key in NEVER_LEFT_OUT) and key not in ("reason", "report"):
             parts.append(f"{key.replace('_', ' ')}: {value}" if value is not True else key.replace("_", " "))
     return " · ".join(parts)
 

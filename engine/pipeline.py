@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
@@ -90,7 +90,8 @@ def all_status(view: View) -> list[StageStatus]:
         except NotBuiltError as error:
             status = StageStatus(stage, "to do", error.what, "")
         except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
-            status = StageStatus(stage, "stale", error.what, "")
+            made = view.store.artifact(stage_module(stage).ARTIFACT) is not None
+            status = StageStatus(stage, "stale" if made else "to do", error.what, "")
         behind = next((earlier for earlier in result if earlier.state == "stale"), None)
         if behind and status.state == "done":
             status = StageStatus(stage, "stale", f"{behind.stage} is stale", status.fingerprint)
@@ -132,8 +133,8 @@ class Run:
                     self._stage(stage, forced=stage in forced)
                 self._tidy()
                 state = "done"
-            except CancelledError:
-                state = "cancelled"
+            except CancelledError as stopped:
+                state, stopped.to_do = "cancelled", _going_on(self.project, stages, forced)
                 raise
             except EngineError as failure:
                 error = told(failure)
@@ -296,4 +297,15 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
 
 
 def _cancelled() -> CancelledError:
-    return CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
+    return CancelledError("The run was cancelled.", "You asked for it.")
+
+
+def _going_on(project: ProjectFolder, stages: Sequence[str], forced: Collection[str]) -> str:
+    """The command that goes on with a run of these stages."""
+    if len(stages) == 1:
+        command = f"engine {stages[0]} {project.argument}"
+    else:
+        command = f"engine run {project.argument}" + ("" if tuple(stages) == ORDER else f" --only {','.join(stages)}")
+    if forced:  # what is up to date otherwise would be left as it is
+        return f"Run '{command} --force' to do it all again, or without --force to finish what is not up to date."
+    return f"Run '{command}' to go on from here."

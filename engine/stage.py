@@ -80,7 +80,7 @@ class StageContext(View):
     def check_stop(self) -> None:
         """Wait while the run is paused; raise CancelledError when the user has asked to stop."""
         if self.should_stop():
-            raise CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
+            raise CancelledError("The run was cancelled.", "You asked for it.")
 
 
 def fingerprint(**parts: Any) -> str:

@@ -263,6 +263,23 @@ def test_a_run_can_be_cancelled_while_its_database_is_repaired(
     assert run_state(project) == "cancelled"
 
 
+@pytest.mark.parametrize(
+    ("stages", "force", "command"),
+    [
+        (pipeline.ORDER, (), "'engine run {0}' to go on from here."),
+        (("generate",), (), "'engine generate {0}' to go on from here."),
+        (("ingest", "index"), (), "'engine run {0} --only ingest,index' to go on from here."),
+        (("train",), ("train",), "'engine train {0} --force' to do it all again, or without --force to finish"),
+    ],
+)
+def test_who_cancels_is_told_the_very_command_that_goes_on(
+    project: ProjectFolder, stages: tuple[str, ...], force: tuple[str, ...], command: str
+) -> None:
+    with pytest.raises(CancelledError) as caught:
+        pipeline.run(project, stages=stages, force=force, should_stop=lambda: True)
+    assert caught.value.to_do.startswith("Run " + command.format(project.argument))
+
+
 def test_a_repair_that_fails_is_recorded(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def repair(_project: ProjectFolder) -> None:
         raise ResourceError("The disk is full.")

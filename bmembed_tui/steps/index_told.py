@@ -110,7 +110,7 @@ def _rankings(status: ProjectStatus, record: StageRecord | None, facts: Facts) -
     text = f"{lists:,} lists, one for each query" if isinstance(lists, int) else ""
     text += f": its best {depth:,} chunks (k = {depth})" if isinstance(depth, int) else ""
     text += f", mined in {duration(record.seconds)}" if record else ""
-    yield _line("Rankings", text)
+    yield _line("Rankings", text if lists else "none: there are no training queries, so nothing can be trained")
     yield from _stale(status, "rank")
     choice = record.choices.get("k") if record else None
     if choice is not None:

@@ -88,7 +88,7 @@ def progress_text(run: RunState) -> Content:
     full = min(BAR, BAR * progress.done // progress.total)
     bar = "█" * full + "░" * (BAR - full)
     cost = run.choices.get(("generate", "cost")) if run.current == "generate" and not checking else None
-    told = f"\n· The whole: {cost.value}." if cost else ""
+    told = f"\n· After the first chunks: {cost.value}." if cost else ""
     return Content.assemble(
         head, plain(f" {bar} {progress.done:,} of {progress.total:,} {progress.unit}"), plain(told, lines=True)
     )

@@ -49,6 +49,10 @@ class UnansweredError(Exception):
         self.lasting, self.seconds = lasting, seconds
 
 
+class TooLongError(UnansweredError):
+    """The model has no room for this message: a shorter one may be answered."""
+
+
 Outcome = Reply | UnansweredError
 
 

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.queries.backend import Answer, Dropped, Item
-from engine.queries.chat_model import Outcome, Reply, Request, UnansweredError
+from engine.queries.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
 from engine.queries.evidence import telling, usable, verbatim
 from engine.queries.prompts import load_prompt, place_of
 from engine.queries.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Shape
-from engine.queries.windows import windows
+from engine.queries.windows import halves, windows
 from engine.records import Chunk, QueryKind
 
 VERSION = 3  # raised when the same answers would give other items
 TRIES = 2
+LEAST_ROOM = 64  # tokens for a passage, below which asking is pointless
 NOT_FOUND, UNUSABLE = "evidence not in the chunk", "not a usable question"
 SHORT, NO_FACT, MORE = (
     "evidence too short to tell its place",
@@ -51,10 +52,10 @@ class _Entries(NamedTuple):
         return [(entry, MORE) for entry in self.more] + ([(self.cut, CUT)] if self.cut else [])
 
 
-@dataclass(frozen=True)
+@dataclass
 class Asker:
     """How chunks are asked about: in two steps or one, for which kinds of queries, at most `per_chunk` of each, with `limit`
-    tokens an answer and `room` tokens a passage."""
+    tokens an answer and `room` tokens a passage. `lost`: tokens by which the context turned out to be smaller since."""
 
     two_steps: bool
     kinds: Sequence[QueryKind]
@@ -63,19 +64,30 @@ class Asker:
     room: int
     seed: int
     count: Callable[[str], int]
+    lost: Callable[[], int] = lambda: 0
 
     def talk(self, chunk: Chunk, title: str) -> Generator[Request, Outcome, Answer]:
         """Yields requests, is sent what came of each, returns what was made of the chunk.
 
         A chunk longer than the room is asked about piece by piece.
         """
-        pieces = windows(chunk.text, self.room, self.count)
+        self.count(chunk.text)  # of a long text: a server may tell now how large its context is
+        pieces = windows(chunk.text, max(LEAST_ROOM, self.room - self.lost()), self.count)
         share = -(-self.per_chunk // max(1, len(pieces)))
         talk = _Talk(self, chunk, title)
         for number, piece in enumerate(pieces):
             if (most := min(share, self.per_chunk - len(talk.items))) > 0:
                 yield from talk.about(piece, number, most)
         return talk.answer()
+
+    def halved(self, piece: str) -> list[str]:
+        """Of a passage that was too long for the model although it was counted; later ones are cut to that size at once."""
+        found = halves(piece)
+        largest = max(self.count(half) for half in found)
+        if largest < LEAST_ROOM:
+            return []
+        self.room = min(self.room, largest + self.lost())
+        return found
 
 
 class _Talk:
@@ -92,7 +104,8 @@ class _Talk:
         lasting = all(error.lasting for error in self._problems)
         return Answer(self.items, self._dropped, problem, lasting, self._tokens, self._seconds, self._estimated)
 
-    def about(self, piece: str, number: int, most: int) -> Generator[Request, Outcome]:
+    def about(self, piece: str, number: int, most: int, whole: bool = True) -> Generator[Request, Outcome]:
+        """Ask about a passage; in halves, once, where the model has no room for the `whole`."""
         values = {**place_of(self._title, self._chunk.headings), "passage": piece}
         kinds = _kinds(self._asker.kinds, most, self._seed + number)
         try:
@@ -100,6 +113,14 @@ class _Talk:
                 yield from self._in_two_steps(values, kinds)
             else:
                 yield from self._at_once(values, kinds)
+        except TooLongError as error:
+            found = self._asker.halved(piece) if whole else []
+            if not found:
+                self._problems.append(error)
+            share, until = -(-most // max(1, len(found))), len(self.items) + most
+            for half in found:
+                if (left := min(share, until - len(self.items))) > 0:
+                    yield from self.about(half, number, left, whole=False)
         except UnansweredError as error:
             self._problems.append(error)
 
@@ -156,6 +177,8 @@ class _Talk:
                 most = max(1, most // 2)
             except BadAnswerError as error:
                 problem = UnansweredError(str(error), lasting=True)
+            except TooLongError:
+                raise  # it would be so again
             except UnansweredError as error:
                 problem = error
         if found.cut:

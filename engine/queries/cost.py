@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 
 from engine.errors import CancelledError
 
-MEASURED = 3  # chunks after which a run tells what all of them will take
+MEASURED = 3  # chunks answered in a run after which it tells what all of them will take
 SLOW = 2.0  # times the longest other: what a first chunk must take to be left out of the mean
 HOUR = 3600.0
 
@@ -43,6 +43,13 @@ class Pace:
         """Seconds a chunk."""
         return self.seconds / max(1, self.chunks)
 
+    def plus(self, other: Pace) -> Pace:
+        """Both together."""
+        return Pace(
+            self.chunks + other.chunks, self.seconds + other.seconds, self.queries + other.queries,
+            self.tokens + other.tokens, self.estimated or other.estimated,
+        )  # fmt: skip
+
     def chunks_within(self, budget: Budget, total: int) -> int:
         """How many of `total` chunks the budget reaches, if they are as those before them."""
         reached = total
@@ -63,7 +70,7 @@ class Pace:
 
 
 def measured(chunks: Sequence[Pace]) -> Pace:
-    """The pace of chunks that were asked one by one. The first is left out where it took over twice as long as any other: its
+    """The pace of chunks, in the order of their answers. The first is left out where it took over twice as long as any other: its
     model may have been loaded meanwhile, or its pages read from the disk."""
     slow = len(chunks) >= MEASURED and chunks[0].seconds > SLOW * max(one.seconds for one in chunks[1:])
     counted = chunks[1:] if slow else chunks
@@ -71,6 +78,36 @@ def measured(chunks: Sequence[Pace]) -> Pace:
         sum(one.chunks for one in counted), sum(one.seconds for one in counted), sum(one.queries for one in counted),
         sum(one.tokens for one in counted), any(one.estimated for one in counted), chunks[0].seconds if slow else 0.0,
     )  # fmt: skip
+
+
+@dataclass
+class Course:
+    """How far the asking is, whatever the order in which answers come. `own` is what was answered in this run, and alone
+    tells how fast the model is now; what a run before has answered counts as done, and as spent."""
+
+    budget: Budget
+    done: Pace = Pace(0, 0.0, 0)
+    own: Pace = Pace(0, 0.0, 0)
+    _first: list[Pace] = field(default_factory=list)
+
+    def take(self, one: Pace, own: bool) -> Pace | None:
+        """Count an answer; the pace, where this is the last of the answers that it is measured on."""
+        self.done = self.done.plus(one)
+        if not own:
+            return None
+        self.own = self.own.plus(one)
+        if len(self._first) == MEASURED:
+            return None
+        self._first.append(one)
+        return measured(self._first) if len(self._first) == MEASURED else None
+
+    def reach(self, total: int) -> int:
+        """How many of `total` chunks the budget reaches, those that are done among them."""
+        reached = self.done.chunks_within(Budget(self.budget.queries, 0), total)
+        if self.budget.seconds and self.own.seconds:
+            left = max(0.0, self.budget.seconds - self.done.seconds)
+            reached = min(reached, self.done.chunks + math.ceil(left / self.own.each))
+        return max(reached, self.done.chunks)
 
 
 def told_duration(seconds: float) -> str:
@@ -102,4 +139,4 @@ class Patience:
     def check(self) -> None:
         """Raises CancelledError when it is time to stop."""
         if self():
-            raise CancelledError("The run was cancelled.", "You asked for it.", "Run 'engine run' to go on from here.")
+            raise CancelledError("The run was cancelled.", "You asked for it.")

@@ -14,9 +14,10 @@ from typing import Any
 
 from engine.errors import ModelError, SettingsError, StageError
 from engine.queries.address import Address
-from engine.queries.chat_model import Outcome, Reply, Request, UnansweredError
+from engine.queries.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
 from engine.queries.cost import Patience
-from engine.queries.endpoint_answers import error_text, reply_of
+from engine.queries.endpoint_answers import error_text, exceeds_context, reply_of
+from engine.queries.endpoint_tokens import ServersTokens, estimated
 from engine.queries.exchange import Exchange, Response
 from engine.queries.prompts import Message
 from engine.queries.shapes import Shape
@@ -25,6 +26,7 @@ from engine.queries.turn_marks import neutral
 POLL_SECONDS = 0.1
 PAUSE_SECONDS = 0.5  # before the next message after a failure; twice as long after each further one
 TEMPERATURE = 0.3
+SHORT = 2000  # bytes of a text that is never near a context's end: the server is not asked about it
 FAILURES = 5  # messages in a row without an answer, after which the server is given up
 KEY = "BMEMBED_ENDPOINT_KEY"
 
@@ -67,21 +69,40 @@ class Endpoint:
         seconds: float,
         should_stop: Callable[[], bool],
         at_once: int = 1,
+        tell: Callable[[str, object, str], None] = lambda *_: None,
     ) -> None:
+        """`tell`: who hears of what the server says of itself, as `Teller.choose`."""
         self.model, self.context, self.at_once = model, context, at_once
         self._address, self._seconds, self._patience = address, seconds, Patience(should_stop)
         self._form, self._failures, self._key = 0, 0, _key()
-        self._failed_at = 0.0
+        self._failed_at = self._pause_until = 0.0
+        self._tokens = ServersTokens(address, model, self._key, self._patience)
+        self._tell, self._looked_up = tell, False
         self._open: list[_Asked] = []
         self._tickets = 0
 
     def count(self, text: str) -> int:
-        """An estimate, rather too high: the server's tokenizer is not known here. Many have a token for each digit and sign, and
-        more than one for a letter of a script that they know little of."""
-        signs = sum(char.isascii() and not (char.isalpha() or char.isspace()) for char in text)
-        letters = sum(char.isascii() for char in text) - signs
-        others = len(text.encode("utf-8", "replace")) - letters - signs
-        return signs + letters // 3 + others // 2 + 1
+        """As the server counts, of a long text and where it does; else an estimate, rather too high. At the first long text
+        its context is looked up, too."""
+        if len(text) <= SHORT and len(text.encode("utf-8", "replace")) <= SHORT:
+            return estimated(text)
+        if not self._looked_up:
+            self._looked_up = True
+            self._look_up(text)
+        found = self._tokens.count(neutral(text))
+        return estimated(text) if found is None else found
+
+    def _look_up(self, text: str) -> None:
+        told = self._tokens.context()
+        if 0 < told < self.context:
+            self._tell("context tokens", told, f"the server has no more; {self.context} are set")
+            self.context = told
+        if self._tokens.count(neutral(text)) is None:
+            self._tell(
+                "long chunks", "by an estimate", "the server does not count tokens: they are cut rather too short"
+            )
+        else:
+            self._tell("long chunks", "by its tokenizer", "the server counts tokens")
 
     def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
         """As `ChatModel.complete`. Raises ModelError where the server refuses the model or the key, StageError after several
@@ -136,8 +157,7 @@ class Endpoint:
 
     def _begin(self) -> None:
         """Send what waits. After a failure the server is given a moment, more after each further one."""
-        pause = PAUSE_SECONDS * 2**self._failures if self._failures else 0.0
-        if time.monotonic() < self._failed_at + pause:
+        if self._failures and time.monotonic() < self._pause_until:
             return
         for one in self._open:
             if one.exchange is None:
@@ -189,8 +209,10 @@ class Endpoint:
         if one.begun >= self._failed_at:
             self._failures += 1
             self._failed_at = time.monotonic()
+            if not isinstance(error, TooLongError):  # a shorter message may be asked at once
+                self._pause_until = self._failed_at + PAUSE_SECONDS * 2**self._failures
         if self._failures >= FAILURES:
-            raise self._given_up(str(error)) from None
+            raise self._given_up(error) from None
 
     def _request(self, message: Message, limit: int, seed: int) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -219,18 +241,24 @@ class Endpoint:
                 said or "It gives no reason.",
                 f"Check queries.endpoint, queries.endpoint_model and, where it wants a key, the variable {KEY}.",
             )
-        raise UnansweredError(f"HTTP {status}" + (f": {said}" if said else ""))
+        kind = TooLongError if exceeds_context(response.body) else UnansweredError
+        raise kind(f"HTTP {status}" + (f": {said}" if said else ""))
 
-    def _given_up(self, reason: str) -> StageError:
+    def _given_up(self, reason: UnansweredError) -> StageError:
+        to_do = "See that the server runs and that queries.endpoint names it, then run again: answers so far are kept."
+        if isinstance(reason, TooLongError):
+            to_do = "Start it with a larger context, or lower queries.context_tokens to what it has, then run again."
         return StageError(
             f"The endpoint {self._address.url} gave no answer {FAILURES} times in a row.",
             f"The last time: {reason}.",
-            "See that the server runs and that queries.endpoint names it, then run again: answers so far are kept.",
+            to_do,
         )
 
 
 def _dislikes_form(response: Response) -> bool:
     """Whether a server may answer when it is told otherwise, or not at all, what its answer is to look like."""
+    if exceeds_context(response.body):
+        return False
     return response.status in (400, 422) or (response.status == 500 and b"response_format" in response.body)
 
 

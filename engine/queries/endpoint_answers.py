@@ -22,6 +22,9 @@ _SERVERS_TEXT = (
 SERVERS_WORDS = frozenset(_SERVERS_TEXT.split())
 MOST_NUMBERS = 8
 END_TOKENS = 16  # that some servers count beside those of the text
+_EXCEEDED = re.compile(
+    r"context[ _](length|size|window)|context the overflows|maximum model length|`inputs` tokens \+", re.IGNORECASE
+)  # as llama.cpp, vLLM, SGLang, LM Studio and TGI have it
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
@@ -45,6 +48,11 @@ def _counted(usage: Any, most: int) -> int:
     if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= most + END_TOKENS:
         return 0
     return found
+
+
+def exceeds_context(body: bytes) -> bool:
+    """Whether a refusal says that the message is longer than the model's context."""
+    return _EXCEEDED.search(body.decode("utf-8", "replace")) is not None
 
 
 def error_text(body: bytes, message: Message) -> str:

@@ -25,12 +25,13 @@ class Response:
 
 
 class Exchange(threading.Thread):
-    """One request and its answer. `abandon` ends it from outside."""
+    """One request and its answer. `abandon` ends it from outside. Without a `body` it is a look at `path`, else a message."""
 
-    def __init__(self, address: Address, body: bytes, seconds: float, key: str = "") -> None:
+    def __init__(self, address: Address, body: bytes | None, seconds: float, key: str = "", path: str = "") -> None:
         super().__init__(name="endpoint", daemon=True)
         self.done = threading.Event()
         self._address, self._body, self._seconds, self._key = address, body, seconds, key
+        self._path = path or f"{address.path}/chat/completions"
         self._connection: http.client.HTTPConnection | None = None
         self._abandoned = False
         self._found: Response | Exception = UnansweredError("no answer")
@@ -68,7 +69,7 @@ class Exchange(threading.Thread):
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        self._connection.request("POST", f"{self._address.path}/chat/completions", self._body, headers)
+        self._connection.request("GET" if self._body is None else "POST", self._path, self._body, headers)
         answer = self._connection.getresponse()
         body = answer.read(LARGEST + 1)
         if len(body) > LARGEST:

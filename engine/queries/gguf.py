@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.queries.chat_model import Reply, Request, UnansweredError
+from engine.queries.chat_model import Reply, Request, TooLongError, UnansweredError
 from engine.queries.chat_template import Frame, Piece, framed, rendered
 from engine.queries.cost import Patience
 from engine.queries.gguf_decoding import BATCH, Decoder
@@ -29,6 +29,7 @@ from engine.queries.gguf_hardware import (
     too_large,
     weighed,
 )
+from engine.queries.gguf_reason import why_not_loaded
 from engine.queries.gguf_sampling import Sampler
 from engine.queries.opening import Teller
 from engine.queries.prompts import Message
@@ -68,7 +69,7 @@ def check_vocabulary(path: Path) -> None:
     params.vocab_only, params.n_gpu_layers = True, 0
     model = lib.llama_model_load_from_file(os.fsencode(path), params)
     if model is None:
-        raise unusable(path, _told(path))
+        raise unusable(path, why_not_loaded(path, _told(path)))
     lib.llama_model_free(model)
 
 
@@ -138,7 +139,7 @@ class GgufModel:
         prompt, shared = self._prompt(request.message)
         if len(prompt) + request.limit > self.context:
             reason = f"the prompt has {len(prompt)} tokens, which with the answer is more than {self.context}"
-            raise UnansweredError(reason, lasting=True)
+            raise TooLongError(reason, lasting=True)
         sampler = Sampler(self._lib, self._vocabulary, request.shape.grammar(request.most), request.seed)
         return int(self._decoder.submit(prompt, shared, request.limit, request.shape, sampler))
 
@@ -165,7 +166,7 @@ class GgufModel:
             self._patience.check()
             raise ModelError(
                 f"The language model {self._path} cannot be loaded.",
-                _told(self._path),
+                why_not_loaded(self._path, _told(self._path)),
                 "Set queries.model to another GGUF file, or get this one again: a download may have broken off.",
             )
         self._on_gpu = layers != 0

@@ -110,6 +110,26 @@ def add_model(
     model, UsageError where another file has its name, ResourceError on a full disk, CancelledError.
     """
     source = source.expanduser().absolute()
+    try:
+        header = _checked(source, should_stop)
+    except ModelError as error:
+        error.to_do = "Name another GGUF file of a language model, or get this one again. Nothing was added."
+        raise
+    target = own_folder() / _file_name(name or source.name, header)
+    with disk_errors(f"{target} could not be written."):
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.path.lexists(target):
+            _refuse_another(target, source, should_stop)
+            return target
+        if link:
+            _link(source, target)
+        else:
+            _copy(source, target, should_stop)
+    return target
+
+
+def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
+    """The header of a language model that can be used. Raises as `add_model`."""
     if PART.search(source.name):
         raise UsageError(
             f"{source.name} is one part of a model.", "A part alone cannot be loaded.",
@@ -123,19 +143,8 @@ def add_model(
         raise ModelError(
             f"The language model {source} cannot be used.",
             "Its sha256 is not the one that its name tells: it was changed or damaged.",
-            "Get it again.",
         )
-    target = own_folder() / _file_name(name or source.name, header)
-    with disk_errors(f"{target} could not be written."):
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.path.lexists(target):
-            _refuse_another(target, source, should_stop)
-            return target
-        if link:
-            _link(source, target)
-        else:
-            _copy(source, target, should_stop)
-    return target
+    return header
 
 
 def _expected(source: Path) -> str:

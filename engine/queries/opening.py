@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.corpus.imports import imported_queries
-from engine.errors import CancelledError, SettingsError
+from engine.errors import CancelledError, EngineError, ModelError, SettingsError
 from engine.queries.backend import Fixed, Item, QueryBackend, Several
 from engine.queries.choosing import MODELS, backend_of, chosen, with_backend
 from engine.queries.cost import Patience
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from engine.queries.address import Address
     from engine.queries.chat_model import ChatModel
     from engine.queries.prompted import Prompted
+
+
+WRITER = "writer"  # what the queries' artifact notes of a language model's file
 
 
 class Teller(Protocol):
@@ -112,13 +115,47 @@ def open_chat(view: View, teller: Teller, should_stop: Callable[[], bool]) -> Ch
 
 
 def model_identity(view: View) -> list[str]:
-    """What names the language model behind `gguf` or `endpoint`. Raises SettingsError or ModelError where it is not there."""
+    """What names the language model behind `gguf` or `endpoint`. Raises SettingsError or ModelError where it is not there, and
+    has not made the queries that are."""
     settings, choice = view.settings.queries, chosen(view.settings, view.store)
     if choice.backend == "gguf":
-        from engine.queries.gguf_file import content_identity, gguf_file
-
-        return ["gguf", choice.identity or content_identity(gguf_file(view.project.path, settings.model))]
+        return ["gguf", choice.identity or _identity(view)]
     return ["endpoint", _address(view).url, settings.endpoint_model]
+
+
+def _identity(view: View) -> str:
+    """Of a file that is gone, what it was when it made the queries: these stay what they are."""
+    from engine.queries.gguf_file import content_identity, gguf_file
+
+    named = view.settings.queries.model
+    try:
+        return content_identity(gguf_file(view.project.path, named))
+    except ModelError:
+        made = view.store.artifact("queries")
+        former = made.info.get(WRITER) if made else None
+        if not former or former["named"] != named:
+            raise
+        return str(former["identity"])
+
+
+def writer_noted(view: View) -> dict[str, Any]:
+    """What an artifact notes of a language model in a file, for the day on which that is gone; nothing of other writers."""
+    identity = model_identity(view) if backend_of(view) == "gguf" else []
+    return {WRITER: {"named": view.settings.queries.model, "identity": identity[1]}} if identity else {}
+
+
+def out_of_reach(view: View) -> str:
+    """Why the file of the language model that has made the queries could not be asked again; empty where it could, or where
+    none has made them."""
+    if backend_of(view) != "gguf":
+        return ""
+    from engine.queries.gguf_file import content_identity, gguf_file
+
+    try:
+        content_identity(gguf_file(view.project.path, with_backend(view).queries.model))
+    except EngineError as error:
+        return f"{error.what.rstrip('.')} ({error.why.rstrip('.')})"
+    return ""
 
 
 def writer_recipe(view: View) -> dict[str, Any]:
@@ -178,6 +215,7 @@ def _endpoint(view: View, teller: Teller, should_stop: Callable[[], bool]) -> Ch
         settings.endpoint_seconds,
         should_stop,
         at_once,
+        teller.choose,
     )
 
 

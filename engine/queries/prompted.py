@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from engine.errors import SettingsError
 from engine.queries.backend import Answer, Passage
 from engine.queries.chat_model import ChatModel, OneAtATime, Outcome, Request, SeveralAtOnce, UnansweredError
-from engine.queries.conversation import WANTED, Asker
+from engine.queries.conversation import LEAST_ROOM, WANTED, Asker
 from engine.queries.prompts import load_prompt, place_of
 from engine.records import Chunk, QueryKind
 
-LEAST_ROOM = 64  # tokens for a passage, below which asking is pointless
 LISTED = 64  # tokens that the list of facts takes beside their words
 KINDS: tuple[QueryKind, ...] = ("question",)
 Talk = Generator[Request, Outcome, Answer]
@@ -45,7 +44,12 @@ class Prompted:
         self._desk: SeveralAtOnce = model if isinstance(model, SeveralAtOnce) else OneAtATime(model, clock)
         two = prompt == "two-step"
         room = _space(model, ("events", "questions") if two else ("one-step",), per_chunk, answer_tokens)
-        self._asker = Asker(two, kinds, per_chunk, answer_tokens, room, seed, model.count)
+        context = model.context
+
+        def lost() -> int:
+            return context - model.context
+
+        self._asker = Asker(two, kinds, per_chunk, answer_tokens, room, seed, model.count, lost)
 
     @property
     def name(self) -> str:

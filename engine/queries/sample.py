@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.children import asked_apart
-from engine.errors import CancelledError
+from engine.errors import CancelledError, StageError
 from engine.project import ProjectFolder
 from engine.queries.apart import MODULE
 from engine.queries.backend import Answer, Fixed, Passage, first_of
@@ -62,7 +62,7 @@ def sample_here(
     Keys: backend, model, items ({path, title, chunk, queries: [{text, kind, evidence, kept, reason}], seconds, problem}),
     kept_share, estimate ({chunks, seconds, basis, checked}: `checked` is whether a run then encodes every chunk to check
     the queries, which no sample can time). Raises NotBuiltError before the first ingest, SettingsError or
-    ModelError where the backend lacks something, StageError where it answers nothing, CancelledError.
+    ModelError where the backend lacks something, StageError where it answers none of the chunks, CancelledError.
     """
     store = project.store()
     try:
@@ -90,6 +90,7 @@ class _Sampler:
             asked = self._asked([self._chunks[position] for position in self._positions()])
         finally:
             self._backend.close()
+        _refuse_silence(asked)
         rows = self._judged(asked)
         shown = [query for row in rows for query in row["queries"]]
         return {
@@ -157,13 +158,29 @@ class _Sampler:
             return {"chunks": chunks, "seconds": 0.0, "basis": basis, "checked": checked}
         settings = self._view.settings.queries
         hours = settings.max_hours if backend_of(self._view) in MODELS else 0.0
-        pace = measured([_pace(one) for one in asked])
+        pace = measured([_pace(one) for one in asked if not _unanswered(one)])
         chunks = pace.chunks_within(Budget(settings.max_queries, hours * HOUR), chunks)
         limits = f"{settings.max_queries} queries at most (queries.max_queries)"
         limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
         basis = f"{pace.told()}; {self._opening:.1f} s to begin; {limits}; the filters' own time comes on top"
         seconds = round(self._opening + pace.each * chunks, 1)
         return {"chunks": chunks, "seconds": seconds, "basis": basis, "checked": checked}
+
+
+def _unanswered(one: Asked) -> bool:
+    """Whether asking failed, rather than the answer."""
+    return bool(one.answer.problem) and not one.answer.lasting
+
+
+def _refuse_silence(asked: Sequence[Asked]) -> None:
+    """What no chunk was answered by would answer none in a run, and no time of that can be told."""
+    if asked and all(_unanswered(one) for one in asked):
+        what = f"none of {len(asked)} chunks" if len(asked) > 1 else "nothing"
+        raise StageError(
+            f"The language model answered {what}.",
+            f"The first time: {asked[0].answer.problem}.",
+            "Correct that (the server, or the settings under [queries] in project.toml), and take the sample again.",
+        )
 
 
 def _pace(one: Asked) -> Pace:

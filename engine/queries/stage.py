@@ -16,7 +16,8 @@ from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, ba
 from engine.queries.consistency import Filtered, Rejected, by_reason, consistency_filter
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.heldout import assign_split, cap_queries, least_of
-from engine.queries.opening import query_recipe
+from engine.queries.none_left import MEANS, none_left
+from engine.queries.opening import out_of_reach, query_recipe, writer_noted
 from engine.queries.tokens import fold
 from engine.queries.writing import BEYOND, forget_gone, written
 from engine.records import Chunk, Query, Split
@@ -71,8 +72,8 @@ def adaptation_corpus(view: View) -> tuple[str, float]:
 
 
 def kept(view: View) -> str:
-    """Why the queries, and the adapter made from them, are kept although the corpus has changed, or a language model has been
-    added that would write them now; empty where neither is so."""
+    """Why the queries, and the adapter made from them, are kept although the corpus has changed, a language model has been
+    added that would write them now, or the one that wrote them is gone; empty where none is so."""
     drift, model, told = adaptation_corpus(view)[1], added_since(view), []
     if drift:
         limit = f"up to {100 * view.settings.corpus.drift:g} % may (corpus.drift)"
@@ -80,6 +81,10 @@ def kept(view: View) -> str:
     if model:
         anew = f"'engine generate {view.project.argument} --force' ('Generate again' in the app)"
         told.append(f"built from the documents; {model} has been added since: {anew} has it write them")
+    if not view.store.counts()["queries"]:
+        told.append(f"there is no training query: {MEANS}")
+    if gone := out_of_reach(view):
+        told.append(f"the model's answers are kept, but it could not be asked again: {gone}")
     return "; ".join(told)
 
 
@@ -94,6 +99,7 @@ def run(context: StageContext) -> dict[str, Any]:
     info = {
         "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
         "content": content(queries), "backend": choice.backend, "backend_reason": choice.reason,
+        **writer_noted(context),
     }  # fmt: skip
     # The corpus as it is now, also when the run was forced while a former one still stood for it.
     made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
@@ -102,9 +108,7 @@ def run(context: StageContext) -> dict[str, Any]:
     forget_gone(context)
     heldout = sum(query.split == "heldout" for query in queries)
     if not queries:
-        asked = choice.backend in MODELS
-        why = "'engine sample' shows what the model answers" if asked else "the documents hold too little text"
-        context.warn(f"No training query could be made: {why}.")
+        context.warn(none_left(made, rejected, choice.backend, context.project.argument))
     return {
         "made": made,
         "kept": len(queries),
@@ -223,6 +227,8 @@ def _sifted(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
 
 def _tell_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:
     total = len(filtered.kept) + len(filtered.rejected)
+    if not total:
+        return
     context.choose(name, f"{100 * filtered.share:.0f} % kept", f"of {total} queries: {asks}")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.queries.backend import Item, Passage
 from engine.queries.consistency import Rejected
-from engine.queries.cost import HOUR, MEASURED, Budget, Pace, measured, told_duration
+from engine.queries.cost import HOUR, Budget, Course, Pace, told_duration
 from engine.queries.coverage import base_vectors, covering_order, distinct, word_vectors
 from engine.queries.extractive import rounds
 from engine.queries.ledger import Entry, Ledger, answer_files, forget_others, is_refusal, passage_key
@@ -80,29 +80,33 @@ class _Walk:
     lost: list[Rejected] = field(default_factory=list)
     done: int = 0
     seconds: float = 0.0
-    tokens: int = 0
-    _first: list[Pace] = field(default_factory=list)
     _problems: set[str] = field(default_factory=set)
     _backend: Prompted | None = None
+    _asked: Sequence[int] = ()
     _told_at: float = 0.0
 
-    def go(self) -> Written:
+    def __post_init__(self) -> None:
         settings = self.context.settings.queries
-        budget = Budget(settings.max_queries, settings.max_hours * HOUR)
-        order = self._order(budget)
-        entries = self._entries(order)
+        self._course = Course(Budget(settings.max_queries, settings.max_hours * HOUR))
+
+    def go(self) -> Written:
+        budget = self._course.budget
+        self._asked = self._order(budget)
+        entries = self._entries(self._asked)
         try:
             for position, entry in entries:
                 self.context.check_stop()
                 self._take(position, entry)
-                self._tell(len(order), budget)
+                if self.done in (10, 100, 1000, 10_000):
+                    self._tell_share()
                 if budget.spent(len(self.found), self.seconds):
                     break
         finally:
             entries.close()
             if self._backend is not None:
                 self._backend.close()
-        self.context.progress(self.done, self.done, "chunks")
+        answered = self._course.done.chunks
+        self.context.progress(answered, answered, "chunks")
         self._tell_share()
         queries = [query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])]
         made = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
@@ -135,7 +139,9 @@ class _Walk:
         answers: Generator[tuple[int, Entry]] | None = None
         try:
             for position in order:
-                entry = early.pop(position, None) or self.ledger.get(self._key(position))
+                entry = early.pop(position, None)
+                if entry is None and (entry := self.ledger.get(self._key(position))) is not None:
+                    self._count(entry, own=False)
                 if entry is None and answers is None:  # the model is loaded when there is something to ask
                     answers = self._answers(order)
                 while entry is None and answers is not None:
@@ -157,6 +163,7 @@ class _Walk:
             "backend", self._backend.name, f"queries are written by {self._backend.model or 'the endpoint'}"
         )
         open_ones = (position for position in order if self.ledger.get(self._key(position)) is None)
+        self._tell_progress()
         passages = (Passage(position, self.chunks[position], self._title(position)) for position in open_ones)
         for position, answer in self._backend.answers(passages):
             key = self._key(position)
@@ -165,6 +172,7 @@ class _Walk:
             entry = self.ledger.add(key, answer)
             if entry.problem:
                 self._tell_problem(entry.problem)
+            self._count(entry, own=entry.settled)
             yield position, entry
 
     def _title(self, position: int) -> str:
@@ -176,37 +184,43 @@ class _Walk:
     def _take(self, position: int, entry: Entry) -> None:
         chunk = self.chunks[position]
         self.done += 1
-        if len(self._first) < MEASURED:
-            self._first.append(Pace(1, entry.seconds, len(entry.items), entry.tokens, entry.estimated))
         self.seconds += entry.seconds
-        self.tokens += entry.tokens
         self.rejected.update(entry.dropped)
         if entry.problem:
             self.rejected[NO_ANSWER] += 1
         self.found += [(position, _query(item, chunk)) for item in entry.items]
         self.lost += [Rejected(_query(dropped.item, chunk), dropped.reason) for dropped in entry.lost]
 
-    def _tell(self, all_chunks: int, budget: Budget) -> None:
-        """Progress; how many chunks will be asked is an estimate from how many questions each has given."""
-        if self.done == LOOK_AT and not self.found:
-            self.context.warn(f"The first {LOOK_AT} chunks gave no question. 'engine sample' shows why.")
-        pace = Pace(self.done, self.seconds, len(self.found), self.tokens)
-        if self.done == MEASURED:
-            self._tell_cost(measured(self._first), budget, all_chunks)
-        if self.done in (10, 100, 1000, 10_000):
-            self._tell_share()
-        if time.monotonic() - self._told_at < TOLD_SECONDS:
-            return
-        self._told_at = time.monotonic()
-        self.context.progress(self.done, max(self.done, pace.chunks_within(budget, all_chunks)), "chunks")
+    def _count(self, entry: Entry, own: bool) -> None:
+        """Follow the answers as they come: those before one in the order may take much longer. `own`: it was asked for in this
+        run, and its time is that of an answer, not of a server that failed."""
+        course = self._course
+        pace = course.take(Pace(1, entry.seconds, len(entry.items), entry.tokens, entry.estimated), own)
+        if pace is not None:
+            self._tell_cost(pace)
+        if course.done.chunks == LOOK_AT and not course.done.queries:
+            project = self.context.project.argument
+            self.context.warn(f"The first {LOOK_AT} chunks gave no question. 'engine sample {project}' shows why.")
+        if time.monotonic() - self._told_at >= TOLD_SECONDS:
+            self._tell_progress()
 
-    def _tell_cost(self, pace: Pace, budget: Budget, all_chunks: int) -> None:
-        chunks = pace.chunks_within(budget, all_chunks)
+    def _tell_progress(self) -> None:
+        """How many chunks will be asked is an estimate from how many questions each has given."""
+        self._told_at = time.monotonic()
+        self.context.progress(self._course.done.chunks, self._course.reach(len(self._asked)), "chunks")
+
+    def _tell_cost(self, pace: Pace) -> None:
+        budget, total = self._course.budget, len(self._asked)
+        reached = self._course.reach(total)
+        left = sum(self.ledger.get(self._key(position)) is None for position in self._asked[:reached])
         limits = f"at most {budget.queries} queries (queries.max_queries), before filters leave some out"
         if budget.seconds:
             limits += f"; at most {told_duration(budget.seconds)} (queries.max_hours)"
-        cost = f"about {told_duration(pace.each * chunks)} for {chunks} of {all_chunks} chunks"
-        self.context.choose("cost", cost, f"{pace.told()}; {limits}")
+        whole = f"{total} in all" if reached == total else f"{reached} of {total} are within the budget"
+        more = f"{left} more chunk{'s' if left > 1 else ''}"
+        cost = f"about {told_duration(pace.each * left)} for {more} ({whole})"
+        if left:
+            self.context.choose("cost", cost, f"{pace.told()}; {limits}")
 
     def _tell_share(self) -> None:
         total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)

@@ -12,12 +12,18 @@ from engine.store import Artifact
 VERSION = 1
 ARTIFACT = "rankings"
 STEP = 256
+NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 
 
 def inputs(view: View) -> dict[str, Any]:
     """The queries and the depth of the rankings; partition and sampling belong to training."""
     info = view.need("queries", "generate").info
     return {"queries": info["content"], "corpus": info["corpus"], "k": view.settings.ranking.k}
+
+
+def kept(view: View) -> str:
+    """What is to be said of rankings that are up to date; empty where that is nothing."""
+    return "" if view.store.counts()["queries"] else NO_QUERIES
 
 
 def verify(view: View) -> None:
@@ -27,12 +33,14 @@ def verify(view: View) -> None:
 
 def run(context: StageContext) -> dict[str, Any]:
     """Mine BM25's best k chunks of every query."""
+    if not context.store.counts()["queries"]:
+        context.choose("ranked", "nothing", NO_QUERIES)
     from engine.lexical import LexicalIndex
 
     queries = context.store.queries()
     index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
     k = min(context.settings.ranking.k, max(1, index.count))
-    if k < context.settings.ranking.k:
+    if queries and k < context.settings.ranking.k:
         context.choose("k", k, f"the corpus has only {index.count} chunks")
     lists = []
     texts = [query.text for query in queries]
@@ -46,4 +54,4 @@ def run(context: StageContext) -> dict[str, Any]:
     context.progress(len(lists), len(queries), "queries")
     info = {"queries": context.need("queries", "generate").info["content"], "k": k}
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
-    return {"queries": len(queries), "k": k}
+    return {"queries": len(queries), "k": k if queries else 0}

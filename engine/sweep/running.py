@@ -63,9 +63,7 @@ class Sweep:
             try:
                 for cell in self.to_do():
                     if should_stop and should_stop():
-                        raise CancelledError(
-                            "The sweep was cancelled.", "You asked for it.", "The same command goes on."
-                        )
+                        raise _cancelled()
                     if on_cell:
                         on_cell(cell)
                     self._try(cell, on_event, should_stop)
@@ -88,7 +86,9 @@ class Sweep:
         project = Project(copy)
         try:
             project.run(STAGES, on_event=watch, should_stop=should_stop)
-        except (CancelledError, ProjectBusyError, ResourceError):
+        except CancelledError:
+            raise _cancelled() from None
+        except (ProjectBusyError, ResourceError):
             raise
         except EngineError as error:
             self.failed[cell.number] = error
@@ -106,6 +106,10 @@ class Sweep:
                 "error": failed.as_dict() if failed else None, "figures": found or None,
             })  # fmt: skip
         return write_sweep(self.project, self.grid, rows)
+
+
+def _cancelled() -> CancelledError:
+    return CancelledError("The sweep was cancelled.", "You asked for it.", "The same command goes on.")
 
 
 def _figures(project: Project) -> dict[str, Any]:

@@ -52,6 +52,13 @@ def test_facts_of_index_and_rankings() -> None:
     assert "not used: the loss 'mixed'" in told(status(), RunState(), history(), facts("mixed")).plain
 
 
+def test_rankings_of_no_queries_are_said_to_be_none() -> None:
+    empty = StageRecord("rank", seconds=0.4, summary={"queries": 0, "k": 0})
+    shown = told(status(), RunState(), History({"rank": empty}), facts()).plain
+    assert "Rankings    none: there are no training queries, so nothing can be trained" in shown
+    assert "0 lists" not in shown
+
+
 def test_a_fact_that_is_too_long_for_a_row_goes_on_below_its_text() -> None:
     rows = told(status(), RunState(), history(), facts(), 40).plain.split("\n")
     place = next(number for number, row in enumerate(rows) if row.startswith("Rankings"))

@@ -530,7 +530,7 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         pane.query_one("#only").focus()
         await pilot.press("enter")
         await until_text(pilot, "· gpu layers: none (")
-        await until_text(pilot, "· The whole: about ")
+        await until_text(pilot, "· After the first chunks: about ")
         pane.query_one("#stop").focus()
         await pilot.press("enter")
         await until(pilot, lambda: pane.host.run_state.over, "the end of the run")
@@ -576,23 +576,31 @@ def test_where_the_queries_stand() -> None:
 
 def test_what_the_queries_take_and_how_they_are_asked_for_is_told() -> None:
     backend = Choice(stage="generate", setting="backend", value="gguf", reason="queries are written by tiny.gguf")
-    cost = Choice(stage="generate", setting="cost", value="about 12 min for 20 of 40 chunks", reason="31 tokens/s")
+    cost = Choice(
+        stage="generate",
+        setting="cost",
+        value="about 12 min for 17 more chunks (20 of 40 are within the budget)",
+        reason="31 tokens/s",
+    )
     begun = [RunStarted(run="a", stages=["generate"]), StageStarted(stage="generate", fingerprint="", reason="")]
     going, history = RunState(), History()
     going.apply_all([*begun, backend])
     assert making_text(going, history).plain == "", "the built-in generator tells its name, too"
     going.apply_all([cost, Progress(stage="generate", done=5, total=20, unit="chunks")])
     assert making_text(going, history).plain == (
-        "· backend: gguf (queries are written by tiny.gguf)\n· cost: about 12 min for 20 of 40 chunks (31 tokens/s)"
+        "· backend: gguf (queries are written by tiny.gguf)\n"
+        "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)"
     )
-    assert progress_text(going).plain.endswith("5 of 20 chunks\n· The whole: about 12 min for 20 of 40 chunks.")
+    assert progress_text(going).plain.endswith(
+        "5 of 20 chunks\n· After the first chunks: about 12 min for 17 more chunks (20 of 40 are within the budget)."
+    )
     going.apply(Progress(stage="generate", done=5, total=20, unit="chunks encoded"))
-    assert "The whole" not in progress_text(going).plain
+    assert "After the first" not in progress_text(going).plain
     history.stages["generate"] = StageRecord(
         "generate", choices={"cost": cost}, warnings=["2 queries equal judged ones."]
     )
     assert making_text(RunState(), history).plain == (
-        "· cost: about 12 min for 20 of 40 chunks (31 tokens/s)\n! 2 queries equal judged ones."
+        "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)\n! 2 queries equal judged ones."
     )
 
 

@@ -159,8 +159,9 @@ def test_a_temporary_project_is_removed_when_the_measurement_fails(
 def test_a_benchmark_can_be_stopped_by_its_caller(dataset: Path, tiny_model: Path, tmp_path: Path) -> None:
     from engine.errors import CancelledError
 
-    with pytest.raises(CancelledError):
+    with pytest.raises(CancelledError) as caught:
         benchmark(dataset, settings=small(tiny_model), keep=tmp_path / "kept", should_stop=lambda: True)
+    assert caught.value.to_do == "The same command goes on from here."
     (record,) = ProjectFolder.open(tmp_path / "kept").path.glob("runs/*/run.json")
     assert json.loads(record.read_text())["state"] == "cancelled"
 

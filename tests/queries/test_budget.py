@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.fake_endpoint import Raw, Request, good, serving
+from fixtures.fake_endpoint import Raw, Request, completion, good, serving
 from fixtures.pipeline import generate_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.embedding import model_fingerprint, open_cache, served_fingerprint
 from engine.encoders.embedding_cache import hash_keys
 from engine.errors import CancelledError
-from engine.events import Choice
+from engine.events import Choice, Progress
 from engine.lexical import Analyzer
 from engine.project import ProjectFolder
-from engine.queries.cost import Budget, Pace, Patience, measured, told_duration
+from engine.queries.cost import Budget, Course, Pace, Patience, measured, told_duration
 from engine.queries.coverage import base_vectors, covering_order, word_vectors
 from engine.queries.ledger import answer_files
 from engine.queries.sample import sample
@@ -122,11 +124,83 @@ def test_a_run_tells_after_three_chunks_what_all_of_them_take(asked_project: Mak
     with serving(good) as server:
         choices = generated(pointed(asked_project, server.url, max_queries=13))
     cost, why = choices["cost"]
-    assert cost.endswith("for 5 of 6 chunks")
+    assert cost.endswith(" for 2 more chunks (5 of 6 are within the budget)")
     assert "tokens/s" in why
     assert "3.0 queries a chunk, the mean of 3; at most 13 queries (queries.max_queries)" in why
     assert choices["chunks asked"][0] == "spread over 2 clusters"
     assert "TF-IDF" in choices["chunks asked"][1]
+
+
+def test_what_a_resumed_run_will_take_is_measured_on_its_own_chunks(asked_project: Make):
+    """Two chunks were answered at once before the stop; each of the four that are left takes 0.3 s."""
+    stopped = False
+
+    def script(request: Request, number: int) -> Any:
+        nonlocal stopped
+        stopped = number == 2
+        if number > 2:
+            time.sleep(0.3)
+        return Raw(503) if number == 2 else good(request, number)
+
+    with serving(script) as server:
+        project = pointed(asked_project, server.url)
+        with pytest.raises(CancelledError):
+            generated(project, lambda: stopped)
+        stopped = False
+        cost, why = generated(project)["cost"]
+    assert cost.endswith(" s for 1 more chunk (6 in all)")
+    each = float(why.split(" tokens/s")[1].split("), ")[1].split(" s and")[0])
+    assert 0.3 <= each < 1, "the two that took no time are no part of the mean"
+    assert "the mean of 3" in why
+
+
+def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make):
+    """The first of six chunks is held back until cost and progress of the others were told."""
+    told: list[Any] = []
+    release = threading.Event()
+
+    def far(events: list[Any]) -> bool:
+        cost = any(isinstance(one, Choice) and one.setting == "cost" for one in events)
+        return cost and any(isinstance(one, Progress) and one.done >= 4 for one in events)
+
+    def watch() -> None:
+        until = time.monotonic() + 20
+        while time.monotonic() < until and not far(list(told)):
+            time.sleep(0.05)
+        release.set()
+
+    def script(request: Request, number: int) -> Raw:
+        wait = release if number == 0 else None
+        time.sleep(0.3)
+        return Raw(body=json.dumps(completion(good(request, number))).encode(), wait=wait)
+
+    with serving(script) as server:
+        project = pointed(asked_project, server.url, at_once=2)
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        begun = time.monotonic()
+        generate_here(project, told=told)
+        watcher.join()
+    assert time.monotonic() - begun < 15, "it was told while the first chunk was under way"
+    steps = [one for one in told if isinstance(one, Progress) and one.unit == "chunks"]
+    assert (steps[0].done, steps[-1].done, steps[-1].total) == (0, 6, 6)
+    cost = next(one for one in told if isinstance(one, Choice) and one.setting == "cost")
+    assert cost.value.endswith(" s for 3 more chunks (6 in all)")
+
+
+def test_what_a_run_before_has_spent_and_given_counts_by_hand():
+    """Of 5 s, 3 are spent on two chunks that took longer than those of this run, 0.5 s each: four more, of 100."""
+    course = Course(Budget(1000, 5.0))
+    assert course.take(Pace(1, 1.0, 2), own=False) is None
+    assert course.take(Pace(1, 0.5, 2), own=False) is None
+    assert [course.take(Pace(1, 0.5, 2), own=True) for _ in range(2)] == [None, None]
+    assert course.take(Pace(1, 0.5, 2), own=True) == Pace(3, 1.5, 6)
+    assert course.take(Pace(1, 0.0, 2, estimated=True), own=False) is None
+    assert course.reach(100) == 6 + 4
+    assert course.reach(7) == 7
+    fewer = Course(Budget(5, 0))
+    fewer.take(Pace(1, 1.0, 2), own=True)
+    assert fewer.reach(100) == 3, "two queries a chunk, and five are wanted"
 
 
 def test_hours_end_the_asking_and_what_was_spent_before_counts(asked_project: Make):

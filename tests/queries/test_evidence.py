@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from engine.queries.evidence import locate, usable, verbatim
-from engine.queries.windows import windows
+from engine.queries.windows import halves, windows
 
 TEXT = "The pump\nstands  in hall 4. It was bought in 1998."
 
@@ -74,6 +74,27 @@ def test_text_without_any_space_is_cut_too():
     pieces = windows("界" * 100, 8, len)
     assert max(map(len, pieces)) <= 8
     assert "".join(pieces) == "界" * 100
+
+
+def test_halves_are_cut_at_the_sentence_nearest_to_the_middle():
+    assert halves("One is here. Two is there. Three is far away from it.") == [
+        "One is here. Two is there. ", "Three is far away from it.",
+    ]  # fmt: skip
+    assert halves("one two three four") == ["one two", " three four"]
+    assert halves("界" * 5) == ["界" * 2, "界" * 3]
+
+
+def test_few_windows_are_counted():
+    """A hundred sentences in windows of ten each: not one count a sentence, but a few a window."""
+    text, counted = " ".join(f"Sentence {n} ends here." for n in range(100)), 0
+
+    def count(part: str) -> int:
+        nonlocal counted
+        counted += 1
+        return words(part)
+
+    assert [words(piece) for piece in windows(text, 40, count)] == [40] * 10
+    assert counted <= 10 * 9
 
 
 def test_no_room_is_a_fault_of_the_caller():

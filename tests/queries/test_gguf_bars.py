@@ -179,6 +179,25 @@ def test_a_chunk_is_asked_about_at_a_llama_cpp_server(server: str):
     assert answer.tokens > 0 or answer.problem
 
 
+def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str):
+    """Of the tiny model each byte is a token. A server with a context of 2,048 refuses what does not fit."""
+    text = "水泵在四号厅。" * 150  # 3,150 bytes
+    model = endpoint(server)
+    assert model.count(text) == len(text.encode()) + 1, "and one for the begin"
+    answer = Prompted(model, "one-step", 8, 64).ask(Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps")
+    assert answer.tokens > 0
+    assert "HTTP" not in answer.problem
+
+
+def test_a_chunk_that_a_llama_cpp_server_refuses_is_asked_about_in_halves(server: str):
+    """The settings promise a context of 8,192 tokens; the server has 2,048."""
+    text = "水泵在四号厅。" * 96  # 2,016 bytes
+    model = Endpoint(Address.parse(server), "", 8192, 30, lambda: False)
+    answer = Prompted(model, "one-step", 8, 32).ask(Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps")
+    assert answer.tokens > 0, answer.problem
+    assert "context" not in answer.problem
+
+
 def through_a_bad_line(url: str) -> None:
     """What each fault is told as, and that the message after it goes through."""
     wanted = [

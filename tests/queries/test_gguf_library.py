@@ -129,8 +129,10 @@ def test_a_spoilt_file_is_told_with_its_true_reason_and_not_added(
     put(path, home, ".cache/gpt4all/spoilt.gguf")
     (model,) = listed()
     assert (model.problem, model.fits, model.header) == (caught.value.why, None, None)
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError) as caught:
         add_model(path)
+    assert caught.value.why == model.problem
+    assert "queries." not in caught.value.to_do, "no project is asked about"
     assert not own_folder().exists()
 
 
@@ -161,7 +163,7 @@ def test_models_that_do_not_write_and_architectures_that_are_not_known_are_refus
     strange.write_bytes(data.replace(b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0lambs", 1))
     with pytest.raises(ModelError) as caught:
         add_model(strange)
-    assert "unknown model architecture: 'lambs'" in caught.value.why
+    assert "Its architecture 'lambs' is not known" in caught.value.why
 
 
 def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(home: Path, tiny: Path):
@@ -395,7 +397,9 @@ def test_a_part_that_is_cut_off_or_missing_is_told(parts: list[Path]):
 def test_a_model_in_parts_that_lacks_one_is_told_and_never_chosen_by_itself(parts: list[Path], home: Path):
     parts[1].unlink()
     settings = Settings(queries=QuerySettings(backend="gguf", model=str(parts[0])))
-    view: Any = SimpleNamespace(settings=settings, store=None, project=SimpleNamespace(path=home))
+    view: Any = SimpleNamespace(
+        settings=settings, store=SimpleNamespace(artifact=lambda _kind: None), project=SimpleNamespace(path=home)
+    )
     with pytest.raises(ModelError) as caught:
         query_recipe(view)
     assert caught.value.why == "m-00002-of-00003.gguf: No such file or directory."

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.fake_endpoint import Request, good, serving
+from fixtures.fake_endpoint import Raw, Request, good, serving
 from fixtures.pipeline import engine
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.corpus.imports import import_queries
 from engine.errors import CancelledError, ModelError, NotBuiltError, StageError
 from engine.project import ProjectFolder
+from engine.queries import endpoint
 from engine.queries.ledger import answer_files
 from engine.queries.sample import sample
 
@@ -97,6 +99,33 @@ def test_a_chunk_without_an_answer_says_why(asked_project: Make):
         found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
     assert [(item["queries"], item["problem"]) for item in found["items"]] == [([], "the answer is not JSON")] * 2
     assert found["kept_share"] == 0.0
+
+
+@pytest.mark.parametrize(("count", "what"), [(1, "answered nothing"), (2, "answered none of 2 chunks")])
+def test_a_server_that_refuses_gives_its_reason_and_no_estimate(asked_project: Make, count: int, what: str):
+    with serving(lambda *_: Raw(503, b'{"error": {"message": "model is loading"}}')) as server:
+        path = str(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step").path)
+        done = engine("sample", path, "--count", str(count), check=False)
+    assert done.returncode == 5
+    assert what in done.stderr
+    assert "HTTP 503: model is loading" in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_estimate_leaves_out_what_was_not_answered(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+    """The first chunk is refused twice at once; the second takes 0.3 s."""
+
+    def script(request: Request, number: int) -> Raw | str:
+        if number < 2:
+            return Raw(503, b"busy")
+        time.sleep(0.3)
+        return good(request, number)
+
+    monkeypatch.setattr(endpoint, "PAUSE_SECONDS", 0.001)
+    with serving(script) as server:
+        found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
+    assert "the mean of 1;" in found["estimate"]["basis"]
+    assert found["estimate"]["seconds"] >= 6 * 0.3
 
 
 def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(asked_project: Make, tmp_path):

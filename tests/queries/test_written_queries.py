@@ -32,11 +32,13 @@ from engine.queries.choosing import Choice, chosen, made_by
 from engine.queries.gguf_file import content_identity
 from engine.queries.gguf_places import own_folder
 from engine.queries.ledger import answer_files
+from engine.queries.none_left import MEANS
 from engine.records import Query
 from engine.stage import View
 from engine.training.stage import resolve_config
 
 Make = Callable[..., ProjectFolder]
+NONE = f"there is no training query: {MEANS}"  # of a model of random weights
 
 
 @pytest.fixture(autouse=True)
@@ -253,7 +255,9 @@ def test_a_random_model_in_a_file_goes_through_the_whole_stage(asked_project: Ma
     assert (choices["backend"], choices["gpu layers"]) == ("gguf", "none")
     assert len(answer_files(project)[0].read_text().splitlines()) == 6
     assert queries_of(project) == []
-    assert any("'engine sample' shows" in event.text for event in told if isinstance(event, Warned))
+    (warning,) = [event.text for event in told if isinstance(event, Warned)]
+    assert "× cut: its answer was longer than queries.answer_tokens" in warning
+    assert warning.endswith(f"{MEANS}. Raise queries.answer_tokens.")
     log = next(iter(sorted((project.path / "runs").iterdir())[-1].glob("generate.log")))
     assert log.read_text() == ""
 
@@ -278,7 +282,38 @@ def test_what_a_backend_lacks_is_told_before_anything_is_asked(
         generate_here(project)
     statuses = {status.stage: status for status in view_status(project)}
     assert re.search(what, statuses["generate"].reason)
+    assert statuses["generate"].state == "to do", "what was never made is not stale"
     assert statuses["index"].state == "done"
+
+
+def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(asked_project: Make, tmp_path: Path):
+    model = build_tiny_gguf(tmp_path / "tiny.gguf")
+    project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step")
+    run(project)
+    stage_here(project.path, "rank")
+
+    def states() -> dict[str, tuple[str, str]]:
+        return {one.stage: (one.state, one.reason) for one in view_status(project)}
+
+    before = states()
+    assert (before["generate"], before["rank"][0]) == (("done", NONE), "done")
+    model.rename(tmp_path / "away.gguf")
+    state, reason = states()["generate"]
+    assert state == "done"
+    assert "it could not be asked again: " in reason
+    assert reason.endswith("tiny.gguf cannot be used (There is no such file)")
+    assert states()["rank"] == before["rank"]
+    run(project)
+    project.change_settings({"queries.answer_tokens": 65})
+    assert states()["generate"][0] == "stale"
+    with pytest.raises(ModelError, match=r"tiny\.gguf cannot be used"):
+        run(project)
+    project.change_settings({"queries.answer_tokens": 64, "queries.model": str(tmp_path / "other.gguf")})
+    assert states()["generate"][0] == "stale", "another model is named"
+    assert "other.gguf cannot be used" in states()["generate"][1]
+    build_tiny_gguf(model, context=8192)
+    project.change_settings({"queries.model": str(model)})
+    assert states()["generate"] == ("stale", "its settings or inputs changed"), "another model has its name"
 
 
 def view_status(project: ProjectFolder) -> list[pipeline.StageStatus]:
@@ -382,7 +417,7 @@ def test_a_model_that_is_added_later_makes_nothing_stale_and_is_told(auto: Auto)
     told = auto.generate(forced=True)
     assert told["queries"] == ("gguf", "ours.gguf was added with 'engine models add'")
     assert told["backend"] == ("gguf", "queries are written by ours.gguf")
-    assert auto.status() == ("done", "up to date")
+    assert auto.status() == ("done", NONE)
     assert info(auto.project)["backend"] == "gguf"
 
 
@@ -414,7 +449,9 @@ def test_a_model_that_is_gone_makes_nothing_stale_and_the_next_run_chooses_anew(
     path = added("ours.gguf")
     auto.generate()
     path.unlink()
-    assert auto.status() == ("done", "up to date")
+    state, reason = auto.status()
+    assert state == "done"
+    assert "the model's answers are kept, but it could not be asked again: " in reason
     assert auto.generate()["queries"][0] == "extractive"
     assert auto.status() == ("done", "up to date")
 

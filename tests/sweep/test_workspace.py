@@ -194,8 +194,9 @@ def test_a_sweep_that_is_stopped_reports_what_it_has(
 ) -> None:
     grid = make_grid(["training.steps=5,6,7"], project.settings(), 10)
     scripted(monkeypatch, None, end)
-    with pytest.raises(type(end)):
+    with pytest.raises(type(end)) as caught:
         Sweep(project, grid, basis_of(project)[0]).run()
+    assert caught.value.to_do == ("The same command goes on." if isinstance(end, CancelledError) else "")
     (report,) = project.path.glob("reports/sweep-*/sweep.json")
     assert json.loads(report.read_text())["finished"] == 1
     with pytest.raises(CancelledError):

@@ -1,0 +1,107 @@
+"""Where no training query is left, a run says what took them, what that means and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from fixtures.fake_endpoint import Request, good, serving
+from fixtures.pipeline import engine, generate_here, stage_here
+
+from engine.console import summary_line
+from engine.events import Choice, Event, Warned
+from engine.pipeline import all_status
+from engine.project import ProjectFolder
+from engine.queries.none_left import none_left
+from engine.stage import View
+
+Make = Callable[..., ProjectFolder]
+MEANS = "nothing can be trained, and search uses the base encoder."
+
+
+def invented(request: Request, number: int) -> str:
+    """Three questions, none with words of the document as evidence."""
+    pairs = json.loads(good(request, number))["questions"]
+    return json.dumps({"questions": [{**pair, "evidence": "These words stand nowhere at all."} for pair in pairs]})
+
+
+def warnings(told: list[Event]) -> list[str]:
+    return [event.text for event in told if isinstance(event, Warned)]
+
+
+def test_the_filter_that_took_all_is_named_with_what_to_do(asked_project: Make):
+    with serving(invented) as server:
+        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        told = generate_here(project)
+    (warning,) = warnings(told)
+    assert warning.startswith(
+        f"Of 18 queries none is left (18 × evidence not in the chunk): {MEANS} Take another model"
+    )
+    assert f"'engine sample {project.argument}'" in warning
+    settings = [event.setting for event in told if isinstance(event, Choice)]
+    assert "evidence check" in settings
+    assert "duplicates" not in settings, "a share of none says nothing"
+
+
+def test_the_rankings_of_no_queries_are_none(asked_project: Make):
+    with serving(invented) as server:
+        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        generate_here(project)
+        ranked, _ = stage_here(project.path, "rank")
+        assert ranked == {"queries": 0, "k": 0}
+        assert summary_line(ranked) == "queries: 0"
+        store = project.store()
+        try:
+            states = {one.stage: one for one in all_status(View(project, project.settings(), store))}
+        finally:
+            store.close()
+        shown = engine("status", str(project.path)).stdout
+    assert states["rank"].reason == "there are no training queries to rank: nothing can be trained"
+    assert "there is no training query: nothing can be trained" in shown
+
+
+def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+    from engine.queries import stage
+
+    monkeypatch.setattr(stage, "_bm25_ranks", lambda _context, queries, _top: [0] * len(queries))
+    monkeypatch.setattr(stage, "_base_ranks", lambda _context, queries, _chunks, _top: [0] * len(queries))
+    (warning,) = warnings(generate_here(asked_project(backend="extractive", consistency_top=5)))
+    assert " × source chunk beyond the top 5): " in warning
+    assert warning.endswith("Raise queries.consistency_top, or set it to 0: then such queries are kept.")
+
+
+@pytest.mark.parametrize(
+    ("made", "rejected", "backend", "expected"),
+    [
+        (
+            9, {"duplicate": 2, "cut: its answer was longer than queries.answer_tokens": 7}, "gguf",
+            "Of 9 queries none is left (7 × cut: its answer was longer than queries.answer_tokens, 2 × duplicate): "
+            f"{MEANS} Raise queries.answer_tokens.",
+        ),
+        (
+            0, {"the language model gave no usable answer for the chunk": 4}, "endpoint",
+            "No query was made (4 × the language model gave no usable answer for the chunk): "
+            f"{MEANS} 'engine sample 'my notes'' shows what the model or its server answers.",
+        ),
+        (0, {}, "gguf", f"There is no training query: {MEANS} The model wrote none: 'engine sample 'my notes'' shows"),
+        (0, {}, "both", f"There is no training query: {MEANS} None was imported, or none belongs to a document here"),
+        (0, {}, "extractive", f"There is no training query: {MEANS} The documents hold too little text"),
+        (3, {"language": 3}, "extractive", f"Of 3 queries none is left (3 × language): {MEANS} 'engine queries"),
+    ],
+)  # fmt: skip
+def test_in_words(made: int, rejected: dict[str, int], backend: str, expected: str):
+    assert none_left(made, rejected, backend, "'my notes'").startswith(expected)
+
+
+def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_why(
+    asked_project: Make, monkeypatch: pytest.MonkeyPatch
+):
+    from engine.queries import writing
+
+    monkeypatch.setattr(writing, "LOOK_AT", 4)
+    with serving(lambda *_: '{"questions": []}') as server:
+        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        early, last = warnings(generate_here(project))
+    assert early == f"The first 4 chunks gave no question. 'engine sample {project.argument}' shows why."
+    assert last.startswith("There is no training query: ")
