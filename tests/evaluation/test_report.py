@@ -112,6 +112,15 @@ def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile):
         assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
 
 
+def test_every_chart_can_be_scrolled_in_a_narrow_window(hostile):
+    page = html.parse(str(hostile), html.HTMLParser(encoding="utf-8"))
+    charts = page.xpath("//*[local-name()='svg']")
+    assert charts
+    assert {chart.getparent().tag for chart in charts} == {
+        "figure"
+    }  # which scrolls; a chart in the page itself widens it
+
+
 def test_the_page_says_what_is_served_and_why_and_marks_synthetic_queries(tmp_path):
     data = example()
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
