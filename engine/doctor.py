@@ -19,7 +19,7 @@ from engine.settings import Settings
 
 PACKAGES = (
     "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",
-    "semantic-text-splitter", "platformdirs",
+    "semantic-text-splitter", "platformdirs", "matplotlib",
 )  # fmt: skip
 LEAST_FREE_GB, LEAST_MEMORY_GB = 2.0, 3.0
 

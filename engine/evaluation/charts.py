@@ -1,33 +1,40 @@
-"""Small SVG charts as text: they need no script, no font file and no network, and take their colours from the page."""
+"""The charts of the report and of a sweep, by matplotlib: bars, differences, changes and lines, as SVG for an HTML page."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
+from typing import TYPE_CHECKING, Literal
+
+from engine.evaluation.drawing import INCH, INK, PAPER, SERIES, WIDTH, drawn
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.transforms import Transform
 
 Point = tuple[float, float]
 
-WIDTH = 640
 TINY = 0.1  # points: no axis of differences is shorter
 MOST_POINTS = 400
-COLOURS = 8
 LONGEST = 32
 """Letters of a bar's label, at most."""
 MOST_SIGNS = 60
 """Points that have a sign each; of more, the line alone is drawn."""
-DASHES = ("", "7 4", "2 3", "9 3 2 3")
-"""Of a chart's lines, in order: they tell them apart without colours."""
-_SIGNS = 4
-_LETTER = 6.6  # about the width of one
-_DIGIT = 7.6  # that of a figure in the widest of the fonts that are usual
+DASHES = (None, (7, 4), (2, 3), (9, 3, 2, 3))
+SIGNS = "os^DvPX<"
+"""Dashes and signs of a chart's lines, in order: they tell them apart without colours."""
+_ROW = 24
+_BESIDE = 5  # units from one line's whiskers to the next one's
+_LETTER = 7.3  # about the width of one
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A labelled value with its interval; `colour` is the number of a CSS class `c0` … `c7`."""
+    """A labelled value with its interval; `colour` is the number of a colour of the page, `--c0` … `--c7`."""
 
     label: str
     value: float
@@ -49,97 +56,65 @@ class Line:
 
 def bar_chart(title: str, bars: Sequence[Bar]) -> str:
     """Horizontal bars from 0 with interval whiskers, values in percent."""
-    values = [f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})" for bar in bars]
-    left, right, row = _room([bar.label for bar in bars]), _after(values), 24
-    height = row * len(bars) + 8
-    ticks = _ticks(0, max((bar.high for bar in bars), default=1))
-    scale = (WIDTH - left - right) / ticks[-1]
-    parts = []
-    for tick in ticks:
-        x = left + tick * scale
-        parts += [_line(x, 2, x, height - 4, "grid"), _text(x, height + 12, f"{tick:g}", "middle", "tick")]
-    for index, bar in enumerate(bars):
-        y = row * index + 4
-        middle = y + 8
-        low, high = left + bar.low * scale, left + bar.high * scale
-        parts += [
-            _text(left - 8, middle + 4, _short(bar.label, LONGEST), "end"),
-            _rect(left, y, max(bar.value, 0) * scale, f"bar c{bar.colour % COLOURS}"),
-            _line(low, middle, high, middle, "whisker"),
-            _line(low, middle - 4, low, middle + 4, "whisker"),
-            _line(high, middle - 4, high, middle + 4, "whisker"),
-            _text(WIDTH - right + 10, middle + 4, values[index], "start"),
-        ]
-    return _svg(title, height + 18, parts)
 
+    def draw(_: Figure, axes: Axes) -> None:
+        rows = range(len(bars))
+        _scale(axes, "x", min([0.0, *(bar.low for bar in bars)]), max([TINY, *(bar.high for bar in bars)]))
+        colours = [_colour(bar.colour) for bar in bars]
+        for patch in axes.barh(
+            rows, [max(bar.value, 0) for bar in bars], height=2 / 3, color=colours, alpha=0.8, clip_on=False
+        ):
+            patch.set_gid("bar")
+        _label_rows(axes, bars, [f"{bar.value:.1f} ({bar.low:.1f}–{bar.high:.1f})" for bar in bars])
+        _whiskers(axes, bars)
+        for ends in ([bar.low for bar in bars], [bar.high for bar in bars]):
+            axes.plot(ends, rows, "|", color=INK, ms=8, mew=1.5, clip_on=False, gid="whisker")
 
-def _room(labels: Sequence[str]) -> float:
-    """The width that labels take beside their bars."""
-    longest = max((len(_short(label, LONGEST)) for label in labels), default=0)
-    return max(120.0, 16 + longest * _LETTER)
-
-
-def _after(values: Sequence[str]) -> float:
-    """The width that values take after their bars."""
-    return 18 + max((len(value) for value in values), default=0) * _DIGIT
+    return drawn(title, _ROW * len(bars) + 26, draw)
 
 
 def gap_chart(title: str, bars: Sequence[Bar]) -> str:
     """Differences as points with interval whiskers on both sides of a line at 0; an empty text where there are none."""
     if not bars:
         return ""
-    values = [f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})" for bar in bars]
-    left, right, row = 220, _after(values), 24
-    height = row * len(bars) + 8
-    ticks = _ticks(min(-TINY, *(bar.low for bar in bars)), max(TINY, *(bar.high for bar in bars)))
-    scale = (WIDTH - left - right) / (ticks[-1] - ticks[0])
-    parts = []
-    for tick in ticks:
-        x = left + (tick - ticks[0]) * scale
-        kind = "whisker" if tick == 0 else "grid"
-        parts += [_line(x, 2, x, height - 4, kind), _text(x, height + 12, f"{tick:g}", "middle", "tick")]
-    for index, bar in enumerate(bars):
-        middle = row * index + 12
-        low, high, value = (left + (at - ticks[0]) * scale for at in (bar.low, bar.high, bar.value))
-        parts += [
-            _text(left - 8, middle + 4, _short(bar.label, 32), "end"),
-            _line(low, middle, high, middle, "whisker"),
-            f'<circle class="c{bar.colour % COLOURS}" cx="{value:.1f}" cy="{middle:.1f}" r="5"/>',
-            _text(WIDTH - right + 10, middle + 4, values[index], "start"),
-        ]
-    return _svg(title, height + 18, parts)
+
+    def draw(_: Figure, axes: Axes) -> None:
+        _scale(axes, "x", min(-TINY, *(bar.low for bar in bars)), max(TINY, *(bar.high for bar in bars)))
+        axes.axvline(0, color=INK, lw=1.5, clip_on=False, gid="zero")
+        _label_rows(axes, bars, [f"{bar.value:+.1f} ({bar.low:+.1f} to {bar.high:+.1f})" for bar in bars])
+        _whiskers(axes, bars)
+        for row, bar in enumerate(bars):
+            axes.plot(bar.value, row, "o", color=_colour(bar.colour), ms=10, mew=0, clip_on=False, gid="point")
+
+    return drawn(title, _ROW * len(bars) + 26, draw)
 
 
 def change_chart(title: str, changes: Sequence[float], x_name: str, y_name: str) -> str:
-    """Changes side by side in the order given, gains up from 0 (`c3`) and losses down (`c2`); an empty text where nothing changed.
+    """Changes side by side in the order given, gains up from 0 (`--c3`) and losses down (`--c2`); an empty text where
+    nothing changed.
 
     Neighbours that are equal make one step, so that a chart of many queries stays small.
     """
     if not any(changes):
         return ""
-    left, top, right, bottom, height = 56, 22, 16, 40, 240
-    ticks = _ticks(min(0.0, *changes), max(0.0, *changes))
-    across = (WIDTH - left - right) / len(changes)
-    scale = (height - top - bottom) / (ticks[-1] - ticks[0])
-    zero = height - bottom + ticks[0] * scale
-    parts = []
-    for tick in ticks:
-        y = zero - tick * scale
-        kind = "whisker" if tick == 0 else "grid"
-        parts += [_line(left, y, WIDTH - right, y, kind), _text(left - 6, y + 4, f"{tick:g}", "end", "tick")]
     steps = [(change, len(list(equal))) for change, equal in groupby(changes)]
-    for colour, sign in ((3, 1), (2, -1)):
-        places, done = [(float(left), zero)], 0
-        for change, count in steps:
-            y = zero - sign * max(sign * change, 0) * scale
-            places += [(left + done * across, y), (left + (done + count) * across, y)]
-            done += count
-        corners = " ".join(f"{x:.2f},{y:.1f}" for x, y in (*places, (left + done * across, zero)))
-        parts.append(f'<polygon class="bar c{colour}" points="{corners}"/>')
-    for number in (1, len(changes)):
-        parts.append(_text(left + (number - 0.5) * across, height - bottom + 16, f"{number:,}", "middle", "tick"))
-    parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, top - 10, y_name, "start")]
-    return _svg(title, height, parts)
+    edges = [0.5]
+    for _, count in steps:
+        edges.append(edges[-1] + count)
+
+    def draw(_: Figure, axes: Axes) -> None:
+        _scale(axes, "y", min(0.0, *changes), max(0.0, *changes))
+        axes.set(xlim=(edges[0], edges[-1]), xlabel=x_name, title=y_name)
+        ends = sorted({1, len(changes)})
+        axes.set_xticks(ends, [f"{number:,}" for number in ends])
+        axes.grid(visible=False, axis="x")
+        axes.axhline(0, color=INK, lw=1.5, clip_on=False, gid="zero")
+        for colour, sign in ((3, 1), (2, -1)):
+            heights = [sign * max(sign * change, 0) for change, _ in steps]
+            axes.stairs(heights, edges, fill=True, color=_colour(colour), alpha=0.8, lw=0, clip_on=False, gid="bar")
+        _name_ticks(axes)
+
+    return drawn(title, 240, draw)
 
 
 def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_most: float | None = None) -> str:
@@ -148,104 +123,112 @@ def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_mo
     Several have a legend above, and each its own dashes and signs. `y_most`: a value that the y axis reaches at least, so
     that two charts can be compared.
     """
-    drawn = [(line, _thinned(line.points)) for line in lines if line.points]
-    if not drawn:
+    shown = [line for line in lines if line.points]
+    if not shown:
         return ""
-    legend, rows = _legend(drawn)
-    left, top, right, bottom, height = 56, 22 + 18 * rows, 16, 40, 240 + 18 * rows
-    xs = [x for _, points in drawn for x, _ in points]
-    ys = [
-        y for line, points in drawn for y in [*(y for _, y in points), *(end for pair in line.whiskers for end in pair)]
-    ] + ([] if y_most is None else [y_most])
-    x_ticks, y_ticks = (
-        _ticks(min(xs), max(xs), 8, least=1.0 if all(x == int(x) for x in xs) else 0.0),
-        _ticks(min(ys), max(ys)),
-    )
-    inset = 10 if len(drawn) > 1 and any(line.whiskers for line, _ in drawn) else 0
-    x_scale = (WIDTH - left - right - 2 * inset) / (x_ticks[-1] - x_ticks[0])
-    y_scale = (height - top - bottom) / (y_ticks[-1] - y_ticks[0])
+    legend = [_short(line.name, 40) for line in shown if line.name] if len(shown) > 1 else []
+    columns = max(1, int(WIDTH // (max(map(len, legend), default=0) * _LETTER + 54)))
 
-    def place(x: float, y: float) -> Point:
-        return left + inset + (x - x_ticks[0]) * x_scale, height - bottom - (y - y_ticks[0]) * y_scale
+    def draw(figure: Figure, axes: Axes) -> None:
+        xs = [x for line in shown for x, _ in line.points]
+        ys = [
+            y
+            for line in shown
+            for y in (*(y for _, y in line.points), *(end for pair in line.whiskers for end in pair))
+        ]
+        _scale(axes, "y", min(ys), max(ys if y_most is None else [*ys, y_most]))
+        _scale(axes, "x", min(xs), max(xs), 8, whole=all(x == int(x) for x in xs))
+        if any(line.whiskers for line in shown):
+            _widen(axes, _BESIDE * (len(shown) - 1) / 2)
+        axes.grid(visible=False, axis="x")
+        axes.set(xlabel=x_name, title=y_name)
+        handles = [_plot(axes, line, number, len(shown)) for number, line in enumerate(shown)]
+        if legend:
+            named = [handle for handle, line in zip(handles, shown, strict=True) if line.name]
+            _legend(figure, named, legend, columns)
+        _name_ticks(axes)
 
-    parts = list(legend)
-    for tick in y_ticks:
-        y = place(x_ticks[0], tick)[1]
-        parts += [_line(left, y, WIDTH - right, y, "grid"), _text(left - 6, y + 4, f"{tick:g}", "end", "tick")]
-    for tick in x_ticks:
-        parts.append(_text(place(tick, y_ticks[0])[0], height - bottom + 16, f"{tick:g}", "middle", "tick"))
-    parts += [_text((left + WIDTH - right) / 2, height - 6, x_name, "middle"), _text(4, top - 10, y_name, "start")]
-    for number, (line, points) in enumerate(drawn):
-        look = number, line.colour
-        # The whiskers of several lines would cover each other.
-        beside = 5 * (number - (len(drawn) - 1) / 2) if line.whiskers else 0.0
-        places = [(x + beside, y) for x, y in (place(*point) for point in points)]
-        parts.append(_polyline(places, look))
-        for (x, _), (low, high) in zip(line.points, line.whiskers, strict=False):
-            at = place(x, low)[0] + beside
-            parts.append(_line(at, place(x, low)[1], at, place(x, high)[1], "whisker"))
-        if line.name and len(points) <= MOST_SIGNS:
-            parts += [_sign(x, y, look, 1.5 if len(points) == 1 else 1.0) for x, y in places]
-    return _svg(title, height, parts)
+    return drawn(title, 240 + 20 * math.ceil(len(legend) / columns), draw)
 
 
-def _legend(drawn: Sequence[tuple[Line, Sequence[Point]]]) -> tuple[list[str], int]:
-    """Samples of the lines with their names, in as many rows as they need; none for a single line."""
-    if len(drawn) < 2:
-        return [], 0
-    parts, x, row = [], 4.0, 0
-    for number, (line, points) in enumerate(drawn):
-        if not line.name:
-            continue
-        look = number, line.colour
-        name = _short(line.name, 40)
-        width = 40 + _LETTER * len(name) + 18
-        if x > 4 and x + width > WIDTH:
-            x, row = 4.0, row + 1
-        y = 9.0 + 18 * row
-        if len(points) > 1:
-            parts.append(_polyline([(x, y), (x + 32, y)], look, "sample"))
-        if len(points) <= MOST_SIGNS:
-            parts.append(_sign(x + 16, y, look, 1.0 if len(points) > 1 else 1.5))
-        parts.append(_text(x + 40, y + 4, name, "start"))
-        x += width
-    return parts, row + 1
+def _plot(axes: Axes, line: Line, number: int, of: int) -> Line2D:
+    """Draw one of `of` lines, with whiskers beside those of the others, which they would cover."""
+    points = _thinned(line.points)
+    signs = line.name and len(points) <= MOST_SIGNS
+    place = _beside(axes, _BESIDE * (number - (of - 1) / 2) if line.whiskers else 0)
+    ends = [(x, low, high) for (x, _), (low, high) in zip(line.points, line.whiskers, strict=False)]
+    if ends:
+        axes.vlines(*zip(*ends, strict=True), color=INK, lw=1.5, transform=place, clip_on=False, gid="whisker")
+    (handle,) = axes.plot(
+        *zip(*points, strict=True), color=_colour(line.colour), ls=(0, DASHES[number % len(DASHES)]) if len(points) > 1 else "",
+        marker=SIGNS[number % len(SIGNS)] if signs else "",
+        ms=7 if len(points) > 1 else 10.5, mec=PAPER, mew=1, transform=place, clip_on=False, gid="line",
+    )  # fmt: skip
+    return handle
 
 
-Look = tuple[int, int]
-"""A line's number in its chart, which gives dashes and sign, and its colour."""
+def _widen(axes: Axes, units: float) -> None:
+    """Room for so many units of the box, or a few more, on both sides of the x axis."""
+    low, high = axes.get_xlim()
+    room = (high - low) * units / (WIDTH * 0.8)
+    axes.set_xlim(low - room, high + room)
 
 
-def _polyline(places: Sequence[Point], look: Look, kind: str = "line") -> str:
-    number, colour = look
-    corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    dashes = DASHES[number % len(DASHES)]
-    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    return f'<polyline class="{kind} s{colour % COLOURS}"{dashed} points="{corners}"/>'
+def _beside(axes: Axes, units: float) -> Transform:
+    """Places of the axes, so many units of the box to the right."""
+    from matplotlib.transforms import ScaledTranslation
+
+    return axes.transData + ScaledTranslation(units / INCH, 0, axes.figure.dpi_scale_trans)
 
 
-def _sign(x: float, y: float, look: Look, size: float = 1.0) -> str:
-    """A circle, square, triangle or diamond; eight lines have eight pairs of sign and dashes."""
-    number, colour = look
-    css, which = f'class="sign c{colour % COLOURS}"', (number + number // len(DASHES)) % _SIGNS
-    if which == 0:
-        return f'<circle {css} cx="{x:.1f}" cy="{y:.1f}" r="{3.5 * size:.1f}"/>'
-    if which == 1:
-        side = 6.4 * size
-        return f'<rect {css} x="{x - side / 2:.1f}" y="{y - side / 2:.1f}" width="{side:.1f}" height="{side:.1f}"/>'
-    ends = [(0.0, -4.6), (4.2, 3.0), (-4.2, 3.0)] if which == 2 else [(0.0, -4.8), (4.8, 0.0), (0.0, 4.8), (-4.8, 0.0)]
-    corners = " ".join(f"{x + size * across:.1f},{y + size * down:.1f}" for across, down in ends)
-    return f'<polygon {css} points="{corners}"/>'
+def _legend(figure: Figure, handles: Sequence[Line2D], names: Sequence[str], columns: int) -> None:
+    legend = figure.legend(
+        handles, names, loc="outside upper left", ncols=columns, handlelength=2.7, columnspacing=1.5, labelspacing=0.4,
+        borderpad=0.3, borderaxespad=0,
+    )  # fmt: skip
+    for line in legend.get_lines():
+        line.set_gid("sample")
+    for text in legend.get_texts():
+        text.set_gid("label")
 
 
-def _ticks(low: float, high: float, about: int = 5, least: float = 0.0) -> list[float]:
-    """So many round numbers, more or less, that enclose [low, high], `least` apart or more."""
-    span = high - low or abs(high) or 1.0
-    unit = 10.0 ** math.floor(math.log10(span / (about - 1)))
-    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor * about >= span)
-    step = max(step, least)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(step * count, 12) for count in range(first, max(last, first + 1) + 1)]
+def _scale(axes: Axes, along: Literal["x", "y"], low: float, high: float, most: int = 5, whole: bool = False) -> None:
+    """An axis from one round number to another, about `most` in all, that enclose [low, high]; `whole`: integers."""
+    from matplotlib.ticker import MaxNLocator
+
+    if math.isclose(low, high):
+        room = 1 if whole else (abs(low) or 1) / 10
+        low, high = low - room, high + room
+    ticks = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(low, high)
+    axis = axes.xaxis if along == "x" else axes.yaxis
+    axis.set_ticks(ticks, labels=[f"{round(float(tick), 12):g}" for tick in ticks])
+    axes.set(**{f"{along}lim": (ticks[0], ticks[-1])})
+
+
+def _label_rows(axes: Axes, bars: Sequence[Bar], values: Sequence[str]) -> None:
+    """A row for each bar, from the top down, with its label on the left and its value in figures on the right."""
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.set_yticks(range(len(bars)), [_short(bar.label, LONGEST) for bar in bars], color=INK, size=12)
+    axes.grid(visible=False, axis="y")
+    _name_ticks(axes)
+    for row, value in enumerate(values):
+        axes.text(1.02, row, value, va="center_baseline", transform=axes.get_yaxis_transform(), gid="label")
+    for label in axes.get_yticklabels():
+        label.set_gid("label")
+
+
+def _whiskers(axes: Axes, bars: Sequence[Bar]) -> None:
+    lows, highs = [bar.low for bar in bars], [bar.high for bar in bars]
+    axes.hlines(range(len(bars)), lows, highs, color=INK, lw=1.5, clip_on=False, gid="whisker")
+
+
+def _name_ticks(axes: Axes) -> None:
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        label.set_gid("tick")
+
+
+def _colour(number: int) -> str:
+    return SERIES[number % len(SERIES)]
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
@@ -255,23 +238,8 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
     return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
 
 
-def _short(label: str, most: int = 30) -> str:
+def _short(label: str, most: int) -> str:
+    from engine.console import harmless
+
+    label = harmless(label)
     return label if len(label) <= most else label[: most - 1] + "…"
-
-
-def _text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _rect(x: float, y: float, width: float, kind: str) -> str:
-    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="16"/>'
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def _svg(title: str, height: float, parts: Sequence[str]) -> str:
-    label = escape(title)
-    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{label}"><title>{label}</title>'
-    return "\n".join([head, *parts, "</svg>"])

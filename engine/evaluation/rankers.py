@@ -133,6 +133,15 @@ class Rankers:
         return encoder
 
 
+def encoded_queries(context: StageContext, encoder: Encoder, texts: Sequence[str]) -> Floats:
+    """Unit vectors (q, d) of queries; whoever cancels the run does not wait for the last of thousands."""
+
+    def between_batches(_: int) -> None:
+        context.check_stop()
+
+    return encoder.encode_queries(texts, between_batches)
+
+
 def compared_queries(asked: Floats, offsets: Floats | None) -> Floats:
     """Queries (q, d) such that their products with `compared_chunks` are cosines less `offsets`; as they are without any."""
     return asked if offsets is None else np.column_stack([asked, np.ones(len(asked), np.float32)])

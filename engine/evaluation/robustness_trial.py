@@ -11,6 +11,7 @@ from engine.evaluation.fusion import FusionChoice
 from engine.evaluation.joining import Joining, Measure
 from engine.evaluation.perturbing import content_terms, without_masks
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import encoded_queries
 from engine.evaluation.rankings import cosines_of
 from engine.evaluation.robustness import Robustness, make_trial, measure_trial
 from engine.stage import StageContext, View
@@ -90,7 +91,7 @@ class RobustnessTrial:
         for strength in dict.fromkeys(systems.values()):
             names = [name for name, own in systems.items() if own == strength]
             encoder = rankers.encoder(strength)
-            asked = encoder.encode_queries(one.texts)
+            asked = encoded_queries(self._context, encoder, one.texts)
             vectors = rankers.vectors(encoder, strength, rankers.chunks, names[0])
             for name in names:
                 own = name == SERVED

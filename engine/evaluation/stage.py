@@ -15,6 +15,7 @@ from engine.evaluation.describing import Described
 from engine.evaluation.hubs import Hubs
 from engine.evaluation.joining import Joining
 from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.rankers import encoded_queries
 from engine.evaluation.sentence_pairs import SentencePairs, pairs_fingerprint
 from engine.evaluation.term_weights import TermWeights
 from engine.stage import StageContext, View
@@ -196,7 +197,7 @@ class Evaluation:
     def _rank_by(self, encoder: Encoder, vectors: NDArray[np.float32], name: str) -> None:
         self._sentences.take(name, encoder)
         for one in self.sets:
-            asked = encoder.encode_queries(one.texts)
+            asked = encoded_queries(self._context, encoder, one.texts)
             self._rank(one, name, asked, vectors, self._among[one.kind])
             self._described.take(name, one, asked, vectors)
 
@@ -222,7 +223,7 @@ class Evaluation:
         self._know(CL, self._rankers.general_of(encoder, of_chunks), everything)
         heldout = self._set("synthetic")
         if heldout and self._pool:
-            asked = encoder.encode_queries(heldout.texts)
+            asked = encoded_queries(self._context, encoder, heldout.texts)
             vectors = self._rankers.own_vectors(of_chunks, self._pool, CL)
             self._described.place(CL, None, heldout, asked, vectors, self._pool)
 
@@ -279,7 +280,7 @@ class Evaluation:
             name = candidate_name(strength)
             encoder = self._rankers.encoder(strength)
             vectors = self._rankers.vectors(encoder, strength, chunks, name)
-            asked = encoder.encode_queries(heldout.texts)
+            asked = encoded_queries(self._context, encoder, heldout.texts)
             ranking, _ = rank_within(asked, vectors, keys, 10, self._among[heldout.kind])
             values[name] = self._measure(ranking, heldout.judgments)
             if is_merge(name) and (everything or self._rankers.side == "query"):  # else it has no vectors of all chunks
@@ -290,7 +291,8 @@ class Evaluation:
 
     def _rank_merge(self, name: str, encoder: Encoder, vectors: NDArray[np.float32]) -> None:
         for one in self.sets:
-            self._rank(one, name, encoder.encode_queries(one.texts), vectors, self._among[one.kind])
+            asked = encoded_queries(self._context, encoder, one.texts)
+            self._rank(one, name, asked, vectors, self._among[one.kind])
 
     def _ndcg(self, one: QuerySet, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
         rows = one.telling()

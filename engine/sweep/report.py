@@ -26,6 +26,8 @@ VERSUS = "ndcg@10"
 METRICS = (VERSUS, "hit@1", "hit@4", "hit@10", "map@10", MULTIHOP)
 """Those of the page, where they were measured: the paper's tables have Hit@1, 4 and 10, and MAP@10 (multihop)."""
 COLOURS = {"better": 3, "worse": 2}
+Rows = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+"""Finished cells, each with its table."""
 
 
 def write_sweep(project: ProjectFolder, grid: Grid, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -88,32 +90,32 @@ def render(found: Mapping[str, Any]) -> str:
         rows = measured(found, kind)
         if rows:
             labels = [f"{cell['number']}: {label_of(cell, names)}" for cell, _ in rows]
+            title = title.partition(" (")[0]
             drawn = {
-                "Adapted − base, nDCG@10 in points": _gaps(rows, labels),
-                "nDCG@10 in percent": _figures(rows, labels),
+                "Adapted − base, nDCG@10 in points": _gaps(rows, labels, title),
+                "nDCG@10 in percent": _figures(rows, labels, title),
             }
             charts = {what: Markup(svg) for what, svg in drawn.items() if svg}
             metrics = [name for name in METRICS if name in rows[0][1]["systems"]["base"]]
-            title = title.partition(" (")[0]
             parts.append({"kind": kind, "title": title, "rows": rows, "charts": charts, "metrics": metrics})
     page = pages()
     page.filters |= {"shown": shown, "metric": metric_name}
     return page.get_template("sweep.html.j2").render(sweep=found, parts=parts, names=names)
 
 
-def _gaps(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], labels: Sequence[str]) -> str:
+def _gaps(rows: Rows, labels: Sequence[str], queries: str) -> str:
     bars = []
     for label, (_, table) in zip(labels, rows, strict=True):
         if gap := (table["against_base"] or {}).get(VERSUS):
             bars.append(Bar(label, gap["value"], gap["low"], gap["high"], COLOURS.get(gap["verdict"], 0)))
-    return gap_chart("Adapted minus base, nDCG@10 in points", bars)
+    return gap_chart(f"Adapted minus base on {queries}, nDCG@10 in points", bars)
 
 
-def _figures(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], labels: Sequence[str]) -> str:
+def _figures(rows: Rows, labels: Sequence[str], queries: str) -> str:
     systems = rows[0][1]["systems"]
     cells = [(name, systems[name][VERSUS], number) for number, name in enumerate(("bm25", "base")) if name in systems]
     for label, (_, table) in zip(labels, rows, strict=True):
         if "adapted" in table["systems"]:
             cells.append((label, table["systems"]["adapted"][VERSUS], 3))
     bars = [Bar(label, cell["value"], cell["low"], cell["high"], colour) for label, cell, colour in cells]
-    return bar_chart("nDCG@10 in percent", bars)
+    return bar_chart(f"nDCG@10 on {queries}, percent", bars)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fixtures.pipeline import environment
 
-HEAVY = ("torch", "transformers", "peft", "sentence_transformers", "llama_cpp", "tantivy", "usearch")
+HEAVY = ("torch", "transformers", "peft", "sentence_transformers", "llama_cpp", "tantivy", "usearch", "matplotlib")
 NEVER_BEFORE_PAINT = (*HEAVY, "numpy", "pydantic", "sqlite3", "textual_plot", "psutil")
 REPORT = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
 

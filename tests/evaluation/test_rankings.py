@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pytest
+
+from engine.errors import CancelledError
+from engine.evaluation.rankers import encoded_queries
 from engine.evaluation.rankings import cosines_of, rank_by_cosine, rank_within
 
 KEYS = np.array([10, 20, 30, 40], dtype=np.int64)
@@ -31,3 +38,22 @@ def test_cosines_of_given_chunks() -> None:
     found = cosines_of(QUERIES, CHUNKS, KEYS, wanted)
     np.testing.assert_allclose(found, [[0, 1], [-np.inf, 0.8], [0.8, -np.inf], [0, 0.6]], atol=1e-6)
     assert found.dtype == np.float32
+
+
+def test_a_run_is_cancelled_between_two_batches_of_queries() -> None:
+    batches: list[int] = []
+
+    def encode_queries(texts: list[str], progress: Callable[[int], None]) -> None:
+        for done in range(1, len(texts) + 1):
+            batches.append(done)
+            progress(done)
+
+    def check_stop() -> None:
+        if len(batches) == 3:
+            raise CancelledError("The run was cancelled.", "You asked for it.", "")
+
+    context: Any = SimpleNamespace(check_stop=check_stop)
+    encoder: Any = SimpleNamespace(encode_queries=encode_queries)
+    with pytest.raises(CancelledError):
+        encoded_queries(context, encoder, ["query"] * 10)
+    assert batches == [1, 2, 3]

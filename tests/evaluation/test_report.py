@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lxml import etree, html
+from fixtures.drawing import corners, parsed, scale, shapes, signs, texts, values
+from lxml import html
 
 from engine.errors import DamagedError
 from engine.evaluation import (
@@ -25,7 +26,6 @@ from engine.evaluation import (
     write_report,
 )
 from engine.evaluation.changes import hit_finder
-from engine.evaluation.charts import WIDTH, Bar, Line, bar_chart, change_chart, gap_chart, line_chart
 from engine.evaluation.forgetting import measure_general
 from engine.evaluation.geometry import Place, Plane
 from engine.evaluation.report import choices_made, render, warnings_told
@@ -103,14 +103,22 @@ def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile):
     charts = re.findall(r"<svg.*?</svg>", hostile.read_text(encoding="utf-8"), re.DOTALL)
     assert len(charts) == 2 * 3 + 3 + 1  # bars of two sets, curves, and the changes of one set
     for chart in charts:
-        root = etree.fromstring(chart)
+        root = parsed(chart)
         _, _, width, height = (float(part) for part in root.get("viewBox").split())
-        for item in root.iter():
-            across = [float(item.get(name)) for name in ("x", "x1", "x2", "cx") if item.get(name)]
-            down = [float(item.get(name)) for name in ("y", "y1", "y2", "cy") if item.get(name)]
-            corners = [pair.split(",") for pair in (item.get("points") or "").split()]
-            assert all(0 <= place <= width for place in [*across, *(float(x) for x, _ in corners)])
-            assert all(0 <= place <= height for place in [*down, *(float(y) for _, y in corners)])
+        drawn = [corners(path) for path in root.iter("path") if not path.get("transform")]
+        places = [point for points in (*drawn, *signs(root)) for point in points]
+        places += [(float(text.get("x")), float(text.get("y"))) for text in root.iter("text")]
+        assert len(places) > 10
+        assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
+
+
+def test_every_chart_can_be_scrolled_in_a_narrow_window(hostile):
+    page = html.parse(str(hostile), html.HTMLParser(encoding="utf-8"))
+    charts = page.xpath("//*[local-name()='svg']")
+    assert charts
+    assert {chart.getparent().tag for chart in charts} == {
+        "figure"
+    }  # which scrolls; a chart in the page itself widens it
 
 
 def test_the_page_says_what_is_served_and_why_and_marks_synthetic_queries(tmp_path):
@@ -193,8 +201,11 @@ def test_the_page_draws_how_each_query_changed(tmp_path):
     (chart,) = page.xpath("//*[local-name()='svg'][contains(@aria-label, 'query by query')]")
     assert chart.get("aria-label").startswith("Change of nDCG@10 from base to adapted")
     differences = read_report(tmp_path)["query_sets"][0]["changes"]["differences"]
-    shapes = [shape.get("points").split() for shape in chart.xpath(".//*[local-name()='polygon']")]
-    assert [len(corners) for corners in shapes] == [2 + 2 * len(set(differences))] * 2
+    gains, losses = values(chart, "bar")
+    assert [len(gains), len(losses)] == [2 + 2 * len(set(differences))] * 2
+    assert [max(y for _, y in gains), min(y for _, y in losses)] == pytest.approx(
+        [differences[0], differences[-1]], abs=0.5
+    )
     report = read_report(tmp_path)
     del report["query_sets"][0]["changes"]["differences"]  # as a former version wrote it
     assert "query by query</title>" not in render(report, TEMPLATE)
@@ -222,66 +233,6 @@ def test_a_change_shows_the_first_hits_of_both():
     assert first.hits_after[0].excerpt == "word " * 31 + "…"
     assert [(hit.right, hit.title) for hit in second.hits_after] == [(True, "twenty�"), (False, "ten")]
     assert query_changes(comparison, "new").better[0].hits_after == ()
-
-
-def test_bars_are_as_long_as_their_values():
-    root = etree.fromstring(bar_chart("t", [Bar("one", 20, 10, 40, 0), Bar("two", 40, 30, 40, 1)]))
-    widths = [float(item.get("width")) for item in root.iter("rect")]
-    assert widths[1] == pytest.approx(2 * widths[0], abs=0.2)
-
-
-@pytest.mark.parametrize("chart", [bar_chart, gap_chart])
-@pytest.mark.parametrize("bar", [Bar("best", 100, 100, 100, 0), Bar("some", 5, -2, 7, 0)])
-def test_values_stand_whole_beside_their_bars(chart, bar):
-    (value,) = (text for text in etree.fromstring(chart("t", [bar])).iter("text") if "(" in (text.text or ""))
-    assert float(value.get("x")) + 7.6 * len(value.text) <= WIDTH  # as wide as a figure in DejaVu Sans at 12 px
-
-
-def test_differences_lie_on_both_sides_of_zero():
-    root = etree.fromstring(gap_chart("t", [Bar("a", 2, 1, 3, 3), Bar("b", -2, -4, 0, 2)]))
-    better, worse = (float(item.get("cx")) for item in root.iter("circle"))
-    zero = next(
-        float(item.get("x1"))
-        for item in root.iter("line")
-        if item.get("y1") == "2.0" and item.get("class") == "whisker"
-    )
-    assert better - zero == pytest.approx(zero - worse, abs=0.2)
-    assert gap_chart("t", []) == ""
-
-
-def test_changes_stand_up_and_down_from_zero_and_equal_ones_are_one_step():
-    root = etree.fromstring(change_chart("t", [100.0, 50.0, 50.0, *[0.0] * 5, -25.0, -25.0], "x", "y"))
-    (zero,) = (float(line.get("y1")) for line in root.iter("line") if line.get("class") == "whisker")
-    gains, losses = (
-        [tuple(float(number) for number in corner.split(",")) for corner in shape.get("points").split()]
-        for shape in root.iter("polygon")
-    )
-    assert [shape.get("class") for shape in root.iter("polygon")] == ["bar c3", "bar c2"]
-    left, right = gains[0][0], gains[-1][0]
-    query, hundred = (right - left) / 10, zero - gains[1][1]
-    assert hundred > 100
-    places = [0, 0, 1, 1, 3, 3, 8, 8, 10, 10]
-    for shape, heights in ((gains, [0, 1, 1, 0.5, 0.5, 0, 0, 0, 0, 0]), (losses, [0] * 7 + [-0.25] * 2 + [0])):
-        assert [(x - left) / query for x, _ in shape] == pytest.approx(places, abs=0.01)
-        assert [(zero - y) / hundred for _, y in shape] == pytest.approx(heights, abs=0.01)
-    assert change_chart("t", [0.0, 0.0], "x", "y") == change_chart("t", [], "x", "y") == ""
-
-
-def test_lines_rise_with_their_values_and_survive_constant_ones():
-    root = etree.fromstring(line_chart("t", [Line("s", [(0, 1), (10, 5), (20, 3)], 0)], "x", "y"))
-    [points] = [item.get("points") for item in root.iter("polyline")]
-    heights = [float(pair.split(",")[1]) for pair in points.split()]
-    assert heights[1] < heights[2] < heights[0]
-    for constant in (0.0, 5.0, -2.0):
-        assert "polyline" in line_chart("t", [Line("s", [(3, constant)], 0)], "x", "y")
-    assert line_chart("t", [Line("s", [], 0)], "x", "y") == ""
-
-
-def test_long_curves_are_thinned_but_keep_their_end():
-    root = etree.fromstring(line_chart("t", [Line("s", [(step, step) for step in range(100_000)], 0)], "x", "y"))
-    [points] = [item.get("points").split() for item in root.iter("polyline")]
-    assert 300 < len(points) <= 402
-    assert points[-1] == max(points, key=lambda pair: float(pair.split(",")[0]))
 
 
 def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tell(tmp_path):
@@ -337,8 +288,10 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
     assert [chart.get("aria-label") for chart in charts] == [
         f"nDCG@10 by {what} per query" for what in ("mistyped words", "masked words", "words exchanged")
     ]
-    for sign in ("circle", "rect"):  # four of each system, and one in the legend
-        assert [len(chart.xpath(f".//*[local-name()='{sign}']")) for chart in charts] == [5, 5, 5]
+    for chart in charts:
+        assert texts(chart, "label") == [label_of("bm25"), label_of("hybrid served")]
+        assert [[round(y) for _, y in line] for line in values(chart, "line")] == [[60, 53, 46, 39]] * 2
+        assert [len(line) for line in signs(chart)] == [4, 4]
     rows = [[cell.xpath("string()").split() for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
     assert len(rows) == 11
     assert rows[0][2] == ["60.055.0–65.0"]
@@ -387,15 +340,6 @@ def test_the_threshold_of_weak_hits_is_told(tmp_path, threshold, said):
     assert ("Weak hits synthetic, flatters" in text) == (threshold.get("kind") == "synthetic")
 
 
-def test_whiskers_of_several_lines_stand_beside_each_other():
-    lines = [Line(name, [(0, 5), (1, 6)], number, [(4, 6), (5, 7)]) for number, name in enumerate("ab")]
-    across = [float(line.get("x1")) for line in etree.fromstring(line_chart("t", lines, "x", "y")).iter("line")
-              if line.get("class") == "whisker"]  # fmt: skip
-    assert across[2] - across[0] == across[3] - across[1] == 5
-    alone = etree.fromstring(line_chart("t", lines[:1], "x", "y"))
-    assert [float(line.get("x1")) for line in alone.iter("line") if line.get("class") == "whisker"] == [56, 624]
-
-
 def similarities() -> dict[str, object]:
     """A report's part on similarities, as `densities` gives it."""
     axis = [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -418,8 +362,7 @@ def section_of(page: html.HtmlElement, title: str) -> html.HtmlElement:
 
 def heights(chart: html.HtmlElement) -> list[float]:
     """Of the highest place of every line."""
-    lines = chart.xpath(".//*[contains(@class, 'line ')]")
-    return [min(float(pair.split(",")[1]) for pair in line.get("points").split()) for line in lines]
+    return [max(y for _, y in line) for line in values(chart, "line")]
 
 
 def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
@@ -429,14 +372,14 @@ def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
     section = section_of(page, "Similarities")
     assert section.xpath(".//figcaption/text()") == ["Before: base", "After: served"]
     before, after = section.xpath(".//*[local-name()='svg']")
-    (zero,) = {float(tick.get("y")) - 4 for tick in after.xpath(".//*[@text-anchor='end'][text()='0']")}
-    assert [2 * (zero - high) for high in heights(before)] == pytest.approx(
-        [4 / 3 * (zero - high) for high in heights(after)], abs=0.3
-    )
-    names = before.xpath(".//*[@class='label'][@text-anchor='start']/text()")
-    assert names[:3] == ["correct chunks", "best 5 chunks", "random chunks"]
-    dashes = [line.get("stroke-dasharray") for line in before.xpath(".//*[starts-with(@class, 'sample')]")]
-    assert len(set(dashes)) == 3  # told apart without colours
+    assert heights(before) == pytest.approx([2, 2, 2], abs=0.02)
+    assert heights(after) == pytest.approx([3, 3, 3], abs=0.02)
+    ticks = [texts(chart, "tick") for chart in (before, after)]
+    assert ticks[0] == ticks[1]
+    assert shapes(before, "grid") == shapes(after, "grid")
+    assert texts(before, "label") == ["correct chunks", "best 5 chunks", "random chunks"]
+    samples = [path.get("style") for path in before.xpath(".//g[@class='sample']/path[not(@class)]")]
+    assert len({str(re.findall(r"dasharray: ([^;]*)", style)) for style in samples}) == 3  # told apart without colours
     rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
     assert rows[2] == ["served", "0.710", "0.820", "0.130"]
 
@@ -452,13 +395,13 @@ def test_candidates_are_placed_by_alignment_and_uniformity(tmp_path):
     section = section_of(page, "Alignment against uniformity")
     assert "54 held-out queries" in section.xpath("string(p)")
     assert "12,345" in section.xpath("string(p)")
-    (path,) = section.xpath(".//*[starts-with(@class, 'line ')][contains(@points, ' ')]")
-    across = [float(pair.split(",")[0]) for pair in path.get("points").split()]
-    down = [float(pair.split(",")[1]) for pair in path.get("points").split()]
-    assert (across[1] - across[0]) == pytest.approx(2 * (across[2] - across[0]), abs=0.2)
-    assert down[0] < down[1] < down[2]  # a lower alignment stands lower
-    names = section.xpath(".//*[@class='label'][@text-anchor='start']/text()")
-    assert [name for name in names if "alignment" not in name] == ["base", "λ = 0.5", "adapted (served)", "CL"]
+    (chart,) = section.xpath(".//*[local-name()='svg']")
+    assert values(chart, "line") == [[pytest.approx(at, abs=0.01) for at in ((2.0, 1.5), (3.0, 1.25), (2.5, 1.0))]]
+    read = scale(chart)
+    assert [read(at) for line in signs(chart) for at in line] == [
+        pytest.approx((place.uniformity, place.alignment), abs=0.01) for place in places
+    ]
+    assert texts(chart, "label") == ["base", "λ = 0.5", "adapted (served)", "CL"]
     rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
     assert rows[1] == ["merge, λ = 0.5", "0.5", "1.250", "3.000"]
     assert rows[3] == ["CL", "–", "1.100", "3.200"]
@@ -513,13 +456,3 @@ def test_what_a_run_told_is_read_from_its_log(tmp_path):
     assert choices_made(tmp_path / "events.jsonl") == [ChoiceMade("train", "precision", "bfloat16", "then")]
     assert warnings_told(tmp_path / "events.jsonl") == ["slow"]
     assert warnings_told(tmp_path / "nothing.jsonl") == []
-
-
-def test_names_of_many_lines_take_as_many_rows_as_they_need():
-    lines = [Line(f"a system with a long name, number {number}", [(0, 1), (1, number)], number) for number in range(6)]
-    root = etree.fromstring(line_chart("t", lines, "x", "y"))
-    names = [item for item in root.iter("text") if (item.text or "").startswith("a system")]
-    assert len(names) == 6
-    assert len({item.get("y") for item in names}) > 1
-    assert all(float(item.get("x")) + 6.6 * len(item.text) <= 660 for item in names)
-    assert len({item.get("stroke-dasharray") for item in root.iter("polyline")}) == 4

@@ -128,8 +128,9 @@ class CountingEncoder:
     def __init__(self, strength: float, asked: list[tuple[float, int]]) -> None:
         self._strength, self._asked = strength, asked
 
-    def encode_queries(self, texts):
+    def encode_queries(self, texts, progress):
         self._asked.append((self._strength, len(texts)))
+        progress(len(texts))
         return np.array([[1.0, self._strength]] * len(texts), dtype=np.float32)
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fixtures.drawing import scale, signs, texts, values
 from lxml import html
 from rich.console import Console
 
@@ -69,7 +70,21 @@ def test_the_page_is_self_contained_and_says_what_the_figures_say(project: Proje
     assert not page.xpath("//script | //img | //link | //iframe")
     assert "http" not in text.replace("http-equiv", "")
     assert EVIL in page.text_content()
-    assert len(page.xpath("//svg")) == 3, "differences and figures of the held-out queries; figures of the judged ones"
+    assert page.xpath("//svg/@aria-label") == [
+        "nDCG@10 on judged queries, percent",
+        "Adapted minus base on held-out queries made from the documents, nDCG@10 in points",
+        "nDCG@10 on held-out queries made from the documents, percent",
+    ]
+    gaps = page.xpath("//svg")[1]
+    read = scale(gaps)
+    assert [round(read(at)[0], 1) for (at,) in signs(gaps, "point")] == [4, -2, 0.5]
+    assert [tuple(round(x, 1) for x, _ in line) for line in values(gaps, "whisker")] == [(1, 7), (-5, -0.5), (-1, 2)]
+    assert texts(gaps, "label")[:2] == ["1: k 200, objective listnet", "2: k 200, objective mixed"]
+    assert [bar[0].get("style").partition(";")[0] for bar in gaps.xpath(".//g[@class='point']")] == [
+        f"fill: var(--c{number})" for number in (3, 2, 0)
+    ]
+    bars = values(page.xpath("//svg")[2], "bar")
+    assert [round(max(x for x, _ in bar), 1) for bar in bars] == [50, 40, 44, 38, 40.5]
     assert page.xpath("//span[@class='better']")[0].text == "+4.0 better"
     assert page.xpath("//span[@class='worse']")[0].text == "-2.0 worse"
     assert "synthetic, flatters" in page.text_content()
