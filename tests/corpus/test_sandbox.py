@@ -45,6 +45,33 @@ def test_files_are_read_in_order_by_several_processes(tmp_path: Path, pool: Call
     assert texts == [f"The pelican {n}." for n in range(30)]
 
 
+def test_a_slow_item_leaves_no_other_process_idle(pool: Callable[..., Pool]) -> None:
+    """The first item ends when the last has begun: it would wait for ever were only a few handed over ahead of it."""
+    begun = threading.Event()
+
+    def work(number: int) -> int:
+        begun.set() if number == 99 else None
+        return number if number or begun.wait(20) else -1
+
+    assert list(pool(2).map(work, range(100))) == list(range(100))
+
+
+def test_texts_that_wait_for_a_slow_item_are_bounded(pool: Callable[..., Pool]) -> None:
+    """Each of them weighs as much as all may that wait: two are done, and no more than 8 others handed over beside the first."""
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        if not number:
+            time.sleep(0.5)
+        done.append(number)
+        return number
+
+    taken = pool(2).map(work, range(60), weight=lambda _: 2**26)
+    assert next(taken) == 0
+    assert done.index(0) <= 11
+    assert [*taken] == [*range(1, 60)]
+
+
 def test_a_file_that_takes_too_long_is_ended_from_outside(tmp_path: Path, pool: Callable[..., Pool]) -> None:
     reading = pool(seconds=4)
     outcome = reading.read(write(tmp_path / "a.html", SLOW), "html")

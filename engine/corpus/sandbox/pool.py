@@ -31,6 +31,11 @@ _STDERR_KEPT = 4000
 _MOST_CRASHES = 5  # within one file: then the rest of it is given up
 _START_SECONDS = 60.0
 _PATIENCE = 0.5  # seconds
+_AHEAD, _MOST_AHEAD = (
+    4,
+    64,
+)  # items a process: still to be done, and with those that are done while the first takes long
+_MOST_HELD = 2**26  # characters of text: what came of items after the first, before it is done
 _ONE_THREAD = (
     "RAYON_NUM_THREADS",
     "TOKIO_WORKER_THREADS",
@@ -82,6 +87,11 @@ class Outcome:
         else:
             self.documents.append(found)
 
+    @property
+    def length(self) -> int:
+        """Characters of all its documents."""
+        return sum(len(document.text) for document in self.documents)
+
     def give_up(self, kind: Kind, reason: str) -> None:
         """The rest of the file cannot be read: what came of it before stays."""
         if self.documents:
@@ -107,6 +117,17 @@ class _Clock:
         return time.monotonic() >= self.end
 
 
+class _Sum:
+    """A number that several threads add to."""
+
+    def __init__(self) -> None:
+        self.total, self._lock = 0, threading.Lock()
+
+    def add(self, number: int) -> None:
+        with self._lock:
+            self.total += number
+
+
 class Pool:
     """Reads files in up to `processes` child processes. They are started when they are first needed."""
 
@@ -124,23 +145,39 @@ class Pool:
         self.offline = True
 
     def map(
-        self, work: Callable[[Item], Result], items: Iterable[Item], while_waiting: Callable[[], None] = lambda: None
-    ) -> Iterator[Result]:
-        """`work` done for items in the pool's threads, in order, a few items ahead of who asks. It may call `read`.
+        self, work: Callable[[Item], Result], items: Iterable[Item], while_waiting: Callable[[], None] = lambda: None,
+        weight: Callable[[Result], int] = lambda _: 0,
+    ) -> Iterator[Result]:  # fmt: skip
+        """`work` done for items in the pool's threads, in order, ahead of who asks: a few items, and more while the first of
+        them takes long, so that one slow file leaves no process idle. It may call `read`. `weight` of a result in characters
+        bounds what is held by that.
 
         `while_waiting` is called now and then, and may raise: a scan of many pages takes its time.
         """
 
+        few, most = _AHEAD * self._processes, _MOST_AHEAD * self._processes
+        room, held = threading.Semaphore(few), _Sum()
+        waiting: deque[Future[Result]] = deque()
+
         def first() -> Result:
             while not wait([waiting[0]], _PATIENCE).done:
                 while_waiting()
-            return waiting.popleft().result()
+            result = waiting.popleft().result()
+            held.add(-weight(result))
+            return result
 
-        waiting: deque[Future[Result]] = deque()
+        def is_done(future: Future[Result]) -> None:
+            if not future.cancelled() and not future.exception():
+                held.add(weight(future.result()))
+            room.release()
+
         for item in items:
-            waiting.append(self._threads.submit(work, item))
-            if len(waiting) > 4 * self._processes:
+            while len(waiting) >= few and (waiting[0].done() or len(waiting) >= most or held.total > _MOST_HELD):
                 yield first()
+            while not room.acquire(timeout=_PATIENCE):
+                while_waiting()
+            waiting.append(self._threads.submit(work, item))
+            waiting[-1].add_done_callback(is_done)
         while waiting:
             yield first()
 
