@@ -5,13 +5,14 @@ embedded HTML; and plain RTF.
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence, Set
-from io import BytesIO
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from zipfile import ZipInfo
 
+from engine.corpus.letters import has_letters
+from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.prepared import restored
 from engine.corpus.readers import UnreadableFileError, clean
 
@@ -26,6 +27,7 @@ _PARTS = {
     "odt": (r"content\.xml", r"styles\.xml"),
     "ods": (r"content\.xml",),
 }  # fmt: skip
+_PATTERNS = {format: re.compile("|".join(f"({kind})" for kind in kinds)) for format, kinds in _PARTS.items()}
 _TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # what kreuzberg tells, in another writing
 _SAID = re.compile(r"comments?", re.IGNORECASE)  # parts whose lines count even where all of their words come elsewhere
 _PARAGRAPH = ("p", "h")
@@ -51,7 +53,7 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
     not hold it as it is.
     """
     if format == "rtf":
-        return "" if any(map(str.isalnum, text)) else clean(rtf_text(content)).strip()
+        return "" if has_letters(text) else clean(rtf_text(content)).strip()
     if format not in _PARTS:
         return ""
     words, squeezed = set(_WORD.findall(text.casefold())), "".join(text.split())
@@ -72,14 +74,20 @@ def _lines_of(path: Path, format: str, content: bytes, words: Set[str]) -> Itera
     but `words`, nothing either, unless it is of comments.
     """
     try:
-        with zipfile.ZipFile(BytesIO(content)) as archive:
-            for kind in _PARTS[format]:
-                for member in archive.infolist():
-                    if re.fullmatch(kind, member.filename) and member.file_size <= _LARGEST_PART:
-                        for line in _lines_in(path, format, member.filename, archive.read(member), words):
-                            yield member.filename, line
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError):
+        package = package_of(content)
+        for member in _looked_into(package, format):
+            for line in _lines_in(path, format, member.filename, package.read(member.filename), words):
+                yield member.filename, line
+    except DAMAGED:
         return
+
+
+def _looked_into(package: Package, format: str) -> list[ZipInfo]:
+    """The parts of a format that are looked into, by their kinds."""
+    pattern = _PATTERNS[format]
+    members = [member for member in package.archive.infolist() if member.file_size <= _LARGEST_PART]
+    found = [(match.lastindex or 0, member) for member in members if (match := pattern.fullmatch(member.filename))]
+    return [member for _, member in sorted(found, key=itemgetter(0))]
 
 
 def _lines_in(path: Path, format: str, part: str, data: bytes, words: Set[str]) -> Iterator[str]:
@@ -91,7 +99,7 @@ def _lines_in(path: Path, format: str, part: str, data: bytes, words: Set[str]) 
     else:
         lines = _html_lines(path, data)
     shown = (" ".join(restored(clean(line)).split()) for line in lines)
-    return (line for line in shown if any(map(str.isalnum, line)))
+    return (line for line in shown if has_letters(line))
 
 
 def _html_lines(path: Path, data: bytes) -> list[str]:
