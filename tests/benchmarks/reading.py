@@ -130,7 +130,7 @@ class _Peak:
     def _look(self) -> None:
         me = psutil.Process()
         while not self._stop.wait(0.1):
-            for child in me.children():
+            for child in me.children(recursive=True):
                 try:
                     self._most = max(self._most, child.memory_info().rss)
                 except psutil.Error:

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from engine.children import import_path
 from engine.corpus.readers import Kind, LeftOut, ReadDocument
 from engine.corpus.sandbox.libraries import private_folder
+from engine.corpus.sandbox.nursery import Born, Nursery
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.sandbox.wire import HEADER, LONGEST_FRAME, finding
 
@@ -141,6 +142,7 @@ class Pool:
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
         self._own = threading.local()
         self._children: set[_Child] = set()
+        self._nurseries: list[Nursery] = []
         self._closed = False
         self.offline = True
 
@@ -216,6 +218,8 @@ class Pool:
         self._threads.shutdown(wait=True, cancel_futures=True)
         for child in list(self._children):
             child.end()
+        for nursery in self._nurseries:
+            nursery.end()
 
     def _child(self) -> _Child:
         child: _Child | None = getattr(self._own, "child", None)
@@ -223,10 +227,20 @@ class Pool:
             self._drop(child)
             child = None
         if child is None:
-            child = self._own.child = _Child(self._limits, self._ocr)
+            child = self._own.child = _Child(self._limits, self._ocr, self._born() or _started(self._limits))
             self._children.add(child)
             self.offline = self.offline and child.offline
         return child
+
+    def _born(self) -> Born | None:
+        """A process of this thread's nursery; None where there can be none."""
+        if sys.platform != "linux":
+            return None
+        nursery: Nursery | None = getattr(self._own, "nursery", None)
+        if nursery is None:
+            nursery = self._own.nursery = Nursery([*_command(self._limits), "nursery"], _environment())
+            self._nurseries.append(nursery)
+        return nursery.bear()
 
     def _drop(self, child: _Child) -> None:
         child.end()
@@ -241,21 +255,31 @@ def _size(path: Path) -> int:
         return 0
 
 
+def _command(limits: Limits) -> list[str]:
+    # -P: without it, modules of the folder that the user stands in would come before the installed ones
+    return [sys.executable, "-P", "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)]
+
+
+def _environment() -> dict[str, str]:
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    environment |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
+    return environment | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private_folder()))
+
+
+def _started(limits: Limits) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        _command(limits), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(),
+        start_new_session=True,
+    )  # fmt: skip
+
+
 class _Child:
     """One reading process."""
 
-    def __init__(self, limits: Limits, ocr: Tesseract | None) -> None:
+    def __init__(self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes] | Born) -> None:
         self._limits, self._ocr, self._clock = limits, ocr, _Clock(_START_SECONDS)
         self.used, self.member = 0, ""
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        environment |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
-        environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private_folder()))
-        # -P: without it, modules of the folder that the user stands in would come before the installed ones
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
+        self._process = process
         self._said = b""
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
