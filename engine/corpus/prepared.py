@@ -18,6 +18,7 @@ _RUN = re.compile(
     rb"<(\w+:)?(?:(tab)\s*/>|(ptab)\b[^<>]*/>|(noBreakHyphen)\s*/>|(cr)\s*/>"
     rb'|sym\b[^<>]*\bchar="([0-9A-Fa-f]{4})"[^<>]*/>)'
 )
+_NAMES_OF_RUNS = (b"tab", b"noBreakHyphen", b"<cr", b":cr", b"sym")  # told sooner than by the expression
 _ATTRIBUTES = rb"""(?:[^<>"']|"[^"<]*"|'[^'<]*')*"""
 _INLINE = re.compile(
     rb"<text:(?:(tab)|(s)|(line-break))\b(?!-)%(in)b/>|</?text:(?:span|a|meta)(?:\s%(in)b)?>"
@@ -27,7 +28,7 @@ _INLINE = re.compile(
 _WITH_ENTITIES = re.compile(rb"(?<=[<:]t)(?:>|\s[^<>]*>)[^<&]*&[^<]*(?=</)")
 _ENTITY = re.compile(rb"&(?:(amp|lt|gt|quot|apos)|#(\d{1,7})|#x([0-9A-Fa-f]{1,6}));")
 _NAMED = {b"amp": "\ufdd0", b"lt": "\ufdd1", b"gt": ">", b"quot": '"', b"apos": "'"}
-_STANDS_FOR = {0xFDD0: "&", 0xFDD1: "<"}  # what no text holds, for what stands in no XML as itself
+_STANDS_FOR = {"\ufdd0": "&", "\ufdd1": "<"}  # what no text holds, for what stands in no XML as itself
 _OF_HTML = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _BOOK, _HEAD = b"http://www.idpf.org/2007/opf", 4096
 _BOOK_TITLE = re.compile(rb"<((?:\w+:)?title)\b[^<>]*>[^<]*</\1>")
@@ -58,11 +59,16 @@ def prepared(format: str, content: bytes) -> bytes:
 
 def restored(text: str) -> str:
     """A text that was read from `prepared` bytes as it was meant; as long as before."""
-    return text if text.isascii() else text.translate(_STANDS_FOR)
+    if text.isascii():
+        return text
+    for stand_in, sign in _STANDS_FOR.items():
+        text = text.replace(stand_in, sign)
+    return text
 
 
 def _word(xml: bytes) -> bytes:
-    xml = _RUN.sub(_run, xml)
+    if any(name in xml for name in _NAMES_OF_RUNS):
+        xml = _RUN.sub(_run, xml)
     if b"&" not in xml:
         return xml
     return _WITH_ENTITIES.sub(lambda found: _ENTITY.sub(_entity, found[0]), xml)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ _SPEAKING = tuple(f"{{*}}{name}" for name in (*_PARAGRAPH, "v", "text", "textpat
 _SIGNS_OF = {**dict.fromkeys(("tab", "br", "cr", "s", "line-break", "ptab"), " "), "noBreakHyphen": "-"}
 _CELLS = ("table-cell", "covered-table-cell")
 _NEVER = ("fld", "instrText", "delText", "annotation", "note")
+_SPOKEN = tuple(f"{{*}}{name}" for name in ("t", *_SIGNS_OF, *_PARAGRAPH, *_NEVER))
 _WORD = re.compile(r"\w+")
 _SKIPPED = frozenset({
     "fonttbl", "colortbl", "stylesheet", "info", "pict", "object", "themedata", "colorschememapping", "listtable",
@@ -123,7 +125,7 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: Set[str]) -> It
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError):
         return
-    if without:
+    if without and (without.partition("}")[2].encode() in data or b"\0" in data):  # in UTF-16 its letters stand apart
         etree.strip_elements(root, without, with_tail=False)
     open_document = ":opendocument:" in str(root.tag)
     speaking = _SPEAKING[: len(_PARAGRAPH)] if open_document else _SPEAKING
@@ -158,7 +160,24 @@ def _says_only(root: Any, known: Set[str], speaking: Sequence[str]) -> bool:
 
 def paragraph_text(node: Any, *, every: bool = False) -> str:
     """The text of a paragraph, without that of paragraphs inside it; `every`: of all its elements, not of `t` alone."""
-    return "".join(_pieces(node, every=every))
+    plain = None if every else _in_runs(node)
+    return "".join(_pieces(node, every=every)) if plain is None else plain
+
+
+def _in_runs(paragraph: Any) -> str | None:
+    """The text of a paragraph that has it in `t` and signs alone, which most have: told without a walk through all else in it.
+    None where it holds what a walk passes over.
+    """
+    pieces: list[str] = []
+    for node in paragraph.iter(*_SPOKEN):
+        name = _local(node)
+        if name == "t":
+            pieces.append(node.text or "")
+        elif name in _SIGNS_OF:
+            pieces.append(_SIGNS_OF[name])
+        if name != "t" and node is not paragraph and len(node):
+            return None
+    return "".join(pieces)
 
 
 def _pieces(node: Any, *, every: bool) -> Iterator[str]:
@@ -182,7 +201,12 @@ def _number(text: str) -> str:
 
 def _local(node: Any) -> str:
     tag = getattr(node, "tag", None)
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+    return _name_in(tag) if isinstance(tag, str) else ""
+
+
+@lru_cache(maxsize=1024)
+def _name_in(tag: str) -> str:
+    return tag.rpartition("}")[2]
 
 
 class _Rtf:

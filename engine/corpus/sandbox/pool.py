@@ -162,7 +162,7 @@ class Pool:
         waiting: deque[Future[Result]] = deque()
 
         def first() -> Result:
-            while not wait([waiting[0]], _PATIENCE).done:
+            while not waiting[0].done() and not wait([waiting[0]], _PATIENCE).done:
                 while_waiting()
             result = waiting.popleft().result()
             held.add(-weight(result))
