@@ -175,7 +175,12 @@ def _in_runs(paragraph: Any) -> str | None:
             pieces.append(node.text or "")
         elif name in _SIGNS_OF:
             pieces.append(_SIGNS_OF[name])
-        if name != "t" and node is not paragraph and len(node):
+        if (
+            name != "t"
+            and node is not paragraph
+            and len(node)
+            and next(node.iterdescendants(*_SPOKEN), None) is not None
+        ):
             return None
     return "".join(pieces)
 

@@ -6,11 +6,13 @@ import zipfile
 from io import BytesIO
 
 import pytest
+from lxml import etree
 
 from engine.corpus.letters import has_letters, letters_of
 from engine.corpus.package import DAMAGED, Package, forget, package_of
 from engine.corpus.places import place_pages
 from engine.corpus.readers import Page
+from engine.corpus.second_look import _pieces, paragraph_text
 from engine.corpus.structure import Text, marked, parted
 
 
@@ -95,3 +97,19 @@ def test_pages_begin_at_their_letters_beyond_a_piece_of_the_text() -> None:
     assert placed.pages == (Page(0, 1, "page 1"), Page(text.text.index("—"), 2, "page 2"))
     inside = Text(f"{first} And {second}")
     assert place_pages(inside, [first, second]).pages[1].start == inside.text.index("Wren")
+
+
+def test_a_paragraph_told_at_once_is_as_a_walk_tells_it() -> None:
+    """What a walk passes over, or tells otherwise, leaves it to the walk: paragraphs inside, fields of slides, notes."""
+    for inside, told in (
+        ("<r><t>The </t><tab/><t>pel</t></r><r><t>ican</t></r>", "The  pelican"),
+        ("<r><t>a</t><br><rPr/></br><t>b</t><noBreakHyphen/><t>c</t><delText>gone</delText></r>", "a b-c"),
+        ("<r><t>a</t></r><txbx><p><r><t>inner</t></r></p></txbx><r><t>b</t></r>", "ab"),
+        ("<r><t>page </t></r><fld><t>3</t></fld><pPr><tabs><tab/></tabs></pPr>", "page  "),
+        ("<r><t>a<s/>tail</t>tail</r><tab><t>within</t></tab>", "a  "),
+        ("", ""),
+    ):
+        node = etree.fromstring(f"<p xmlns='urn:w'>{inside}</p>")
+        assert paragraph_text(node) == told == "".join(_pieces(node, every=False)), inside
+    whole = etree.fromstring("<p>a<span>b<note>gone</note>c</span>d</p>")
+    assert paragraph_text(whole, every=True) == "abcd"
