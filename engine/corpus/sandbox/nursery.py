@@ -22,6 +22,7 @@ from typing import IO
 NUMBER = struct.Struct("i")
 """What a nursery tells: the number of a process that is born, and how it ended, as `Popen.returncode` tells it."""
 _START_SECONDS = 60.0
+_END_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
 
 
@@ -95,10 +96,12 @@ class Nursery:
             return None
 
     def end(self) -> None:
-        """End the process, and what was born of it."""
+        """End the process, once what was born of it has ended: what that used is counted by that."""
+        self._control.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
         self._process.kill()
         self._process.wait()
-        self._control.close()
 
 
 def _pipes() -> tuple[list[int], list[int]]:

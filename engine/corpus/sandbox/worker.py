@@ -31,8 +31,8 @@ def main(arguments: list[str]) -> int:
     memory, seconds = map(int, arguments[:2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    if arguments[2:] == [_NURSERY] and not _is_born():
-        return 0
+    if arguments[2:] == [_NURSERY]:
+        _become_nursery()
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
     if not arguments[2:] and unpack() and sys.platform == "linux":
@@ -44,8 +44,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _is_born() -> bool:
-    """Become what others are born of. Returns True in each that is, False in this process once no other is wanted."""
+def _become_nursery() -> None:
+    """Become what others are born of. Returns in each that is; this process ends once no other is wanted."""
     control = socket.socket(fileno=os.dup(0))
     if not (unpacking := os.fork()):
         unpack()  # the library has threads after that: only a process without any can be divided
@@ -60,12 +60,11 @@ def _is_born() -> bool:
     pipes = divide(control)
     control.close()
     if pipes is None:
-        return False
+        os._exit(0)
     end_with_parent(nursery)
     for number, pipe in enumerate(pipes):
         os.dup2(pipe, number)
         os.close(pipe)
-    return True
 
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
