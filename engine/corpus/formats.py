@@ -6,10 +6,12 @@ import re
 import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from pathlib import Path
 
 from engine.corpus.compound import MAGIC, CompoundFile
+from engine.corpus.package import DAMAGED, package_of
 from engine.corpus.readers import LARGEST_FILE, UnreadableFileError, read_bytes
 
 FORMATS = {
@@ -160,7 +162,7 @@ def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
 
 
 def _zip_format(path: Path, format: str, data: bytes | None) -> str:
-    with open_zip(path, data) as archive:
+    with _package(path, data) as archive:
         names = archive.namelist()
         kind = next((kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)), "")
         if "[Content_Types].xml" not in names or not kind:
@@ -177,6 +179,16 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
     if data is None and path.stat().st_size > LARGEST_FILE:
         raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB", "too large")
     return kind
+
+
+def _package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
+    """As `open_zip`; what is in memory is opened for all who look into it after."""
+    try:
+        if data is not None:
+            return nullcontext(package_of(data).archive)
+    except DAMAGED:
+        pass
+    return open_zip(path, data)
 
 
 def _declared(archive: zipfile.ZipFile, names: list[str]) -> str:

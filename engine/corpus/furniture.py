@@ -6,6 +6,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 
 _EDGE = 2  # lines at the top and at the bottom of a page that may be furniture
 _FEWEST = 3  # pages that show a line before it is taken for one
@@ -20,6 +22,7 @@ _CALLED = re.compile(
     r"trang|\u0441\u0442\u0440\u0430\u043d\u0438\u0446\u0430|\u0441\u0442\u0440\.|\u03c3\u03b5\u03bb\u03af\u03b4\u03b1|\u7b2c)\s*(\d{1,5})(?!\d)(?:\s*(?:of|von|de|di|van|sur|\u0438\u0437|/)\s*\d+|\s*[\u9875\u9801])?|(?<!\d)(\d{1,5})\s*(?:\u9875|\u9801|\u30da\u30fc\u30b8|\ud398\uc774\uc9c0)",
     re.IGNORECASE,
 )  # fmt: skip
+_DIGIT = re.compile(r"\d")
 _FIRST, _LAST = re.compile(r"(\d{1,5})\s"), re.compile(r".*\s(\d{1,5})$")
 _ASKS = re.compile(
     r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE
@@ -72,7 +75,7 @@ def _bottom(lines: Lines) -> Lines:
 
 
 def _is_short(lines: Lines) -> bool:
-    return sum(bool(line.strip()) for line in lines) <= _SHORT
+    return next(islice(filter(str.strip, lines), _SHORT, None), None) is None
 
 
 def _squeezed(line: str) -> str:
@@ -117,16 +120,24 @@ def _goes_on(pages: Sequence[int], *, dense: bool) -> bool:
 
 def _numbered(line: str, page: int) -> Iterator[_Numbered]:
     """What a line may tell as the number of its page."""
+    if not _DIGIT.search(line):
+        return
     bare = _BARE.match(line)
     if bare:
         yield _Numbered("", int(bare["number"] or bare["first"]) - page, True)
         return
-    called = _CALLED.search(line)
+    called = _called(line)
     if called:
         yield _without(line, called, page, sure=True)
     for found in (_FIRST.match(line), _LAST.match(line)):
         if found and not called:
             yield _without(line, found, page, sure=False)
+
+
+@lru_cache(maxsize=4096)
+def _called(line: str) -> re.Match[str] | None:
+    """Where a line calls a number a page: each line at an edge is asked for it four times."""
+    return _CALLED.search(line)
 
 
 def _without(line: str, found: re.Match[str], page: int, *, sure: bool) -> _Numbered:

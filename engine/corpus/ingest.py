@@ -118,7 +118,7 @@ class Ingest:
 
     def _read_all(self, changed: list[ScannedFile]) -> None:
         done = 0
-        looks = self._pool.map(self._look, changed, self._context.check_stop)
+        looks = self._pool.map(self._look, changed, self._context.check_stop, _length)
         while batch := self._some(looks):
             with self._store.transaction():
                 for looked in batch:
@@ -290,6 +290,10 @@ class Ingest:
                 self._store.drop_document(document_id)
         if self._unreadable:
             self._store.mark_incomplete(ARTIFACT)
+
+
+def _length(looked: Looked) -> int:
+    return looked.outcome.length if looked.outcome else 0
 
 
 def _read_here(file: ScannedFile) -> Iterator[ReadDocument]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
+
+from engine.corpus.package import Package
 
 _LARGEST = 16 * 2**20  # bytes of the table of styles
 _BUILT_IN = {"9": "0%", "10": "0.00%", "46": "[h]:mm:ss"}  # ECMA-376 part 1, 18.8.30; dates are told well as it is
@@ -19,6 +20,7 @@ _CELL = (
 _TYPE = re.compile(rb'\st="(\w+)"')
 _MIDNIGHT = re.compile(r"(\d{4}-\d\d-\d\d) 00:00:00")
 _TIME = re.compile(r"1899-12-3[01] (\d\d:\d\d:\d\d)")
+_MOMENT = len("1899-12-31 00:00:00")
 _PERCENTAGE = re.compile(rb'<table:table-cell\b[^<>]*\boffice:value-type="percentage"[^<>]*>')
 _VALUE = re.compile(rb'\soffice:value="[^"]*"')
 
@@ -32,13 +34,15 @@ def percentages_as_text(content: bytes) -> bytes:
 
 def as_shown(cell: str) -> str:
     """The text of a cell as kreuzberg tells it, a day without a time and a time without a day."""
+    if len(cell) != _MOMENT:
+        return cell
     found = _MIDNIGHT.fullmatch(cell) or _TIME.fullmatch(cell)
     return found[1] if found else cell
 
 
-def sheet_change(archive: zipfile.ZipFile) -> Callable[[bytes], bytes] | None:
+def sheet_change(package: Package) -> Callable[[bytes], bytes] | None:
     """What makes texts of the percentages and durations in a workbook's sheets; None where it has none."""
-    styles = _styles(archive)
+    styles = _styles(package)
     if not styles:
         return None
     pattern = re.compile(_CELL % b"|".join(number.encode() for number in styles))
@@ -57,15 +61,16 @@ def _told(found: re.Match[bytes], styles: Mapping[str, Style]) -> bytes:
     return b'<%b%b t="str">%b%b' % (name, _TYPE.sub(b"", attributes), before, text.encode())
 
 
-def _styles(archive: zipfile.ZipFile) -> dict[str, Style]:
+def _styles(package: Package) -> dict[str, Style]:
     """Number of a cell's style → how it shows a number, of those that show percentages or durations."""
     from lxml import etree
 
-    if "xl/styles.xml" not in archive.namelist() or archive.getinfo("xl/styles.xml").file_size > _LARGEST:
+    part = package.archive.NameToInfo.get("xl/styles.xml")
+    if part is None or part.file_size > _LARGEST:
         return {}
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
     try:
-        root = etree.fromstring(archive.read("xl/styles.xml"), parser)
+        root = etree.fromstring(package.read("xl/styles.xml"), parser)
     except etree.XMLSyntaxError:
         return {}
     codes = {**_BUILT_IN, **{one.get("numFmtId"): one.get("formatCode") or "" for one in root.iter("{*}numFmt")}}

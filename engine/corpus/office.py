@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.corpus import ocr
+from engine.corpus.letters import letters_of
 from engine.corpus.passwords import known
 from engine.corpus.places import place_pages
 from engine.corpus.prepared import prepared, restored
@@ -138,8 +139,10 @@ def _drop_tables(pages: dict[int, str], last: str) -> None:
     number = max(pages)
     whole = pages[number].strip("\n")
     pages[number] = whole[: len(last.strip("\n"))]
-    told = "".join(filter(str.isalnum, "".join(pages.values())))
     words = set(re.findall(r"[^\W_]+", whole[len(pages[number]) :]))
+    if not words:
+        return
+    told = letters_of("".join(pages.values()))
     if len(words) * len(told) > _MOST_COMPARED or not all(word in told for word in words):
         pages[number] = whole
 
@@ -155,7 +158,7 @@ def _text(result: Any, content: str, format: str) -> Text:
     nodes = result.document["nodes"] if result.document else []
     sheets = format in ("xlsx", "xls", "ods")
     built = _restored(from_nodes(nodes, sheets=sheets, footnotes=format != "ppt"))
-    if not sheets and _letters(built.text) < 0.9 * _letters(content):
+    if not sheets and len(letters_of(built.text)) < 0.9 * len(letters_of(content)):
         return Text(content)  # nothing is lost where the structure does not hold all
     pages = [restored(clean(page["content"])) for page in result.pages or []]
     return place_pages(built, pages) if format == "docx" else built
@@ -174,10 +177,6 @@ def _with(text: Text, more: str) -> Text:
 def _restored(text: Text) -> Text:
     headings = tuple(replace(heading, title=restored(heading.title)) for heading in text.headings)
     return Text(restored(text.text), headings, text.pages)
-
-
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
 
 
 def _without_text(path: Path, format: str, content: bytes, note: str) -> UnreadableFileError:

@@ -19,6 +19,7 @@ from engine.corpus.formats import (
     true_format,
 )
 from engine.corpus.ocr import on
+from engine.corpus.package import forget
 from engine.corpus.readers import (
     OFFICE,
     Found,
@@ -50,7 +51,10 @@ def everything_in(
     `begin` is told each member before it is read; those in `without` are passed over. Raises as `Reader.read` where the
     file itself cannot be read; what cannot be read inside it is left out with its reason.
     """
-    yield from _Opening(frozenset(without), begin).file(path, format)
+    try:
+        yield from _Opening(frozenset(without), begin).file(path, format)
+    finally:
+        forget()
 
 
 @dataclass

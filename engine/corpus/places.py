@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate, islice
+from itertools import accumulate
 
+from engine.corpus.letters import has_letters, letters_of
 from engine.corpus.readers import Page
 from engine.corpus.structure import Text
 
+_WORD = re.compile(r"[^\W_]+")
 _KEYS = (60, 30, 15, 8)  # letters that a page begins with: the most that can be found tell its place
 _PIECE = 4096
 _LEEWAY = 4000  # letters that a text may have more or fewer than its pages between two places
@@ -20,8 +23,8 @@ def place_pages(text: Text, pages: Sequence[str]) -> Text:
     that is not found has no place.
     """
     letters = _Letters(text.text)
-    told = "".join(map(_squeezed, pages))
-    lengths = [len(_squeezed(page)) for page in pages]
+    squeezed = list(map(letters_of, pages))
+    told, lengths = "".join(squeezed), list(map(len, squeezed))
     found: list[Page] = []
     at, since = 0, 0  # the place of the last page that was found, and how many letters the pages have from there on
     for number, (start, length) in enumerate(zip(accumulate([0, *lengths]), lengths, strict=False), 1):
@@ -33,15 +36,11 @@ def place_pages(text: Text, pages: Sequence[str]) -> Text:
     return Text(text.text, text.headings, tuple(found) if len(found) > 1 else ())
 
 
-def _squeezed(text: str) -> str:
-    return "".join(filter(str.isalnum, text))
-
-
 class _Letters:
     """The letters of a text, without anything between them, and where they stand in it."""
 
     def __init__(self, text: str) -> None:
-        pieces = [_squeezed(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE)]
+        pieces = [letters_of(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE)]
         self._text, self._letters = text, "".join(pieces)
         self._before = list(accumulate(map(len, pieces), initial=0))
 
@@ -60,7 +59,14 @@ class _Letters:
     def line_of(self, place: int) -> int:
         """Where a letter stands in the text; the start of its line, where it is the first letter there."""
         piece = min(bisect_right(self._before, place), len(self._before) - 1) - 1
-        inside = enumerate(self._text[piece * _PIECE : (piece + 1) * _PIECE], piece * _PIECE)
-        at = next(islice((index for index, sign in inside if sign.isalnum()), place - self._before[piece], None))
+        at = self._nth(place - self._before[piece], piece * _PIECE)
         line = self._text.rfind("\n", 0, at) + 1
-        return at if any(map(str.isalnum, self._text[line:at])) else line
+        return at if has_letters(self._text[line:at]) else line
+
+    def _nth(self, number: int, start: int) -> int:
+        """Where the letter stands that has `number` others before it from `start` on."""
+        for word in _WORD.finditer(self._text, start):
+            if number < word.end() - word.start():
+                return word.start() + number
+            number -= word.end() - word.start()
+        return len(self._text)

@@ -6,13 +6,11 @@ HTML for broken.
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Callable
 from html.entities import html5
-from io import BytesIO
 
 from engine.corpus.number_formats import percentages_as_text, sheet_change
+from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.word_binary import as_printed
 
 _LARGEST_PART = 256 * 2**20
@@ -20,6 +18,7 @@ _RUN = re.compile(
     rb"<(\w+:)?(?:(tab)\s*/>|(ptab)\b[^<>]*/>|(noBreakHyphen)\s*/>|(cr)\s*/>"
     rb'|sym\b[^<>]*\bchar="([0-9A-Fa-f]{4})"[^<>]*/>)'
 )
+_NAMES_OF_RUNS = (b"tab", b"noBreakHyphen", b"<cr", b":cr", b"sym")  # told sooner than by the expression
 _ATTRIBUTES = rb"""(?:[^<>"']|"[^"<]*"|'[^'<]*')*"""
 _INLINE = re.compile(
     rb"<text:(?:(tab)|(s)|(line-break))\b(?!-)%(in)b/>|</?text:(?:span|a|meta)(?:\s%(in)b)?>"
@@ -29,7 +28,7 @@ _INLINE = re.compile(
 _WITH_ENTITIES = re.compile(rb"(?<=[<:]t)(?:>|\s[^<>]*>)[^<&]*&[^<]*(?=</)")
 _ENTITY = re.compile(rb"&(?:(amp|lt|gt|quot|apos)|#(\d{1,7})|#x([0-9A-Fa-f]{1,6}));")
 _NAMED = {b"amp": "\ufdd0", b"lt": "\ufdd1", b"gt": ">", b"quot": '"', b"apos": "'"}
-_STANDS_FOR = {0xFDD0: "&", 0xFDD1: "<"}  # what no text holds, for what stands in no XML as itself
+_STANDS_FOR = {"\ufdd0": "&", "\ufdd1": "<"}  # what no text holds, for what stands in no XML as itself
 _OF_HTML = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _BOOK, _HEAD = b"http://www.idpf.org/2007/opf", 4096
 _BOOK_TITLE = re.compile(rb"<((?:\w+:)?title)\b[^<>]*>[^<]*</\1>")
@@ -42,15 +41,15 @@ _MEDIA = re.compile(r"(?:word/media/|xl/media/|Pictures/|Thumbnails/)")
 def prepared(format: str, content: bytes) -> bytes:
     """The bytes of a file of some format for kreuzberg; the same where nothing is to be changed in them."""
     if format == "docx":
-        return _parts_changed(content, _OF_WORD, lambda _archive: _word)
+        return _parts_changed(content, _OF_WORD, lambda _package: _word)
     if format == "xlsx":
         return _parts_changed(content, _SHEET, sheet_change)
     if format == "ods":
-        return _parts_changed(content, re.compile(r"content\.xml"), lambda _archive: percentages_as_text)
+        return _parts_changed(content, re.compile(r"content\.xml"), lambda _package: percentages_as_text)
     if format == "odt":
-        return _parts_changed(content, re.compile(r"(?:content|styles)\.xml"), lambda _archive: _inlined)
+        return _parts_changed(content, re.compile(r"(?:content|styles)\.xml"), lambda _package: _inlined)
     if format == "epub":
-        return _parts_changed(content, re.compile(r".*\.(?:x?html?|opf)", re.DOTALL), lambda _archive: _of_book)
+        return _parts_changed(content, re.compile(r".*\.(?:x?html?|opf)", re.DOTALL), lambda _package: _of_book)
     if format == "doc":
         return as_printed(content)
     if format == "rtf" and b"\\bin" not in content:
@@ -60,11 +59,16 @@ def prepared(format: str, content: bytes) -> bytes:
 
 def restored(text: str) -> str:
     """A text that was read from `prepared` bytes as it was meant; as long as before."""
-    return text if text.isascii() else text.translate(_STANDS_FOR)
+    if text.isascii():
+        return text
+    for stand_in, sign in _STANDS_FOR.items():
+        text = text.replace(stand_in, sign)
+    return text
 
 
 def _word(xml: bytes) -> bytes:
-    xml = _RUN.sub(_run, xml)
+    if any(name in xml for name in _NAMES_OF_RUNS):
+        xml = _RUN.sub(_run, xml)
     if b"&" not in xml:
         return xml
     return _WITH_ENTITIES.sub(lambda found: _ENTITY.sub(_entity, found[0]), xml)
@@ -119,27 +123,23 @@ def _sign(found: re.Match[bytes]) -> bytes:
 
 
 def _parts_changed(
-    content: bytes, parts: re.Pattern[str], change_for: Callable[[zipfile.ZipFile], Callable[[bytes], bytes] | None]
+    content: bytes, parts: re.Pattern[str], change_for: Callable[[Package], Callable[[bytes], bytes] | None]
 ) -> bytes:
     """A package with some parts changed, and without its pictures; as it was where nothing is to be changed, or where it
     is damaged, which is the reader's to say. `change_for` gives what changes a part of this package, if anything does.
     """
     try:
-        with zipfile.ZipFile(BytesIO(content)) as archive:
-            if (change := change_for(archive)) is None:
-                return content
-            members = [member for member in archive.infolist() if member.file_size <= _LARGEST_PART]
-            read = {member.filename: archive.read(member) for member in members if parts.fullmatch(member.filename)}
-            changed = {name: data for name, old in read.items() if (data := change(old)) != old}
-            return _packed(archive, changed) if changed else content
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError, OSError):
+        package = package_of(content)
+        if (change := change_for(package)) is None:
+            return content
+        members = [member for member in package.archive.infolist() if member.file_size <= _LARGEST_PART]
+        read = {
+            member.filename: package.read(member.filename) for member in members if parts.fullmatch(member.filename)
+        }
+        changed = {name: data for name, old in read.items() if (data := change(old)) != old}
+        if not changed:
+            return content
+        pictures = {name: b"" for name in package.archive.namelist() if _MEDIA.match(name)}
+        return package.changed(pictures | changed)
+    except DAMAGED:
         return content
-
-
-def _packed(archive: zipfile.ZipFile, changed: dict[str, bytes]) -> bytes:
-    file = BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as package:
-        for name in dict.fromkeys(archive.namelist()):
-            data = changed.get(name)
-            package.writestr(name, (b"" if _MEDIA.match(name) else archive.read(name)) if data is None else data)
-    return file.getvalue()

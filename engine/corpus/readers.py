@@ -171,7 +171,18 @@ def clean(text: str) -> str:
     """Plain line ends; NULs and half surrogates, which nothing after this can store, become U+FFFD."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
+    if "\0" not in text and (text.isascii() or _is_whole(text)):
+        return text
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text holds no half of a surrogate; many times faster than to look for one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def title_from_name(path: Path) -> str:

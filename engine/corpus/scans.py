@@ -7,6 +7,7 @@ from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
+from engine.corpus.letters import letters_of
 from engine.corpus.ocr import opened
 from engine.corpus.readers import LeftOut
 
@@ -22,7 +23,7 @@ def scanned_pages(content: bytes, texts: Mapping[int, str]) -> list[int]:
 
     A PDF that cannot be drawn has none.
     """
-    few = {number: letters for number, text in texts.items() if (letters := sum(map(str.isalnum, text))) <= _STAMP}
+    few = {number: letters for number, text in texts.items() if (letters := len(letters_of(text))) <= _STAMP}
     if not few:
         return []
     try:

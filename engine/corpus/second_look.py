@@ -5,13 +5,15 @@ embedded HTML; and plain RTF.
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence, Set
-from io import BytesIO
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from zipfile import ZipInfo
 
+from engine.corpus.letters import has_letters
+from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.prepared import restored
 from engine.corpus.readers import UnreadableFileError, clean
 
@@ -26,6 +28,7 @@ _PARTS = {
     "odt": (r"content\.xml", r"styles\.xml"),
     "ods": (r"content\.xml",),
 }  # fmt: skip
+_PATTERNS = {format: re.compile("|".join(f"({kind})" for kind in kinds)) for format, kinds in _PARTS.items()}
 _TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # what kreuzberg tells, in another writing
 _SAID = re.compile(r"comments?", re.IGNORECASE)  # parts whose lines count even where all of their words come elsewhere
 _PARAGRAPH = ("p", "h")
@@ -33,6 +36,7 @@ _SPEAKING = tuple(f"{{*}}{name}" for name in (*_PARAGRAPH, "v", "text", "textpat
 _SIGNS_OF = {**dict.fromkeys(("tab", "br", "cr", "s", "line-break", "ptab"), " "), "noBreakHyphen": "-"}
 _CELLS = ("table-cell", "covered-table-cell")
 _NEVER = ("fld", "instrText", "delText", "annotation", "note")
+_SPOKEN = tuple(f"{{*}}{name}" for name in ("t", *_SIGNS_OF, *_PARAGRAPH, *_NEVER))
 _WORD = re.compile(r"\w+")
 _SKIPPED = frozenset({
     "fonttbl", "colortbl", "stylesheet", "info", "pict", "object", "themedata", "colorschememapping", "listtable",
@@ -51,7 +55,7 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
     not hold it as it is.
     """
     if format == "rtf":
-        return "" if any(map(str.isalnum, text)) else clean(rtf_text(content)).strip()
+        return "" if has_letters(text) else clean(rtf_text(content)).strip()
     if format not in _PARTS:
         return ""
     words, squeezed = set(_WORD.findall(text.casefold())), "".join(text.split())
@@ -72,14 +76,20 @@ def _lines_of(path: Path, format: str, content: bytes, words: Set[str]) -> Itera
     but `words`, nothing either, unless it is of comments.
     """
     try:
-        with zipfile.ZipFile(BytesIO(content)) as archive:
-            for kind in _PARTS[format]:
-                for member in archive.infolist():
-                    if re.fullmatch(kind, member.filename) and member.file_size <= _LARGEST_PART:
-                        for line in _lines_in(path, format, member.filename, archive.read(member), words):
-                            yield member.filename, line
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError):
+        package = package_of(content)
+        for member in _looked_into(package, format):
+            for line in _lines_in(path, format, member.filename, package.read(member.filename), words):
+                yield member.filename, line
+    except DAMAGED:
         return
+
+
+def _looked_into(package: Package, format: str) -> list[ZipInfo]:
+    """The parts of a format that are looked into, by their kinds."""
+    pattern = _PATTERNS[format]
+    members = [member for member in package.archive.infolist() if member.file_size <= _LARGEST_PART]
+    found = [(match.lastindex or 0, member) for member in members if (match := pattern.fullmatch(member.filename))]
+    return [member for _, member in sorted(found, key=itemgetter(0))]
 
 
 def _lines_in(path: Path, format: str, part: str, data: bytes, words: Set[str]) -> Iterator[str]:
@@ -91,7 +101,7 @@ def _lines_in(path: Path, format: str, part: str, data: bytes, words: Set[str]) 
     else:
         lines = _html_lines(path, data)
     shown = (" ".join(restored(clean(line)).split()) for line in lines)
-    return (line for line in shown if any(map(str.isalnum, line)))
+    return (line for line in shown if has_letters(line))
 
 
 def _html_lines(path: Path, data: bytes) -> list[str]:
@@ -115,7 +125,7 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: Set[str]) -> It
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError):
         return
-    if without:
+    if without and (without.partition("}")[2].encode() in data or b"\0" in data):  # in UTF-16 its letters stand apart
         etree.strip_elements(root, without, with_tail=False)
     open_document = ":opendocument:" in str(root.tag)
     speaking = _SPEAKING[: len(_PARAGRAPH)] if open_document else _SPEAKING
@@ -150,7 +160,29 @@ def _says_only(root: Any, known: Set[str], speaking: Sequence[str]) -> bool:
 
 def paragraph_text(node: Any, *, every: bool = False) -> str:
     """The text of a paragraph, without that of paragraphs inside it; `every`: of all its elements, not of `t` alone."""
-    return "".join(_pieces(node, every=every))
+    plain = None if every else _in_runs(node)
+    return "".join(_pieces(node, every=every)) if plain is None else plain
+
+
+def _in_runs(paragraph: Any) -> str | None:
+    """The text of a paragraph that has it in `t` and signs alone, which most have: told without a walk through all else in it.
+    None where it holds what a walk passes over.
+    """
+    pieces: list[str] = []
+    for node in paragraph.iter(*_SPOKEN):
+        name = _local(node)
+        if name == "t":
+            pieces.append(node.text or "")
+        elif name in _SIGNS_OF:
+            pieces.append(_SIGNS_OF[name])
+        if (
+            name != "t"
+            and node is not paragraph
+            and len(node)
+            and next(node.iterdescendants(*_SPOKEN), None) is not None
+        ):
+            return None
+    return "".join(pieces)
 
 
 def _pieces(node: Any, *, every: bool) -> Iterator[str]:
@@ -174,7 +206,12 @@ def _number(text: str) -> str:
 
 def _local(node: Any) -> str:
     tag = getattr(node, "tag", None)
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+    return _name_in(tag) if isinstance(tag, str) else ""
+
+
+@lru_cache(maxsize=1024)
+def _name_in(tag: str) -> str:
+    return tag.rpartition("}")[2]
 
 
 class _Rtf:

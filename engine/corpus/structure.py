@@ -12,7 +12,7 @@ from engine.corpus.number_formats import as_shown
 from engine.corpus.readers import Heading, Page, clean
 
 MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted text holds
-MARKED = re.compile("(?:(?<!\n)\n+)?\x02page (\\d+)\x03\n*")
+_MARKED = re.compile("\x02page (\\d+)\x03")
 _LONGEST_HEADING = 300
 _LONGEST_SLIDE_TITLE = 120
 _SENTENCE = 4  # words
@@ -148,8 +148,10 @@ def _names(name: str, cells: Sequence[str]) -> bool:
 
 def parted(content: str) -> tuple[str, dict[int, str]]:
     """What stands before the first `MARK` of a text, and what stands behind each, by its number."""
-    pieces = MARKED.split(content)
-    return pieces[0], dict(zip(map(int, pieces[1::2]), pieces[2::2], strict=True))
+    before, *pieces = _MARKED.split(content)
+    texts = [text.lstrip("\n") for text in pieces[1::2]]
+    texts[:-1] = [text.rstrip("\n") for text in texts[:-1]]
+    return before.rstrip("\n") if pieces else before, dict(zip(map(int, pieces[::2]), texts, strict=True))
 
 
 def marked(before: str, pages: Mapping[int, str]) -> str:
@@ -180,6 +182,8 @@ def from_pages(content: str, unit: str) -> Text:
 def _rejoined(pages: list[str]) -> list[str]:
     """The pages, with a word that the end of one parts put together on it; a page is never left empty by that."""
     for at in range(len(pages) - 1):
+        if not pages[at].rstrip().endswith(("-", "\u2010")):
+            continue
         begun = re.search(r"(?<=[^\W\d_])[-\u2010]\s*$", pages[at])
         ended = re.match(r"\s*([^\W\d_A-Z]\S*)\s+(?=\S)", pages[at + 1])
         if begun and ended:
@@ -191,4 +195,4 @@ def _rejoined(pages: list[str]) -> list[str]:
 def unwrapped(page: str) -> str:
     """The text of a page without the blanks that end its lines, and with words put together that a line end parts."""
     lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
-    return re.sub(r"(?<=[^\W\d_])[-\u00ad\u2010]\n(?=[^\W\d_A-Z])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
+    return re.sub(r"[-\u00ad\u2010](?<=[^\W\d_].)\n(?=[^\W\d_A-Z])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")

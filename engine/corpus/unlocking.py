@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from typing import Any
 from engine.corpus.passwords import known, patience
 from engine.corpus.readers import UnreadableFileError
 
+_HASHES, _LONGER = ("SHA256", "SHA384", "SHA512"), ("sha384", "sha512")
 _OPEN_TO_ALL = "VelvetSweatshop"  # what Excel locks with where it must lock and was given no password
 
 
@@ -47,9 +51,8 @@ def _opened(data: bytes, password: str) -> bytes:
 
     for module in (doc97, ppt97, xls97):
         module.tempfile = _InMemory  # this process may write no file
-    derived = ECMA376Agile._derive_iterated_hash_from_password
-    if not hasattr(derived, "cache_info"):  # it is asked for twice with each password, and takes a tenth of a second
-        ECMA376Agile._derive_iterated_hash_from_password = staticmethod(lru_cache(maxsize=1)(derived))
+    # it is asked for twice with each password, and takes a tenth of a second
+    ECMA376Agile._derive_iterated_hash_from_password = staticmethod(_iterated)
     file: Any = msoffcrypto.OfficeFile(BytesIO(data))
     if file.format == "ooxml":
         file.load_key(password=password, verify_password=True)
@@ -58,6 +61,29 @@ def _opened(data: bytes, password: str) -> bytes:
     content = BytesIO()
     file.decrypt(content)
     return content.getvalue()
+
+
+@lru_cache(maxsize=1)
+def _iterated(password: str, salt: bytes, algorithm: str, spins: int) -> Any:
+    """The hash that keys are derived from ([MS-OFFCRYPTO] 2.3.4.11): after the first round, each is taken of a number and the
+    hash before it.
+    """
+    hashed = _hash_named(algorithm)
+    last = hashed(salt + password.encode("utf-16-le"))
+    for number in range(spins):
+        last = hashed(number.to_bytes(4, "little") + last.digest())
+    return last
+
+
+def _hash_named(algorithm: str) -> Any:
+    """A hash by the name that a file gives, SHA-1 for a name that is not known; of the longer ones the interpreter's own, where it
+    has one: it begins sooner than OpenSSL's, which counts where it is begun 100,000 times.
+    """
+    name = algorithm.lower() if algorithm in _HASHES else "sha1"
+    for module in ("_sha512", "_sha2") if name in _LONGER else ():
+        with suppress(ImportError, AttributeError):
+            return getattr(import_module(module), name)
+    return getattr(hashlib, name)
 
 
 class _InMemory:

@@ -31,10 +31,14 @@ def read_all(files: list[ScannedFile], limits: Limits) -> tuple[list[Outcome], f
     """What comes of every file, and the seconds that it took, the processes' start included."""
     pool = Pool(PROCESSES, limits)
     started = time.perf_counter()
-    outcomes = list(pool.map(lambda file: pool.read(file.absolute, file.format), files))
+    outcomes = list(pool.map(lambda file: pool.read(file.absolute, file.format), files, weight=_length))
     seconds = time.perf_counter() - started
     pool.close()
     return outcomes, seconds
+
+
+def _length(outcome: Outcome) -> int:
+    return outcome.length
 
 
 def directly(path: str) -> str:
@@ -126,7 +130,7 @@ class _Peak:
     def _look(self) -> None:
         me = psutil.Process()
         while not self._stop.wait(0.1):
-            for child in me.children():
+            for child in me.children(recursive=True):
                 try:
                     self._most = max(self._most, child.memory_info().rss)
                 except psutil.Error:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from fixtures import office
 
@@ -43,6 +44,33 @@ def test_files_are_read_in_order_by_several_processes(tmp_path: Path, pool: Call
     files = [write(tmp_path / f"{n:02}.txt", f"The pelican {n}.".encode()) for n in range(30)]
     texts = [outcome.documents[0].text for outcome in reading.map(lambda path: reading.read(path, "txt"), files)]
     assert texts == [f"The pelican {n}." for n in range(30)]
+
+
+def test_a_slow_item_leaves_no_other_process_idle(pool: Callable[..., Pool]) -> None:
+    """The first item ends when the last has begun: it would wait for ever were only a few handed over ahead of it."""
+    begun = threading.Event()
+
+    def work(number: int) -> int:
+        begun.set() if number == 99 else None
+        return number if number or begun.wait(20) else -1
+
+    assert list(pool(2).map(work, range(100))) == list(range(100))
+
+
+def test_texts_that_wait_for_a_slow_item_are_bounded(pool: Callable[..., Pool]) -> None:
+    """Each of them weighs as much as all may that wait: two are done, and no more than 8 others handed over beside the first."""
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        if not number:
+            time.sleep(0.5)
+        done.append(number)
+        return number
+
+    taken = pool(2).map(work, range(60), weight=lambda _: 2**26)
+    assert next(taken) == 0
+    assert done.index(0) <= 11
+    assert [*taken] == [*range(1, 60)]
 
 
 def test_a_file_that_takes_too_long_is_ended_from_outside(tmp_path: Path, pool: Callable[..., Pool]) -> None:
@@ -100,6 +128,60 @@ def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[...
     assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
 
 
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each reading process is started anew")
+
+
+@on_linux
+def test_processes_are_born_of_one_that_reads_nothing_and_end_with_it(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    """A renewed process is another one with the same parent, which has one thread and opened none of the files."""
+    reading = pool(files=1)
+    pids = []
+    for number in range(3):
+        assert reading.read(write(tmp_path / f"{number}.pdf", office.pdf("The pelican.")), "pdf").documents
+        (child,) = reading._children
+        pids.append(child._process.pid)
+    assert len(set(pids)) == 3
+    nursery = psutil.Process(pids[-1]).parent()
+    assert nursery is not None
+    assert nursery.parent() == psutil.Process()
+    assert [one.pid for one in nursery.children()] == pids[-1:]
+    assert nursery.num_threads() == 1
+    assert not [file for file in nursery.open_files() if file.path.endswith(".pdf")]
+    last = psutil.Process(pids[-1])
+    nursery.kill()
+    psutil.wait_procs([last], 20)
+    assert not last.is_running() or last.status() == psutil.STATUS_ZOMBIE
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+@on_linux
+def test_what_is_born_is_confined_and_told_apart_from_its_parent(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    reading = pool()
+    assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
+    assert reading.offline
+    (child,) = reading._children
+    status = Path(f"/proc/{child._process.pid}/status").read_text()
+    assert "Seccomp:\t2" in status
+    limits = Path(f"/proc/{child._process.pid}/limits").read_text()
+    assert str(Limits().memory) in limits
+    handles = {os.readlink(path) for path in Path(f"/proc/{child._process.pid}/fd").iterdir()}
+    assert not [handle for handle in handles if handle.startswith("socket:")]
+
+
+def test_without_a_nursery_processes_are_started(
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pool, "_born", lambda _: None)
+    reading = pool(seconds=4, files=1)
+    for _ in range(2):
+        assert (
+            reading.read(write(tmp_path / "a.pdf", office.pdf("The heron.")), "pdf").documents[0].text == "The heron."
+        )
+    assert reading.read(write(tmp_path / "a.html", SLOW), "html").kind == "timed out"
+
+
 def test_a_file_that_the_system_closes_to_us_says_so(tmp_path: Path, pool: Callable[..., Pool]) -> None:
     outcome = pool().read(tmp_path / "gone.txt", "txt")
     assert (outcome.closed, outcome.reason) == (True, "no such file or directory")
@@ -120,6 +202,7 @@ def test_closing_ends_every_process(tmp_path: Path) -> None:
     waiting.join(20)
     assert child._process.poll() is not None
     assert answer
+    assert not [one for one in psutil.Process().children() if "sandbox.worker" in one.cmdline()]
 
 
 def test_nonsense_from_a_reading_process_is_not_believed(tmp_path: Path, pool: Callable[..., Pool]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import zipfile
 from base64 import b64decode
 from io import BytesIO
@@ -11,7 +13,7 @@ import pytest
 from fixtures import office
 from fixtures.locked import no_passwords_stay, read  # noqa: F401
 
-from engine.corpus import passwords
+from engine.corpus import passwords, unlocking
 from engine.corpus.opening import everything_in
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError
 from engine.corpus.unlocking import unlocked
@@ -126,3 +128,13 @@ def test_a_compression_that_is_not_known_is_no_damage(tmp_path: Path) -> None:
     assert left_out.reason == "packed with Deflate64, which is not unpacked"
     assert isinstance(read, ReadDocument)
     assert read.text == "The heron."
+
+
+@pytest.mark.parametrize("algorithm", ["SHA1", "SHA256", "SHA384", "SHA512", "unknown", "socket"])
+def test_keys_are_derived_as_the_library_derives_them(algorithm: str) -> None:
+    """A file names the hash: what is none is taken for SHA-1, and no module is loaded by such a name."""
+    known = {"SHA256": hashlib.sha256, "SHA384": hashlib.sha384, "SHA512": hashlib.sha512}.get(algorithm, hashlib.sha1)
+    last = known(b"salt" + "søs".encode("utf-16-le")).digest()
+    for number in range(300):
+        last = known(struct.pack("<I", number) + last).digest()
+    assert unlocking._iterated("søs", b"salt", algorithm, 300).digest() == last

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from engine.children import import_path
 from engine.corpus.readers import Kind, LeftOut, ReadDocument
 from engine.corpus.sandbox.libraries import private_folder
+from engine.corpus.sandbox.nursery import Born, Nursery
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.sandbox.wire import HEADER, LONGEST_FRAME, finding
 
@@ -31,6 +32,11 @@ _STDERR_KEPT = 4000
 _MOST_CRASHES = 5  # within one file: then the rest of it is given up
 _START_SECONDS = 60.0
 _PATIENCE = 0.5  # seconds
+_AHEAD, _MOST_AHEAD = (
+    4,
+    64,
+)  # items a process: still to be done, and with those that are done while the first takes long
+_MOST_HELD = 2**26  # characters of text: what came of items after the first, before it is done
 _ONE_THREAD = (
     "RAYON_NUM_THREADS",
     "TOKIO_WORKER_THREADS",
@@ -82,6 +88,11 @@ class Outcome:
         else:
             self.documents.append(found)
 
+    @property
+    def length(self) -> int:
+        """Characters of all its documents."""
+        return sum(len(document.text) for document in self.documents)
+
     def give_up(self, kind: Kind, reason: str) -> None:
         """The rest of the file cannot be read: what came of it before stays."""
         if self.documents:
@@ -107,6 +118,17 @@ class _Clock:
         return time.monotonic() >= self.end
 
 
+class _Sum:
+    """A number that several threads add to."""
+
+    def __init__(self) -> None:
+        self.total, self._lock = 0, threading.Lock()
+
+    def add(self, number: int) -> None:
+        with self._lock:
+            self.total += number
+
+
 class Pool:
     """Reads files in up to `processes` child processes. They are started when they are first needed."""
 
@@ -120,27 +142,44 @@ class Pool:
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
         self._own = threading.local()
         self._children: set[_Child] = set()
+        self._nurseries: list[Nursery] = []
         self._closed = False
         self.offline = True
 
     def map(
-        self, work: Callable[[Item], Result], items: Iterable[Item], while_waiting: Callable[[], None] = lambda: None
-    ) -> Iterator[Result]:
-        """`work` done for items in the pool's threads, in order, a few items ahead of who asks. It may call `read`.
+        self, work: Callable[[Item], Result], items: Iterable[Item], while_waiting: Callable[[], None] = lambda: None,
+        weight: Callable[[Result], int] = lambda _: 0,
+    ) -> Iterator[Result]:  # fmt: skip
+        """`work` done for items in the pool's threads, in order, ahead of who asks: a few items, and more while the first of
+        them takes long, so that one slow file leaves no process idle. It may call `read`. `weight` of a result in characters
+        bounds what is held by that.
 
         `while_waiting` is called now and then, and may raise: a scan of many pages takes its time.
         """
 
-        def first() -> Result:
-            while not wait([waiting[0]], _PATIENCE).done:
-                while_waiting()
-            return waiting.popleft().result()
-
+        few, most = _AHEAD * self._processes, _MOST_AHEAD * self._processes
+        room, held = threading.Semaphore(few), _Sum()
         waiting: deque[Future[Result]] = deque()
+
+        def first() -> Result:
+            while not waiting[0].done() and not wait([waiting[0]], _PATIENCE).done:
+                while_waiting()
+            result = waiting.popleft().result()
+            held.add(-weight(result))
+            return result
+
+        def is_done(future: Future[Result]) -> None:
+            if not future.cancelled() and not future.exception():
+                held.add(weight(future.result()))
+            room.release()
+
         for item in items:
-            waiting.append(self._threads.submit(work, item))
-            if len(waiting) > 4 * self._processes:
+            while len(waiting) >= few and (waiting[0].done() or len(waiting) >= most or held.total > _MOST_HELD):
                 yield first()
+            while not room.acquire(timeout=_PATIENCE):
+                while_waiting()
+            waiting.append(self._threads.submit(work, item))
+            waiting[-1].add_done_callback(is_done)
         while waiting:
             yield first()
 
@@ -179,6 +218,8 @@ class Pool:
         self._threads.shutdown(wait=True, cancel_futures=True)
         for child in list(self._children):
             child.end()
+        for nursery in self._nurseries:
+            nursery.end()
 
     def _child(self) -> _Child:
         child: _Child | None = getattr(self._own, "child", None)
@@ -186,10 +227,20 @@ class Pool:
             self._drop(child)
             child = None
         if child is None:
-            child = self._own.child = _Child(self._limits, self._ocr)
+            child = self._own.child = _Child(self._limits, self._ocr, self._born() or _started(self._limits))
             self._children.add(child)
             self.offline = self.offline and child.offline
         return child
+
+    def _born(self) -> Born | None:
+        """A process of this thread's nursery; None where there can be none."""
+        if sys.platform != "linux":
+            return None
+        nursery: Nursery | None = getattr(self._own, "nursery", None)
+        if nursery is None:
+            nursery = self._own.nursery = Nursery([*_command(self._limits), "nursery"], _environment())
+            self._nurseries.append(nursery)
+        return nursery.bear()
 
     def _drop(self, child: _Child) -> None:
         child.end()
@@ -204,21 +255,31 @@ def _size(path: Path) -> int:
         return 0
 
 
+def _command(limits: Limits) -> list[str]:
+    # -P: without it, modules of the folder that the user stands in would come before the installed ones
+    return [sys.executable, "-P", "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)]
+
+
+def _environment() -> dict[str, str]:
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    environment |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
+    return environment | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private_folder()))
+
+
+def _started(limits: Limits) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        _command(limits), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(),
+        start_new_session=True,
+    )  # fmt: skip
+
+
 class _Child:
     """One reading process."""
 
-    def __init__(self, limits: Limits, ocr: Tesseract | None) -> None:
+    def __init__(self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes] | Born) -> None:
         self._limits, self._ocr, self._clock = limits, ocr, _Clock(_START_SECONDS)
         self.used, self.member = 0, ""
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        environment |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
-        environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private_folder()))
-        # -P: without it, modules of the folder that the user stands in would come before the installed ones
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
+        self._process = process
         self._said = b""
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()

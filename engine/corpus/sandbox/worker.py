@@ -1,4 +1,4 @@
-"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`.
+"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`; with `nursery`, one that others are born of.
 
 A line of JSON on standard input names a file; frames on standard output tell what is in it, the last one how it ended.
 """
@@ -6,18 +6,24 @@ A line of JSON on standard input names a file; frames on standard output tell wh
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import os
 import signal
+import socket
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from engine.corpus.sandbox.libraries import unpack
 from engine.corpus.sandbox.limits import allow_seconds, confine
+from engine.corpus.sandbox.nursery import divide, end_with_parent
 from engine.corpus.sandbox.wire import encoded, told
 
-_NAME, _UNPACKED = "engine.corpus.sandbox.worker", "unpacked"
+_NAME, _UNPACKED, _NURSERY = "engine.corpus.sandbox.worker", "unpacked", "nursery"
+_NEEDED = ("engine.corpus.opening", "engine.corpus.ocr", "engine.corpus.office", "kreuzberg", "lxml.etree", "pypdfium2")
 
 
 def main(arguments: list[str]) -> int:
@@ -25,15 +31,40 @@ def main(arguments: list[str]) -> int:
     memory, seconds = map(int, arguments[:2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    if arguments[2:] == [_NURSERY]:
+        _become_nursery()
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
-    if arguments[2:] != [_UNPACKED] and unpack() and sys.platform == "linux":
+    if not arguments[2:] and unpack() and sys.platform == "linux":
         os.dup2(answers, 1)  # the library has threads by now, which would be confined in part only: begin anew
         os.execv(sys.executable, [sys.executable, "-P", "-m", _NAME, *arguments[:2], _UNPACKED])
     _send(answers, {"told": "ready", "offline": confine(memory)})
     for line in sys.stdin.buffer:
         _answer(answers, json.loads(line), seconds)
     return 0
+
+
+def _become_nursery() -> None:
+    """Become what others are born of. Returns in each that is; this process ends once no other is wanted."""
+    control = socket.socket(fileno=os.dup(0))
+    if not (unpacking := os.fork()):
+        unpack()  # the library has threads after that: only a process without any can be divided
+        os._exit(0)
+    os.waitpid(unpacking, 0)
+    for module in _NEEDED:
+        with suppress(ImportError):
+            import_module(module)
+    gc.collect()
+    gc.freeze()  # what is loaded is not looked through for what is not needed any more
+    nursery = os.getpid()
+    pipes = divide(control)
+    control.close()
+    if pipes is None:
+        os._exit(0)
+    end_with_parent(nursery)
+    for number, pipe in enumerate(pipes):
+        os.dup2(pipe, number)
+        os.close(pipe)
 
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
