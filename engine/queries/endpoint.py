@@ -97,6 +97,9 @@ class Endpoint:
         if 0 < told < self.context:
             self._tell("context tokens", told, f"the server has no more; {self.context} are set")
             self.context = told
+        elif self._tokens.cuts:
+            why = "Ollama tells it from 0.10 on; with less (num_ctx) it would leave out parts of long chunks without a word"
+            self._tell("context tokens", self.context, f"as set: {why}")
         if self._tokens.count(neutral(text)) is None:
             self._tell(
                 "long chunks", "by an estimate", "the server does not count tokens: they are cut rather too short"

@@ -1,7 +1,8 @@
 """How many tokens a text is to a server, and how many it reads and writes at once, where it tells: its tokenizer is not at hand.
 
 llama.cpp's server and vLLM count at `/tokenize`, llama-cpp-python's at `/extras/tokenize/count`. The former tell their context
-at `/props` and `/v1/models`. Whoever tells nothing is asked no more.
+at `/props` and `/v1/models`. Ollama counts nowhere, and cuts what is too long without a word; from 0.10 on it tells the context of
+a model that is loaded at `/api/ps`, and an `/api/generate` without a prompt loads one. Whoever tells nothing is asked no more.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from engine.queries.cost import Patience
 from engine.queries.exchange import Exchange
 
 SECONDS = 5.0  # that a count may take
+LOADING_SECONDS = 300.0  # that a large model may take to come into memory
 POLL_SECONDS = 0.05
 TRIES = 3  # that may fail before the server is asked no more
 KEPT = 16  # counts
@@ -31,7 +33,10 @@ def estimated(text: str) -> int:
 
 
 class ServersTokens:
-    """What the server at `address` tells. `count` and `context` raise CancelledError, and SettingsError as `Address.connect`."""
+    """What the server at `address` tells. `count` and `context` raise CancelledError, and SettingsError as `Address.connect`.
+
+    `cuts`: once `context` was asked for, whether the server cuts silently what is longer, and does not tell where.
+    """
 
     def __init__(self, address: Address, model: str, key: str, patience: Patience) -> None:
         self._address, self._model, self._key, self._patience = address, model, key, patience
@@ -39,6 +44,7 @@ class ServersTokens:
         self._ways = [self._tokenize, self._extras]
         self._failures = 0
         self._known: dict[str, int] = {}
+        self.cuts = False
 
     def count(self, text: str) -> int | None:
         """Tokens of a text; None where the server does not tell."""
@@ -57,7 +63,25 @@ class ServersTokens:
             rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
             named = [row for row in rows if row.get("id") == self._model] or rows
             found = [_number(row.get("max_model_len")) for row in named]
-        return min((one for one in found if one), default=0)
+        return min((one for one in found if one), default=0) or self._ollamas()
+
+    def _ollamas(self) -> int:
+        """The context that Ollama has loaded the model with; 0 where it does not tell, or is another server."""
+        loaded = f"{self._root}/api/ps"
+        _, told = self._answer(loaded)
+        if not isinstance(_field(told, "models"), list):
+            return 0
+        self._answer(f"{self._root}/api/generate", {"model": self._model, "stream": False}, LOADING_SECONDS)
+        _, told = self._answer(loaded)
+        rows = _field(told, "models")
+        names = {self._model, f"{self._model}:latest"}
+        found = [
+            _number(row.get("context_length"))
+            for row in (rows if isinstance(rows, list) else [])
+            if isinstance(row, dict) and {str(row.get("name")), str(row.get("model"))} & names
+        ]
+        self.cuts = not any(found)
+        return max(found, default=0)
 
     def _asked(self, text: str) -> bool:
         """Ask in the way that is thought to be the server's; whether it makes sense to ask on."""
@@ -87,12 +111,13 @@ class ServersTokens:
         status, told = self._answer(f"{self._root}/extras/tokenize/count", {"input": text})
         return status, _number(_field(told, "count"))
 
-    def _answer(self, path: str, asked: dict[str, Any] | None = None) -> tuple[int, Any]:
-        """(status, JSON) of an answer; (0, None) where there is none in time."""
+    def _answer(self, path: str, asked: dict[str, Any] | None = None, seconds: float = 0.0) -> tuple[int, Any]:
+        """(status, JSON) of an answer; (0, None) where there is none in `seconds`, `SECONDS` if that is 0."""
+        seconds = seconds or SECONDS
         body = None if asked is None else json.dumps(asked).encode()
-        exchange = Exchange(self._address, body, SECONDS, self._key, path)
+        exchange = Exchange(self._address, body, seconds, self._key, path)
         exchange.start()
-        until = self._patience.clock() + SECONDS
+        until = self._patience.clock() + seconds
         try:
             while not exchange.done.wait(POLL_SECONDS):
                 self._patience.check()

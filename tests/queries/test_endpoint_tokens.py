@@ -99,7 +99,7 @@ def test_a_server_that_does_not_count_is_asked_no_more_and_the_estimate_is_told(
     with serving(good, heard) as server:
         one = model(server, tell=lambda *choice: told.append(choice))
         assert [one.count(LONG), one.count(LONG + " More.")] == [estimated(LONG), estimated(LONG + " More.")]
-    paths = ["/props", "/v1/models", "/tokenize", "/extras/tokenize/count"]
+    paths = ["/props", "/v1/models", "/api/ps", "/tokenize", "/extras/tokenize/count"]
     assert [path for path, _ in heard.asked] == paths
     assert [(setting, value) for setting, value, _ in told] == [("long chunks", "by an estimate")]
 
@@ -129,6 +129,45 @@ def test_the_servers_context_is_kept_to(answers: dict[str, Callable[[Request], R
         one = model(server)
         one.count(LONG)
         assert one.context == context
+
+
+class Ollama(Heard):
+    """Lists `rows` once a model was asked for without a prompt, which is how one is loaded."""
+
+    def __init__(self, *rows: dict[str, Any]) -> None:
+        self.loaded: list[Request] = []
+        super().__init__(
+            api_ps=lambda _: as_body({"models": rows if self.loaded else []}),
+            api_generate=lambda request: self.loaded.append(request) or as_body({"done": True}),
+        )
+
+
+@pytest.mark.parametrize(
+    ("rows", "context"),
+    [
+        ([{"name": "small:latest", "context_length": 2048}, {"name": "other:latest", "context_length": 512}], 2048),
+        ([{"model": "small", "context_length": 16_384}], 4096),
+    ],
+)
+def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(rows: list[dict[str, Any]], context: int):
+    heard, told = Ollama(*rows), list[tuple[object, ...]]()
+    with serving(good, heard) as server:
+        one = model(server, tell=lambda *choice: told.append(choice))
+        one.count(LONG)
+        assert one.context == context
+    assert heard.loaded == [{"model": "small", "stream": False}]
+    assert ("context tokens" in {setting for setting, *_ in told}) == (context < 4096)
+
+
+def test_an_ollama_that_cuts_silently_and_does_not_tell_where_is_told():
+    heard, told = Ollama({"name": "small:latest"}), list[tuple[object, ...]]()
+    with serving(good, heard) as server:
+        one = model(server, tell=lambda *choice: told.append(choice))
+        one.count(LONG)
+        assert one.context == 4096
+    setting, value, why = told[0]
+    assert (setting, value) == ("context tokens", 4096)
+    assert "without a word" in str(why)
 
 
 def test_a_long_chunk_is_asked_about_in_pieces_of_the_servers_own_tokens():
