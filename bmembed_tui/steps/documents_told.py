@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,10 +114,17 @@ def skipped_rows(
 ) -> tuple[list[tuple[str, str]], int]:
     """(path, reason) of the first files that are left out, and how many there are: tried in vain, or passed over.
 
-    `unread`: the first that were left out; `count`: of them all, those that were tried.
+    `unread`: the first that were left out; `count`: of them all, those that were tried. Paths that several folders have are
+    shown with their folder.
     """
-    tried = {str(one["path"]): str(one["reason"]) for one in unread if one["known"]}
-    passed = {str(one["path"]): str(one["reason"]) for one in (scan["skipped"] if scan else ())}
+    tried = {_place(one): str(one["reason"]) for one in unread if one["known"]}
+    passed = {_place(one): str(one["reason"]) for one in (scan["skipped"] if scan else ())}
     total = len(tried.keys() | passed.keys()) + max(0, count - len(tried))
     total += max(0, scan["skipped_total"] - len(passed)) if scan else 0
-    return [*{**passed, **tried}.items()][:SHOWN], total
+    rows = [*{**passed, **tried}.items()][:SHOWN]
+    times = Counter(path for (_, path), _ in rows)
+    return [(f"{path} (in {source})" if times[path] > 1 else path, why) for (source, path), why in rows], total
+
+
+def _place(one: Mapping[str, Any]) -> tuple[str, str]:
+    return str(one["source"]), str(one["path"])

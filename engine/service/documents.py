@@ -48,7 +48,9 @@ def _scan(project: ProjectFolder, wanted: dict[str, list[str]]) -> dict[str, Any
         "formats": [{"format": name, "files": files[name], "bytes": sizes[name]} for name in formats],
         "files": files.total(),
         "bytes": sizes.total(),
-        "skipped": [{"path": item.path, "reason": item.reason} for item in found.skipped[:SKIPPED_SHOWN]],
+        "skipped": [
+            {"source": item.source, "path": item.path, "reason": item.reason} for item in found.skipped[:SKIPPED_SHOWN]
+        ],
         "skipped_total": len(found.skipped),
         "seconds": round(time.monotonic() - started, 3),
     }

@@ -306,11 +306,23 @@ def test_files_left_out_are_counted_once() -> None:
         {"source": "documents", "path": "a.txt", "reason": "empty", "known": True},
         {"source": "", "path": "old.pdf", "reason": "passed over long ago", "known": False},
     ]
-    scan = {"skipped": [{"path": "b.pdf", "reason": "no"}, {"path": "a.txt", "reason": "no"}], "skipped_total": 700}
+    passed = [{"source": "documents", "path": path, "reason": "no"} for path in ("b.pdf", "a.txt")]
+    scan = {"skipped": passed, "skipped_total": 700}
     rows, total = skipped_rows(unread, 1, scan)
     assert rows == [("b.pdf", "no"), ("a.txt", "empty")]
     assert total == 700
     assert skipped_rows(unread, 3001, scan)[1] == 3700
+
+
+def test_equal_paths_in_two_folders_are_two_files() -> None:
+    unread = [{"source": f"/{place}", "path": "a.txt", "reason": place, "known": True} for place in ("old", "new")]
+    scan = {
+        "skipped": [{"source": "/new", "path": name, "reason": "no"} for name in ("b.pdf", "a.txt")],
+        "skipped_total": 2,
+    }
+    rows, total = skipped_rows(unread, 2, scan)
+    assert rows == [("b.pdf", "no"), ("a.txt (in /new)", "new"), ("a.txt (in /old)", "old")]
+    assert total == 3
 
 
 def test_sizes_are_said_in_powers_of_a_thousand() -> None:

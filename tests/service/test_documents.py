@@ -25,7 +25,8 @@ def test_scan_counts_by_format(project: ProjectFolder, call: Any) -> None:
         {"format": name, "files": len(sizes[name]), "bytes": sum(sizes[name])} for name in largest_first
     ]
     assert (answer["files"], answer["bytes"]) == (5, sum(path.stat().st_size for path in found))
-    assert answer["skipped"] == [{"path": "odd.qqq", "reason": "format not supported yet: .qqq"}]
+    row = {"path": "odd.qqq", "reason": "format not supported yet: .qqq"}
+    assert answer["skipped"] == [{"source": str(project.path / "documents"), **row}]
     assert (answer["skipped_total"], answer["seconds"] >= 0) == (1, True)
 
 
