@@ -17,7 +17,7 @@ import numpy as np
 from engine.evaluation.gaps import Gap, gap_between, harm_to_judged, held_out_and_judged, told, why_not
 from engine.evaluation.joining import Measure
 from engine.evaluation.query_sets import QuerySet, training_questions
-from engine.evaluation.rankers import Floats, Ids, compared_chunks, compared_queries
+from engine.evaluation.rankers import Floats, Ids, compared_chunks, compared_queries, encoded_queries
 from engine.evaluation.rankings import cosines_of
 from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
 from engine.queries.articles import article_numbers
@@ -191,7 +191,7 @@ class HubTrial:
         bank = self._bank(encoder, queries, articles)
         offsets = hub_offsets(vectors, articles, bank, self._context.check_stop)
         chunks = compared_chunks(vectors, offsets)
-        asked = {one.kind: encoder.encode_queries(one.texts) for one in sets}
+        asked = {one.kind: encoded_queries(self._context, encoder, one.texts) for one in sets}
         ranked = {}
         for one in sets:
             pair = compared_queries(asked[one.kind], offsets), chunks
@@ -207,5 +207,5 @@ class HubTrial:
 
     def _bank(self, encoder: Encoder, queries: Sequence[Query], articles: Ids) -> Bank:
         """The queries as they are kept."""
-        vectors = encoder.encode_queries([query.text for query in queries]).astype(np.float16).astype(np.float32)
-        return Bank(vectors, self._articles_asked(queries, articles))
+        vectors = encoded_queries(self._context, encoder, [query.text for query in queries])
+        return Bank(vectors.astype(np.float16).astype(np.float32), self._articles_asked(queries, articles))

@@ -79,7 +79,9 @@ class TermWeighting:
 
     def _pair(self, texts: Texts) -> tuple[Floats, Floats]:
         """The texts' and all chunks' vectors, as search compares them."""
-        return self._rankers.compared_queries(self._encoder.encode_queries(texts)), self._vectors
+        from engine.evaluation.rankers import encoded_queries
+
+        return self._rankers.compared_queries(encoded_queries(self._context, self._encoder, texts)), self._vectors
 
     def learn(self) -> Mapping[str, float] | None:
         """Word → weight, of the words that count less than in BM25; None where there are too few queries."""

@@ -318,7 +318,7 @@ def _base_vectors(
     from engine.embedding import chunk_vectors, load_encoder, told_hardware
 
     encoder = load_encoder(context, told_hardware(context, "encode"))
-    return encoder.encode_queries(texts), chunk_vectors(context, encoder, chunks)
+    return encoder.encode_queries(texts, lambda _: context.check_stop()), chunk_vectors(context, encoder, chunks)
 
 
 def _lists(context: StageContext, ranked: RankedLists, rows: list[int], position: dict[int, int]) -> SampledLists:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -154,6 +155,44 @@ def test_processes_are_born_of_one_that_reads_nothing_and_end_with_it(
     psutil.wait_procs([last], 20)
     assert not last.is_running() or last.status() == psutil.STATUS_ZOMBIE
     assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+@on_linux
+def test_a_file_is_read_again_where_not_it_but_the_nursery_ended_its_reader(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    """Between two files, and while one is read: neither is said to need too much memory."""
+    for delay, content, format in ((0.0, b"The heron.", "txt"), (0.5, SLOW, "html")):
+        reading = pool(seconds=120)
+        assert reading.read(write(tmp_path / "a.txt", b"The tern."), "txt").documents
+        (child,) = reading._children
+        nursery = psutil.Process(child._process.pid).parent()
+        assert nursery is not None
+        threading.Timer(delay, nursery.kill).start()
+        psutil.wait_procs([nursery], 0 if delay else 20)
+        outcome = reading.read(write(tmp_path / "b", content), format)
+        assert (outcome.kind, outcome.reason, len(outcome.documents)) == ("", "", 1)
+        assert reading._children != {child}
+
+
+@on_linux
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux 5.3")
+def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from engine.corpus.sandbox import Limits, Pool\n"
+        "pool = Pool(1, Limits(seconds=60)); pool.read(Path(sys.argv[1]), 'txt'); print(flush=True)\n"
+        "pool.read(Path(sys.argv[2]), 'html')"
+    )
+    files = [write(tmp_path / "a.txt", b"The tern."), write(tmp_path / "b.html", SLOW * 4)]
+    command = [sys.executable, "-c", program, *map(str, files)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        time.sleep(0.5)
+        readers = psutil.Process(started.pid).children(recursive=True)
+        started.kill()
+    assert len(readers) == 2
+    assert psutil.wait_procs(readers, 4)[1] == []
 
 
 @on_linux

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.errors import CancelledError
 from engine.evaluation import hubs as hubs_module
 from engine.evaluation.hubs import Hubs, HubTrial, decided
 from engine.evaluation.judgments import Judgment
@@ -42,7 +43,11 @@ class Encoder:
     def __init__(self, asked: NDArray[np.float32]) -> None:
         self._asked = asked
 
-    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode_queries(
+        self, texts: Sequence[str], progress: Callable[[int], None] = lambda _: None
+    ) -> NDArray[np.float32]:
+        for done in range(0, len(texts), 50):
+            progress(done)
         return self._asked[[int(text) for text in texts]]
 
 
@@ -132,6 +137,27 @@ class TwoEncoders(Ranked):
 
     def vectors(self, _encoder: object = None, strength: float = 1.0, *_: object) -> Any:
         return self._places if strength else np.roll(self._places, 3, axis=1)
+
+
+def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked to stop in the second batch of 200 queries of the bank: what is done with all of them is not begun."""
+
+    def reached(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(hubs_module, "hub_offsets", reached)
+    ranked, stops = Ranked(), iter([False, True])
+    asked = context([query(row) for row in range(200)])
+
+    def check_stop() -> None:
+        if next(stops):
+            raise CancelledError("The run was cancelled.", "You asked for it.")
+
+    asked.check_stop = check_stop
+    trial = HubTrial(asked, ranked, 1.0, first_right)
+    with pytest.raises(CancelledError):
+        trial.take([held_out(ranked)], {"synthetic": [None] * 60})
+    assert next(stops, None) is None
 
 
 def test_base_gets_hubs_taken_off_by_its_own_vectors_of_the_same_queries() -> None:

@@ -32,6 +32,7 @@ class Born:
     def __init__(self, control: socket.socket, pid: int, pipes: Sequence[int]) -> None:
         self.pid = pid
         self.returncode: int | None = None
+        self.is_orphan = False  # it ended because what it was born of did
         self.stdin: IO[bytes] | None = os.fdopen(pipes[0], "wb")
         self.stdout: IO[bytes] | None = os.fdopen(pipes[1], "rb", 0)
         self.stderr: IO[bytes] | None = os.fdopen(pipes[2], "rb")
@@ -42,6 +43,7 @@ class Born:
         with self._lock, suppress(BlockingIOError):
             if self.returncode is None:
                 told = _received(self._control, socket.MSG_DONTWAIT)
+                self.is_orphan = told is None
                 self.returncode = -signal.SIGKILL if told is None else told
         return self.returncode
 
@@ -144,10 +146,18 @@ def divide(control: socket.socket) -> list[int] | None:
         for pipe in pipes:
             os.close(pipe)
         control.sendall(NUMBER.pack(born))
-        control.sendall(NUMBER.pack(_ended(born)))
+        control.sendall(NUMBER.pack(_ended(born, control)))
 
 
-def _ended(pid: int) -> int:
+def _ended(pid: int, control: socket.socket) -> int:
+    """How a process ended; it is ended when nobody is there any more to ask for its end: it may be busy for a minute."""
+    with suppress(OSError):  # of a kernel before 5.3
+        handle = os.pidfd_open(pid)
+        try:
+            if handle not in select.select([handle, control.fileno()], [], [])[0]:
+                os.kill(pid, signal.SIGKILL)
+        finally:
+            os.close(handle)
     told = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     if told is None:
         return 0

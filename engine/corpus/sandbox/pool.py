@@ -102,9 +102,11 @@ class Outcome:
 
 
 class _Died(Exception):
-    def __init__(self, kind: Kind, reason: str) -> None:
+    """`by_file`: whether the file that was read may have to do with it."""
+
+    def __init__(self, kind: Kind, reason: str, *, by_file: bool = True) -> None:
         super().__init__(reason)
-        self.kind, self.reason = kind, reason
+        self.kind, self.reason, self.by_file = kind, reason, by_file
 
 
 class _Clock:
@@ -195,11 +197,13 @@ class Pool:
                 child.read(path, format, [*without, *done], outcome, done, self._passwords, clock)
                 return outcome
             except _Died as death:
-                crashes += 1
                 self._drop(child)
                 if clock.is_over:
                     outcome.give_up("timed out", f"not all that is inside it was read within {clock.seconds:,.0f} s")
                     return outcome
+                if not death.by_file:
+                    continue
+                crashes += 1
                 if child.member:
                     without.append(child.member)
                     outcome.keep(LeftOut(child.member, "quarantined", death.kind, death.reason))
@@ -387,6 +391,8 @@ class _Child:
             code = 0
         self._listener.join(1)
         said = self._said.decode("utf-8", "replace")
+        if isinstance(self._process, Born) and self._process.is_orphan:
+            return _Died("damaged", "the process that its reader came from ended", by_file=False)
         if code == -signal.SIGXCPU:
             return _Died("timed out", f"it was not read within {self._limits.seconds} s of computing")
         if "memory allocation of" in said or "MemoryError" in said or code == -signal.SIGKILL:
