@@ -130,6 +130,8 @@ class Run:
                 if repaired:
                     self._tell(Warned(stage="run", text=repaired))
                 for stage in stages:
+                    self._look_ahead(stage)
+                for stage in stages:
                     self._stage(stage, forced=stage in forced)
                 self._tidy()
                 state = "done"
@@ -177,6 +179,16 @@ class Run:
 
     def _stopping(self) -> bool:
         return self._should_stop() or (self.folder / CANCEL).exists()
+
+    def _look_ahead(self, stage: str) -> None:
+        """What would stop a later stage and can be seen now is told before hours are spent: `look_ahead(project, settings)`."""
+        look = getattr(stage_module(stage), "look_ahead", None)
+        if look is not None:
+            try:
+                look(self.project, self.project.settings())
+            except EngineError as error:
+                self._tell(StageFailed(stage=stage, error=error.as_dict()))
+                raise
 
     def _stage(self, stage: str, forced: bool) -> None:
         if Gate(self.folder, stage, self._tell, self._stopping)():

@@ -16,6 +16,8 @@ from engine.disk import disk_errors, write_text
 from engine.errors import EngineError
 from engine.export.folder import RECORD, finished_exports, known_exports, tidied, unfinished_exports
 from engine.project import OWN_FOLDERS, ProjectFolder
+from engine.queries.servers import RECORD as SERVERS
+from engine.queries.servers import asked_servers
 
 SETTINGS = "project.toml"
 UNFINISHED = "an unfinished export"
@@ -32,9 +34,10 @@ _MADE = {
     "sweep": "copy of the project, and figures, of a sweep",
     "project.db": "database: documents, chunks, queries, judgments",
     RECORD: "list of exports",
+    SERVERS: "list of servers that were asked for queries",
     SETTINGS: "settings",
 }
-_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}")
+_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}")
 LOCKS = ("run", "stage", "sweep", "judging", "settings")  # of all that writes into a project
 LOCK_SECONDS = 2.0  # a stage whose run was killed ends within moments
 
@@ -104,7 +107,7 @@ def purge(project: ProjectFolder) -> Purged:
 
 def _own(root: Path) -> list[Path]:
     """What the engine has made in a project's folder, settings last; its locks are not among it: they are held."""
-    files = sorted({path for pattern in _PATTERNS for path in root.glob(pattern)} | {root / RECORD})
+    files = sorted({path for pattern in _PATTERNS for path in root.glob(pattern)} | {root / RECORD, root / SERVERS})
     found = [path for path in (*(root / name for name in OWN_FOLDERS), *files) if path.exists() or path.is_symlink()]
     return [*found, root / SETTINGS]
 
@@ -164,12 +167,19 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
         Elsewhere("swap and hibernation files", "They may hold memory of past runs."),
         Elsewhere("free space of the disk", "Deleted files can be restored until they are overwritten."),
     )
+    yield from _servers(project)
+
+
+def _servers(project: ProjectFolder) -> Iterator[Elsewhere]:
+    """Those that text was sent to; the one that is set, too, though nothing is known of it: an older version kept no list."""
+    asked = asked_servers(project.path)
+    why = "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness)."
+    yield from (Elsewhere("a server that was asked for queries", why, url, True) for url in asked)
     with suppress(EngineError):
-        if endpoint := project.settings().queries.endpoint:
+        url = project.settings().queries.endpoint
+        if url and url.rstrip("/") not in {one.rstrip("/") for one in asked}:
             yield Elsewhere(
-                "the server that wrote queries",
-                "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness).",
-                endpoint,
+                "the server in queries.endpoint", "It may have been sent text by a former version of this program.", url
             )
 
 

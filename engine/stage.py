@@ -1,4 +1,7 @@
-"""What a stage gets and gives: every room's `stage.py` holds `VERSION`, `inputs(view)` and `run(context)`."""
+"""What a stage gets and gives: every room's `stage.py` holds `VERSION`, `inputs(view)` and `run(context)`.
+
+Some hold `look_ahead(project, settings)`, too, which raises what is wrong with the settings before a run begins.
+"""
 
 from __future__ import annotations
 

@@ -68,11 +68,20 @@ def as_text(found: Mapping[str, Any], name: str) -> Iterator[str]:
         yield from _progress(found["progress"], name)
     for stage in found["stages"]:
         yield f"  {stage['stage']:<9} {stage['state']:<6} {stage['reason']}"
+    if not found["running"] and (found["latest_run"] or {}).get("state") == "failed":
+        yield from _failed(found["latest_run"].get("error"))
     if point := found["resumes_at"]:
         yield f"  Training would resume at step {point['step']} of {point['steps']}: engine train {shlex.quote(name)}"
     if found["sweep"]:
         yield from _sweep(found["sweep"], found["sweep_progress"], name)
     yield from _skipped(found["skipped"], name)
+
+
+def _failed(error: Any) -> Iterator[str]:
+    """Why the newest run ended: nobody may have been there to see it."""
+    told = {name: str(text) for name, text in error.items()} if isinstance(error, dict) else {}
+    parts = (told.get("what", ""), told.get("why", ""), told.get("to_do", ""))
+    yield "  The last run failed. " + " ".join(part for part in parts if part)
 
 
 def _sweep(sweep: Mapping[str, Any], progress: Mapping[str, Any] | None, name: str) -> Iterator[str]:

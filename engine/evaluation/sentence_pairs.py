@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from engine.errors import DatasetError
 from engine.metrics import spearman_difference, spearman_interval, with_needed_pairs
+from engine.project import ProjectFolder
+from engine.settings import Settings
 from engine.stage import View
 from engine.systems import BASE
 
@@ -40,15 +42,15 @@ class Pair:
     score: float
 
 
-def pairs_file(view: View) -> Path | None:
+def pairs_file(project: ProjectFolder, settings: Settings) -> Path | None:
     """The file that `evaluation.sentence_pairs` names; None where it names none."""
-    named = view.settings.evaluation.sentence_pairs
-    return (view.project.path / Path(named).expanduser()) if named else None
+    named = settings.evaluation.sentence_pairs
+    return (project.path / Path(named).expanduser()) if named else None
 
 
 def pairs_fingerprint(view: View) -> str:
     """A hash over the file; empty without one. Raises DatasetError where it cannot be read."""
-    path = pairs_file(view)
+    path = pairs_file(view.project, view.settings)
     return hashlib.sha256(_bytes(path)).hexdigest() if path else ""
 
 
@@ -124,7 +126,7 @@ class SentencePairs:
     """The cosines of each encoder on the pairs of a project; nothing where it has none."""
 
     def __init__(self, view: View) -> None:
-        path = pairs_file(view)
+        path = pairs_file(view.project, view.settings)
         self._name, self._pairs = (path.name, read_pairs(path)) if path else ("", [])
         self._seed = view.settings.training.seed
         self._cosines: dict[str, NDArray[np.float64]] = {}

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from engine.evaluation.robustness import Robustness
     from engine.evaluation.selection import Selection
     from engine.evaluation.term_weights import TermTrial
+    from engine.project import ProjectFolder
     from engine.records import Chunk
+    from engine.settings import Settings
 
     Rankings = NDArray[np.int64]
 
@@ -99,6 +101,16 @@ def _fused(view: View) -> set[str]:
     """The settings that decide what is ranked, and how the rankings are joined."""
     always = {"rrf_u", "fusion", "named_documents", "term_weights", "hubs"}
     return always | {"weight"} if view.settings.search.fusion == "weighted" else always
+
+
+def look_ahead(project: ProjectFolder, settings: Settings) -> None:
+    """Raises DatasetError for a file of sentence pairs that cannot be used."""
+    if not settings.evaluation.sentence_pairs:
+        return
+    from engine.evaluation.sentence_pairs import pairs_file, read_pairs
+
+    if path := pairs_file(project, settings):
+        read_pairs(path)
 
 
 def verify(view: View) -> None:

@@ -70,14 +70,15 @@ class Endpoint:
         should_stop: Callable[[], bool],
         at_once: int = 1,
         tell: Callable[[str, object, str], None] = lambda *_: None,
+        sending: Callable[[], None] = lambda: None,
     ) -> None:
-        """`tell`: who hears of what the server says of itself, as `Teller.choose`."""
+        """`tell`: who hears of what the server says of itself, as `Teller.choose`. `sending`: as `Exchange`."""
         self.model, self.context, self.at_once = model, context, at_once
         self._address, self._seconds, self._patience = address, seconds, Patience(should_stop)
         self._form, self._failures, self._key = 0, 0, _key()
         self._failed_at = self._pause_until = 0.0
-        self._tokens = ServersTokens(address, model, self._key, self._patience)
-        self._tell, self._looked_up = tell, False
+        self._tokens = ServersTokens(address, model, self._key, self._patience, sending)
+        self._tell, self._sending, self._looked_up = tell, sending, False
         self._open: list[_Asked] = []
         self._tickets = 0
 
@@ -171,7 +172,9 @@ class Endpoint:
         asked, form = self._request(one.request.message, one.request.limit, one.request.seed), FORMS[one.form]
         if form is not None:
             asked["response_format"] = form(one.request.shape.name, one.request.shape.schema(one.request.most))
-        one.exchange = Exchange(self._address, json.dumps(asked).encode(), self._seconds, self._key)
+        one.exchange = Exchange(
+            self._address, json.dumps(asked).encode(), self._seconds, self._key, sending=self._sending
+        )
         one.begun = time.monotonic()
         one.exchange.start()
 

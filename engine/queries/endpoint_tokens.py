@@ -8,6 +8,7 @@ a model that is loaded at `/api/ps`, and an `/api/generate` without a prompt loa
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -38,7 +39,11 @@ class ServersTokens:
     `cuts`: once `context` was asked for, whether the server cuts silently what is longer, and does not tell where.
     """
 
-    def __init__(self, address: Address, model: str, key: str, patience: Patience) -> None:
+    def __init__(
+        self, address: Address, model: str, key: str, patience: Patience, sending: Callable[[], None] = lambda: None
+    ) -> None:
+        """`sending`: as `Exchange`."""
+        self._sending = sending
         self._address, self._model, self._key, self._patience = address, model, key, patience
         self._root = address.path.removesuffix("/v1")
         self._ways = [self._tokenize, self._extras]
@@ -115,7 +120,7 @@ class ServersTokens:
         """(status, JSON) of an answer; (0, None) where there is none in `seconds`, `SECONDS` if that is 0."""
         seconds = seconds or SECONDS
         body = None if asked is None else json.dumps(asked).encode()
-        exchange = Exchange(self._address, body, seconds, self._key, path)
+        exchange = Exchange(self._address, body, seconds, self._key, path, self._sending)
         exchange.start()
         until = self._patience.clock() + seconds
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -25,12 +26,19 @@ class Response:
 
 
 class Exchange(threading.Thread):
-    """One request and its answer. `abandon` ends it from outside. Without a `body` it is a look at `path`, else a message."""
+    """One request and its answer. `abandon` ends it from outside. Without a `body` it is a look at `path`, else a message.
 
-    def __init__(self, address: Address, body: bytes | None, seconds: float, key: str = "", path: str = "") -> None:
+    `sending` is called before a body is sent, once the server is there and may be asked; what it raises keeps the body back.
+    """
+
+    def __init__(
+        self, address: Address, body: bytes | None, seconds: float, key: str = "", path: str = "",
+        sending: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         super().__init__(name="endpoint", daemon=True)
         self.done = threading.Event()
         self._address, self._body, self._seconds, self._key = address, body, seconds, key
+        self._sending = sending
         self._path = path or f"{address.path}/chat/completions"
         self._connection: http.client.HTTPConnection | None = None
         self._abandoned = False
@@ -66,6 +74,8 @@ class Exchange(threading.Thread):
         self._connection = self._address.connect(self._seconds + CONNECT_SECONDS)  # who waits for us has the say
         if self._abandoned:
             raise UnansweredError("no longer wanted")
+        if self._body is not None:
+            self._sending()
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"

@@ -201,21 +201,23 @@ def _gguf(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatMo
 
 def _endpoint(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
     from engine.queries.endpoint import Endpoint
+    from engine.queries.servers import note_server
 
-    settings = view.settings.queries
+    settings, address, folder = view.settings.queries, _address(view), view.project.path
     at_once = settings.at_once or 1
     reason = (
         "queries.at_once is set" if settings.at_once else "queries.at_once says how many messages a server gets at once"
     )
     teller.choose("answers at once", at_once, reason)
     return Endpoint(
-        _address(view),
+        address,
         settings.endpoint_model,
         settings.context_tokens,
         settings.endpoint_seconds,
         should_stop,
         at_once,
         teller.choose,
+        lambda: note_server(folder, address.url),
     )
 
 

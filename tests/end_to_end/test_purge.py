@@ -21,6 +21,7 @@ from engine.export import export_project
 from engine.export.folder import RECORD, known_exports
 from engine.project import ProjectFolder
 from engine.purge import Purged, purge
+from engine.queries.servers import note_server
 
 
 def found(done: Purged) -> dict[str, str]:
@@ -264,3 +265,15 @@ def test_json(project: Path) -> None:
     told = json.loads(engine("purge", str(project), "--yes", "--json").stdout)
     assert told["kept"] == ["documents"]
     assert {"what", "why", "path", "found"} == set(told["elsewhere"][0])
+
+
+def test_servers_that_were_sent_text_are_named_and_not_the_one_that_is_set_since(project: Path) -> None:
+    note_server(project, "http://127.0.0.1:8177/v1")
+    folder = ProjectFolder.open(project)
+    folder.change_settings({"queries.endpoint": "http://10.1.2.3:80/v1"})
+    done = purge(folder)
+    assert found(done)["http://127.0.0.1:8177/v1"] == "a server that was asked for queries"
+    (other,) = [one for one in done.elsewhere if one.path == "http://10.1.2.3:80/v1"]
+    assert (other.what, other.found) == ("the server in queries.endpoint", False)
+    assert "former version" in other.why
+    assert not (project / "servers.json").exists()
