@@ -378,6 +378,16 @@ class EvaluationSettings(Section):
     lambdas: list[Annotated[float, Field(ge=0.01, le=0.99, multiple_of=0.01)]] = Field(
         default=[0.25, 0.5, 0.75], description="merges of base and adapted that compete with both"
     )
+    merges_up_to: int = Field(
+        default=4000,
+        ge=0,
+        le=MOST,
+        description=(
+            "up to so many chunks, merges of an adapter that acts on chunks, too, are measured over all of them and in hybrid "
+            "search; that embeds every chunk once more for each. In larger corpora they compete among the chunks next to "
+            "held-out queries"
+        ),
+    )
     depth: int = Field(
         default=100, ge=10, le=10_000, description="ranking depth that the systems are compared and fused at"
     )

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 VERSION = 16
 ARTIFACT = "evaluation"
-POOL_ALL = 4000  # up to this many chunks, merges are compared over the whole corpus
 POOL_DEPTH = 30
 JOINED = WAYS[1:]
 PAIRS = (
@@ -283,9 +282,13 @@ class Evaluation:
         from engine.evaluation.selection import candidate_name
 
         relevant = [key for judgment in heldout.judgments for key in judgment.grades]
-        everything = len(self._ids) <= POOL_ALL
+        most = self._context.settings.evaluation.merges_up_to
+        everything = len(self._ids) <= most
         pool = set(self._ids.tolist()) if everything else pool_of(heldout.rankings.values(), POOL_DEPTH, relevant)
         chunks = [chunk for chunk in self._chunks if chunk.id in pool]
+        if not everything and self._rankers.side != "query":
+            why = f"the corpus has more than {most:,} (evaluation.merges_up_to), and each merge would embed all of them"
+            self._context.choose("merges compared among", f"{len(chunks):,} chunks", why)
         keys = np.array([chunk.id for chunk in chunks], dtype=np.int64)
         self._pool, values = chunks, {}
         for strength in (0.0, *sorted(self._context.settings.evaluation.lambdas), 1.0):

@@ -118,11 +118,18 @@ def at_once_by_pace(pace: Callable[[int], float], most: int) -> tuple[int, str]:
     chosen = next(count for count, found in paces.items() if found >= AS_GOOD * best)
     if chosen == 1 or best < WORTHWHILE * paces[1]:
         others = max((found for count, found in paces.items() if count > 1), default=0.0)
-        return 1, f"several at once are not faster on this machine: {others:.3g} tokens/s, one alone {paces[1]:.3g}"
+        return (
+            1,
+            f"several at once are not faster on this machine: {_told(others)} tokens/s, one alone {_told(paces[1])}",
+        )
     return (
         chosen,
-        f"{paces[chosen]:.3g} tokens/s, one alone {paces[1]:.3g}: {paces[chosen] / paces[1]:.1f} times as fast",
+        f"{_told(paces[chosen])} tokens/s, one alone {_told(paces[1])}: {paces[chosen] / paces[1]:.1f} times as fast",
     )
+
+
+def _told(pace: float) -> str:
+    return f"{pace:,.0f}" if pace >= 100 else f"{pace:.3g}"
 
 
 def free_threads() -> tuple[int, str]:
