@@ -68,7 +68,7 @@ def as_text(found: Mapping[str, Any], name: str) -> Iterator[str]:
         yield from _progress(found["progress"], name)
     for stage in found["stages"]:
         yield f"  {stage['stage']:<9} {stage['state']:<6} {stage['reason']}"
-    if not found["running"] and (found["latest_run"] or {}).get("state") == "failed":
+    if not found["running"] and (found.get("latest_run") or {}).get("state") == "failed":
         yield from _failed(found["latest_run"].get("error"))
     if point := found["resumes_at"]:
         yield f"  Training would resume at step {point['step']} of {point['steps']}: engine train {shlex.quote(name)}"

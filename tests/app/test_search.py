@@ -83,7 +83,7 @@ def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path)
         assert first.title[:20] in text
         for ranker, (rank, score) in first.rankers.items():
             name, scale = (
-                ("BM25     ", f"score {score:.2f}") if ranker == "bm25" else ("semantic ", f"cosine {score:.3f}")
+                ("BM25     ", f"score {score:.2f}") if ranker == "bm25" else ("semantic ", f"similarity {score:.3f}")
             )
             line = next(line for line in text.splitlines() if name in line and "rank" in line)
             assert f"rank {rank:<3} {scale}" in line
@@ -91,7 +91,7 @@ def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path)
         assert sum(first.shares.values()) == pytest.approx(1)
         served = pane.facts.explained.served if pane.facts.explained else ""
         assert f"adapter  {'none is served' if served == 'base' else served}" in text
-        for key, mode, scale in (("f6", "semantic", "cosine"), ("f7", "bm25", "BM25 score"), ("f5", "hybrid", "fused")):
+        for key, mode, scale in (("f6", "semantic", "similarity"), ("f7", "bm25", "BM25 score"), ("f5", "hybrid", "fused")):
             await pilot.press(key)
             await answered(pilot, pane)
             assert (pane.mode, pane.question.query) == (mode, "ferry pallet")

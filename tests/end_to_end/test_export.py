@@ -366,6 +366,9 @@ def test_the_card_tells_of_learnt_weights_of_words(project: Path, tmp_path: Path
     assert evaluation is not None
     fusion = {**evaluation.info["fusion"], "weighed_words": 1234}
     store.put_artifact(replace(evaluation, info={**evaluation.info, "fusion": fusion}))
+    vectors = store.artifact("vectors")
+    assert vectors is not None
+    store.put_artifact(replace(vectors, info={**vectors.info, "hubs": ""}))
     store.close()
     made = export_project(folder, tmp_path / "taken", ["adapter"])
     page = (made.folder / "README.md").read_text("utf-8")
