@@ -91,7 +91,11 @@ def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path)
         assert sum(first.shares.values()) == pytest.approx(1)
         served = pane.facts.explained.served if pane.facts.explained else ""
         assert f"adapter  {'none is served' if served == 'base' else served}" in text
-        for key, mode, scale in (("f6", "semantic", "similarity"), ("f7", "bm25", "BM25 score"), ("f5", "hybrid", "fused")):
+        for key, mode, scale in (
+            ("f6", "semantic", "similarity"),
+            ("f7", "bm25", "BM25 score"),
+            ("f5", "hybrid", "fused"),
+        ):
             await pilot.press(key)
             await answered(pilot, pane)
             assert (pane.mode, pane.question.query) == (mode, "ferry pallet")

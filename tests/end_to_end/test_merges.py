@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,5 @@ def test_merges_have_rows_up_to_a_size_of_the_corpus_and_it_is_told_where_they_h
     assert without == {name for name in with_rows if "merge" not in name}
     assert len(told) == 1
     assert told[0]["reason"].startswith("the corpus has more than 5 (evaluation.merges_up_to)")
-    assert (
-        int(told[0]["value"].removesuffix(" chunks").replace(",", ""))
-        < ProjectFolder(project).store().counts()["chunks"]
-    )
+    with closing(ProjectFolder(project).store()) as store:
+        assert int(told[0]["value"].removesuffix(" chunks").replace(",", "")) < store.counts()["chunks"]

@@ -388,7 +388,10 @@ def test_several_at_once_only_where_they_are_faster():
         return at_once_by_pace(paces.__getitem__, most)
 
     assert chosen({1: 10, 2: 18, 4: 30, 8: 40}) == (8, "40 tokens/s, one alone 10: 4.0 times as fast")
-    assert chosen({1: 11_100, 2: 37_440, 4: 37_000, 8: 30_000}) == (2, "37,440 tokens/s, one alone 11,100: 3.4 times as fast")
+    assert chosen({1: 11_100, 2: 37_440, 4: 37_000, 8: 30_000}) == (
+        2,
+        "37,440 tokens/s, one alone 11,100: 3.4 times as fast",
+    )
     assert chosen({1: 10, 2: 18, 4: 39, 8: 40})[0] == 4
     assert chosen({1: 10, 2: 18, 4: 39, 8: 40}, most=2)[0] == 2
     assert chosen({1: 10, 2: 11, 4: 8, 8: 0}) == (
