@@ -10,9 +10,15 @@ from typing import Any
 from engine.corpus.package import Package
 
 _LARGEST = 16 * 2**20  # bytes of the table of styles
-_BUILT_IN = {"9": "0%", "10": "0.00%", "46": "[h]:mm:ss"}  # ECMA-376 part 1, 18.8.30; dates are told well as it is
-_NOT_SHOWN_AS_IS = re.compile(r'"[^"]*"|\\.|[_*].|\[(?!h+\])[^\]]*\]', re.IGNORECASE)
-_ELAPSED = re.compile(r"\[h+\]", re.IGNORECASE)
+BUILT_IN = {
+    "9": "0%", "10": "0.00%", "18": "h:mm AM/PM", "19": "h:mm:ss AM/PM", "20": "h:mm", "21": "h:mm:ss", "45": "mm:ss",
+    "46": "[h]:mm:ss", "47": "mm:ss.0",
+}  # fmt: skip
+"""Formats that no workbook lists, by their numbers (ECMA-376 part 1, 18.8.30); those of days are told well as it is."""
+_NOT_SHOWN_AS_IS = re.compile(r'"[^"]*"|\\.|[_*].|\[(?!(?:h+|m+|s+)\])[^\]]*\]', re.IGNORECASE)
+_ELAPSED = re.compile(r"\[([hms])", re.IGNORECASE)
+_OF_TIMES, _OF_DAYS = re.compile(r"[hs]", re.IGNORECASE), re.compile(r"[dy]", re.IGNORECASE)
+_FROM_1904 = re.compile(rb'\sdate1904="(?:1|true)"')
 _CELL = (
     rb'<((?:\w+:)?c)(\s[^<>]*?\bs="(%b)"[^<>]*)>((?:<(?:\w+:)?f\b[^<>]*(?:/>|>[^<]*</(?:\w+:)?f>))?<(?:\w+:)?v>)'
     rb"([^<]{1,40})(?=<)"
@@ -36,7 +42,7 @@ def as_shown(cell: str) -> str:
     """The text of a cell as kreuzberg tells it, a day without a time and a time without a day."""
     if len(cell) != _MOMENT:
         return cell
-    found = _MIDNIGHT.fullmatch(cell) or _TIME.fullmatch(cell)
+    found = _TIME.fullmatch(cell) or _MIDNIGHT.fullmatch(cell)
     return found[1] if found else cell
 
 
@@ -73,27 +79,54 @@ def _styles(package: Package) -> dict[str, Style]:
         root = etree.fromstring(package.read("xl/styles.xml"), parser)
     except etree.XMLSyntaxError:
         return {}
-    codes = {**_BUILT_IN, **{one.get("numFmtId"): one.get("formatCode") or "" for one in root.iter("{*}numFmt")}}
+    codes = {**BUILT_IN, **{one.get("numFmtId"): one.get("formatCode") or "" for one in root.iter("{*}numFmt")}}
     cells: Any = root.find("{*}cellXfs")
+    from_1904 = _FROM_1904.search(package.read("xl/workbook.xml")) is not None
     kinds = (
-        (str(at), style_of(codes.get(xf.get("numFmtId"), "")))
+        (str(at), style_of(codes.get(xf.get("numFmtId"), ""), from_1904=from_1904))
         for at, xf in enumerate(cells if cells is not None else ())
     )
     return {number: kind for number, kind in kinds if kind is not None}
 
 
-def style_of(code: str) -> Style | None:
-    """How a format of Excel shows a number; None for one that shows no percentages and no durations."""
+def style_of(code: str, *, from_1904: bool = False) -> Style | None:
+    """How a format of Excel shows a number; None for one that shows no percentages and no durations. Where days are counted from
+    1904, also for one that shows times of the day: kreuzberg tells them with a day of that year, which may be meant.
+    """
     plain = _NOT_SHOWN_AS_IS.sub("", code).partition(";")[0]
-    if _ELAPSED.search(plain):
-        return _elapsed
+    if elapsed := _ELAPSED.search(plain):
+        return _SINCE[elapsed[1].lower()]
     if "%" in plain:
         places = len(re.findall(r"[0#?]", plain.partition(".")[2]))
         return lambda number: f"{(100 * number).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):f}%"
-    return None
+    return _time if from_1904 and _OF_TIMES.search(plain) and not _OF_DAYS.search(plain) else None
 
 
-def _elapsed(days: Decimal) -> str:
-    seconds = int((days * 86400).quantize(Decimal(1), ROUND_HALF_UP))
-    sign, seconds = "-" if seconds < 0 else "", abs(seconds)
+def _hours(days: Decimal) -> str:
+    sign, seconds = _seconds(days)
     return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _minutes(days: Decimal) -> str:
+    sign, seconds = _seconds(days)
+    return f"{sign}{seconds // 60}:{seconds % 60:02}"
+
+
+def _only_seconds(days: Decimal) -> str:
+    sign, seconds = _seconds(days)
+    return f"{sign}{seconds}"
+
+
+def _time(days: Decimal) -> str:
+    if not 0 <= days < 1:
+        raise ValueError("a time on a day, which is told with it")
+    seconds = _seconds(days)[1]
+    return f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _seconds(days: Decimal) -> tuple[str, int]:
+    seconds = int((days * 86400).quantize(Decimal(1), ROUND_HALF_UP))
+    return "-" if seconds < 0 else "", abs(seconds)
+
+
+_SINCE = {"h": _hours, "m": _minutes, "s": _only_seconds}

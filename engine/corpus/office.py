@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.corpus import ocr
+from engine.corpus.excel_binary import as_sheets_show
 from engine.corpus.letters import letters_of
 from engine.corpus.passwords import known
 from engine.corpus.places import place_pages
@@ -58,7 +59,7 @@ class OfficeReader:
         content = prepared(format, read_bytes(path, data))
         result = extract(path, content, format)
         told, note, unread = _pages_of_pdf(result, content) if format == "pdf" else (clean(result.content), "", {})
-        text = _text(result, told, format)
+        text = _text(result, told, format, content)
         text = _with(text, lacking(path, format, content, text.text))
         if not text.text.strip():
             raise _without_text(path, format, content, note)
@@ -151,11 +152,13 @@ def _within(own: str, text: str) -> bool:
     return "".join(own.split()) in "".join(text.split())
 
 
-def _text(result: Any, content: str, format: str) -> Text:
+def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     if format in _PAGED:
         return from_pages(content, "slide" if format == "pptx" else "page")
     content = restored(content)
     nodes = result.document["nodes"] if result.document else []
+    if format == "xls":
+        nodes = as_sheets_show(nodes, data)
     sheets = format in ("xlsx", "xls", "ods")
     built = _restored(from_nodes(nodes, sheets=sheets, footnotes=format != "ppt"))
     if not sheets and len(letters_of(built.text)) < 0.9 * len(letters_of(content)):

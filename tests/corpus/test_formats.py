@@ -299,7 +299,8 @@ def test_numbers_in_sheets_are_told_as_they_are_shown(tmp_path: Path) -> None:
     shown = [  # what the file holds, how it is formatted, what a reader sees
         ("0.15", "0%", "15%"), ("0.1535", "0.0%;[Red]-0.0%", "15.4%"), ("-0.07", "0.00%", "-7.00%"), ("15", '0"%"', "15"),
         ("1.5", "[h]:mm:ss", "36:00:00"), ("45292", "yyyy-mm-dd;@", "2024-01-01"), ("0.5208333333333333", "h:mm", "12:30:00"),
-        ("45292.75", "dd.mm.yyyy hh:mm", "2024-01-01 18:00:00"), ("1234.5", "General", "1234.5"),
+        ("45292.75", "dd.mm.yyyy hh:mm", "2024-01-01 18:00:00"), ("1234.5", "General", "1234.5"), ("0", "h:mm", "00:00:00"),
+        ("0.0625", "[mm]:ss", "90:00"),
     ]  # fmt: skip
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     formats = "".join(
@@ -321,7 +322,9 @@ def test_numbers_in_sheets_are_told_as_they_are_shown(tmp_path: Path) -> None:
     book = changed(book, "xl/_rels/workbook.xml.rels", "</Relationships>", relation)
     text = only(opened(tmp_path, "a.xlsx", book)).text.partition("\n\nPilots")[0]
     told = [f"v{at} | {seen}" for at, (_, _, seen) in enumerate(shown, 1)]
-    assert text.split("\n")[2:] == [*told, "v10 | 20%", "0.3"]
+    assert text.split("\n")[2:] == [*told, "v12 | 20%", "0.3"]
+    from_1904 = changed(book, "xl/workbook.xml", "<sheets>", '<workbookPr date1904="1"/><sheets>')
+    assert "v7 | 12:30:00\nv8 | 2028-01-02 18:00:00\n" in only(opened(tmp_path, "b.xlsx", from_1904)).text
     old = '<table:table-cell office:value-type="string"><text:p>9 m</text:p>'
     new = '<table:table-cell office:value-type="percentage" office:value="0.15"><text:p>15,0 %</text:p>'
     assert (
