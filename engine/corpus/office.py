@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.corpus import ocr
 from engine.corpus.excel_binary import as_sheets_show
+from engine.corpus.hyphens import with_breaks
 from engine.corpus.letters import letters_of
 from engine.corpus.passwords import known
 from engine.corpus.places import place_pages
@@ -121,6 +122,7 @@ def _pages_of_pdf(result: Any, content: bytes) -> tuple[str, str, dict[int, str]
     before, pages = parted(clean(result.content))
     if result.pages and pages:
         _drop_tables(pages, clean(result.pages[-1]["content"]))
+        pages = with_breaks(content, pages)
     scans = scanned_pages(content, pages)
     if not ocr.on():
         return marked(before, pages), "", dict.fromkeys(scans, "")

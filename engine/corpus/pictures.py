@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.corpus.formats import PICTURES
+from engine.corpus.hyphens import put_together, unwrapped
 from engine.corpus.ocr import on, text_in
 from engine.corpus.readers import ReadDocument, UnreadableFileError, read_bytes, title_from_name
-from engine.corpus.structure import Builder, unwrapped
+from engine.corpus.structure import Builder
 
 _FEWEST_LETTERS = 8  # fewer are taken for a logo, or for specks
 
@@ -28,11 +29,12 @@ class PictureReader:
             raise UnreadableFileError(path, f"a picture that OCR could not read: {problem}", "needs OCR")
         if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
             raise UnreadableFileError(path, "a picture in which OCR found no text", "empty")
-        built, pages = Builder(), text.rstrip("\f\n").split("\f")
+        built = Builder()
+        pages = put_together([unwrapped(page) for page in text.rstrip("\f\n").split("\f")])
         for number, page in enumerate(pages, 1):
             if len(pages) > 1:
                 built.page(number, f"page {number}")
-            built.block(unwrapped(page))
+            built.block(page)
         done = built.done()
         yield ReadDocument(
             title_from_name(path), done.text, format=path.suffix.lstrip(".").lower(), pages=done.pages, note="by OCR"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.corpus.furniture import without_furniture
+from engine.corpus.hyphens import BREAK, put_together, unwrapped
 from engine.corpus.number_formats import as_shown
 from engine.corpus.readers import Heading, Page, clean
 
@@ -166,7 +167,7 @@ def from_pages(content: str, unit: str) -> Text:
     built.block(before)
     numbers, pages = list(parts), list(parts.values())
     if unit == "page":
-        pages = _rejoined([unwrapped(page) for page in without_furniture(pages, numbers)])
+        pages = put_together(_rejoined([unwrapped(page) for page in without_furniture(pages, numbers)]))
     for number, text in zip(numbers, pages, strict=True):
         if not text.strip():
             continue
@@ -180,19 +181,13 @@ def from_pages(content: str, unit: str) -> Text:
 
 
 def _rejoined(pages: list[str]) -> list[str]:
-    """The pages, with a word that the end of one parts put together on it; a page is never left empty by that."""
+    """The pages, with a word that the end of one parts whole on it, but for a `BREAK`; a page is never left empty by that."""
     for at in range(len(pages) - 1):
         if not pages[at].rstrip().endswith(("-", "\u2010")):
             continue
         begun = re.search(r"(?<=[^\W\d_])[-\u2010]\s*$", pages[at])
         ended = re.match(r"\s*([^\W\d_A-Z]\S*)\s+(?=\S)", pages[at + 1])
         if begun and ended:
-            pages[at] = pages[at][: begun.start()] + ended[1]
+            pages[at] = pages[at][: begun.start()] + BREAK + ended[1]
             pages[at + 1] = pages[at + 1][ended.end() :]
     return pages
-
-
-def unwrapped(page: str) -> str:
-    """The text of a page without the blanks that end its lines, and with words put together that a line end parts."""
-    lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
-    return re.sub(r"[-\u00ad\u2010](?<=[^\W\d_].)\n(?=[^\W\d_A-Z])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")

@@ -123,15 +123,31 @@ def test_pages_that_are_pictures_are_told_beside_those_that_are_read(tmp_path: P
 
 
 def test_words_that_a_line_end_parts_are_put_together(tmp_path: Path) -> None:
-    from engine.corpus.structure import unwrapped
+    from engine.corpus.hyphens import put_together, unwrapped
 
-    assert unwrapped("the har-\nbour and\nNorth-\nSouth  \n") == "the harbour\nand\nNorth-\nSouth"
-    assert unwrapped("12-\n13") == "12-\n13"
+    lines = [unwrapped("the har-\nbour and\nNorth-\nSouth  \n"), unwrapped("12-\n13"), unwrapped("soft\u00ad\nly")]
+    assert put_together(lines) == ["the harbour\nand\nNorth-\nSouth", "12-\n13", "softly\n"]
     document = only(
         opened(tmp_path, "a.pdf", office.pdf("The har-", "bour and North-", "South of berth 12-", "13-", "x."))
     )
     assert document.text == "The harbour\n\nand North-\n\nSouth of berth 12-\n\n13-\n\nx."
     assert [document.text[page.start :][:3] for page in document.pages] == ["The", "and", "Sou", "13-", "x."]
+
+
+def test_hyphens_that_end_a_line_go_where_they_part_a_word_and_stay_where_they_are_its_own(tmp_path: Path) -> None:
+    """kreuzberg tells `har-` and `bour` of the next line as `har-bour`."""
+    lines = (
+        "The har-", "bour is a state-of-the-", "art site. Pilots are well-", "known; the half-day trip by USB-",
+        "stick ends a half-", "day later, by e-", "mail of COVID-", "19, on the Berg-", "und Talbahn, and in North-", "South berths of a narrow inter-",
+        "na-", "tional co-", "operation, of long-", "term plans (long plans of a term), and through cooperation.",
+    )  # fmt: skip
+    more = ("Of the art, the tri-", "umph, a brig-", "and like any brigand.")
+    document = only(opened(tmp_path, "a.pdf", office.pdf("\n".join(lines), "\n".join(more))))
+    assert " ".join(document.text.split()) == (
+        "The harbour is a state-of-the-art site. Pilots are well-known; the half-day trip by USB-stick ends a half-day later, "
+        "by e-mail of COVID-19, on the Berg- und Talbahn, and in North-South berths of a narrow international cooperation, of "
+        "long-term plans (long plans of a term), and through cooperation. Of the art, the triumph, a brigand like any brigand."
+    )
 
 
 def test_what_looks_like_a_table_in_a_pdf_comes_once_and_on_its_page(tmp_path: Path) -> None:

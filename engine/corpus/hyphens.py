@@ -1,0 +1,106 @@
+"""Words that a line's end parts are put together; hyphens that belong to a word stay.
+
+`BREAK` stands in a text where a line or a page ends in a hyphen within a word. Whether the hyphen is one of the word is told by
+how the document writes it elsewhere, and by what stands before and after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import pairwise
+from typing import Any
+
+from engine.corpus.ocr import opened
+
+BREAK = "\ufdd2"  # what no text holds
+_ENDED = "\ufffe"  # what PDFium tells for a hyphen that ends a line
+_LONGEST = 40  # characters before and after it by which it is found again
+_HYPHENS = re.compile(r"(?<=[^\W_])-(?=[^\W_])")
+_LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
+_PARTED = re.compile(f"((?:[^\\W\\d_]+[-\u2010])*)([^\\W\\d_]+(?:{BREAK}[^\\W\\d_]+)+)")
+_WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
+_GO_ON = frozenset(
+    {"und", "oder", "bzw", "sowie", "bis", "and", "or"}
+)  # behind a part of a word whose end is told later
+_WITH_HYPHEN = frozenset({"self", "non", "well", "half", "quasi"})
+_SHORTEST = 3  # letters
+
+
+def with_breaks(content: bytes, pages: Mapping[int, str]) -> dict[int, str]:
+    """The texts of a PDF's pages, by number, with a `BREAK` for each hyphen that ends a line: kreuzberg tells it, and what begins
+    the next line, as it tells `half-day`. A page that cannot be drawn has none.
+    """
+    changed = dict(pages)
+    asked = [number for number, text in pages.items() if _HYPHENS.search(text)]
+    with suppress(ValueError, RuntimeError):
+        if asked:
+            with closing(opened(content)) as document:
+                for number in asked:
+                    if number <= len(document):
+                        changed[number] = _broken(pages[number], _text_of(document, number - 1))
+    return changed
+
+
+def _text_of(document: Any, index: int) -> str:
+    with suppress(RuntimeError), closing(document[index]) as page, closing(page.get_textpage()) as text:
+        return str(text.get_text_range())
+    return ""
+
+
+def _broken(text: str, drawn: str) -> str:
+    """A page's text with the line ends of `drawn`, which is the same text as PDFium tells it."""
+    parts: list[str] = []
+    at = 0
+    for before, after in pairwise(drawn.split(_ENDED)):
+        left, right = before[-_LONGEST:], after[:_LONGEST]
+        if not left[-1:].strip() or not right[:1].strip():
+            continue
+        left, right = left.split()[-1], right.split()[0]
+        found = text.find(f"{left}-{right}", at)
+        if found >= 0:
+            parts += (text[at : found + len(left)], BREAK)
+            at = found + len(left) + 1
+    return "".join([*parts, text[at:]])
+
+
+def unwrapped(page: str) -> str:
+    """A page's text without the blanks that end its lines, with a `BREAK` in each word that a line end parts, which is put behind
+    the word.
+    """
+    lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
+    lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
+    return _LINE_END.sub(lambda found: found[0] if found[1][0].isupper() else f"{BREAK}{found[1]}\n", lines)
+
+
+def put_together(pages: Sequence[str]) -> list[str]:
+    """The pages of a document with its parted words put together."""
+    if not any(BREAK in page for page in pages):
+        return list(pages)
+    known = Counter(word.lower() for page in pages for word in _WORD.findall(page))
+    return [_PARTED.sub(lambda found: _whole(found, known), page).replace(BREAK, "-") for page in pages]
+
+
+def _whole(found: re.Match[str], known: Mapping[str, int]) -> str:
+    before, (word, *rest) = found[1], found[2].split(BREAK)
+    for part in rest:
+        if part.lower() in _GO_ON and not known.get((word + part).lower()):
+            word += f"- {part}"
+        else:
+            word += f"-{part}" if _has_hyphen(before, word.rpartition("-")[2], part, known) else part
+    return before + word
+
+
+def _has_hyphen(before: str, left: str, right: str, known: Mapping[str, int]) -> bool:
+    """Whether a hyphen between two parts is the word's own. `before`: other parts that it has; `known`: how often the document
+    has each word within a line.
+    """
+    whole, parted = known.get((left + right).lower(), 0), known.get(f"{left}-{right}".lower(), 0)
+    if whole or parted:
+        return parted > whole
+    if right[0].isupper() or len(left) == 1 or left.isupper() or left.lower() in _WITH_HYPHEN:
+        return True
+    both = bool(known.get(left.lower()) and known.get(right.lower()))
+    return both and (bool(before) or min(len(left), len(right)) >= _SHORTEST)
