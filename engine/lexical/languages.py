@@ -32,7 +32,7 @@ STEMMERS = {
 _WITHOUT_STOP_WORDS = {"ar", "el", "ro", "ta", "tr"}
 STOP_WORDS = {code: name for code, name in STEMMERS.items() if code not in _WITHOUT_STOP_WORDS}
 UNKNOWN = "und"
-_SAME_AS = {"nb": "no", "nn": "no"}
+SAME_AS = {"nb": "no", "nn": "no"}
 
 _SAMPLE_TEXTS = 200
 _SAMPLE_CHARS = 600
@@ -62,7 +62,7 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
         letters = sum(map(str.isalpha, piece))
         if letters >= _FEWEST_LETTERS or (letters and not piece.isascii()):
             code = str(classify(piece.encode("utf-8", "ignore"))[0])
-            votes[_SAME_AS.get(code, code)] += letters
+            votes[SAME_AS.get(code, code)] += letters
     total = votes.total()
     if total < _FEWEST_LETTERS and not (total and votes.most_common(1)[0][0] in {"zh", "ja", "ko", "th"}):
         return NO_LANGUAGE, "too little text to tell the language"
@@ -84,7 +84,7 @@ def margin_over(text: str, code: str) -> float:
     data = text.encode("utf-8", "ignore")
     best: dict[str, float] = {}
     for name, score in rank(data):
-        name = _SAME_AS.get(name, name)
+        name = SAME_AS.get(name, name)
         best[name] = max(best.get(name, score), score)
     if code not in best:
         return 0.0
@@ -99,7 +99,7 @@ def language_of(text: str) -> str:
     if letters < _FEWEST_LETTERS and (not letters or text.isascii()):
         return UNKNOWN
     code = str(classify(text.encode("utf-8", "ignore"))[0])
-    return _SAME_AS.get(code, code)
+    return SAME_AS.get(code, code)
 
 
 def analysed_in(language: str, length: int, main: str) -> str:

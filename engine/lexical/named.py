@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from unicodedata import normalize
 
 _EXTENSION = re.compile(r"\.[^\W_]{1,5}(?![\w.]*\w)")
 _NAME_START = re.compile(r"(?<![\w.-])\w")
@@ -45,6 +46,7 @@ class DocumentNames:
 
         A query of nothing but names is looked for as it is.
         """
+        query = normalize("NFC", query)
         found: set[int] = set()
         names, pieces, start = [], [], 0
         for first, last in self._places(query):
@@ -74,4 +76,5 @@ def _file_names(title: str, path: str) -> set[str]:
     names = {path, path.rpartition("/")[2]} if "#" not in path else set()  # an entry of a data set is no file
     if (end := _EXTENSION.search(title)) and _OFFICE.fullmatch(end[0]):
         names.add(title)
-    return {name for name in names if len(name) <= LONGEST and _FILE_NAME.fullmatch(name)}
+    composed = (normalize("NFC", name) for name in names)  # macOS writes letters and their marks apart
+    return {name for name in composed if len(name) <= LONGEST and _FILE_NAME.fullmatch(name)}

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
+from unicodedata import normalize
 
 from engine.corpus.formats import FORMATS, PICTURES, STREAMED, ending_of
 from engine.errors import UsageError
+from engine.lexical.languages import SAME_AS, STEMMERS
 from engine.records import Document
 
 MOST_FACETS = 20
@@ -43,7 +45,7 @@ class SearchFilter:
         """Ids of the documents that pass. Raises UsageError for a malformed glob."""
         matches = path_filter(self.paths)
         formats = {format_named(text) for text in self.formats}
-        languages = {text.lower() for text in self.languages}
+        languages = {language_named(text) for text in self.languages}
         return {
             document.id
             for document in documents
@@ -68,6 +70,18 @@ def unknown_formats(wanted: Iterable[str], documents: Iterable[Document]) -> lis
     return [text for text in wanted if format_named(text) not in known]
 
 
+def language_named(text: str) -> str:
+    """The code of a language as documents have it: `en-GB` → `en`, `German` → `de`."""
+    code = re.split("[-_]", text.strip().lower())[0]
+    return next((known for known, name in STEMMERS.items() if name == code), SAME_AS.get(code, code))
+
+
+def unknown_languages(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
+    """Those languages that no document is in."""
+    known = {document.language for document in documents}
+    return [text for text in wanted if language_named(text) not in known]
+
+
 def _formats_of(document: Document) -> set[str]:
     """Its own, and those of the archives and mailboxes that it lies in."""
     around = {FORMATS.get(ending_of(name), "") for name in document.path.split("/")[:-1]}
@@ -75,9 +89,15 @@ def _formats_of(document: Document) -> set[str]:
 
 
 def _is_author(wanted: str, author: str) -> bool:
+    wanted, author = composed(wanted).casefold(), composed(author).casefold()
     if len(wanted) > 2 and wanted[0] == wanted[-1] == '"':
-        return wanted[1:-1].casefold() == author.replace('"', "").casefold()
-    return wanted.casefold() in author.casefold()
+        return wanted[1:-1] == author.replace('"', "")
+    return wanted in author
+
+
+def composed(text: str) -> str:
+    """A text with letters and their marks as one sign each: macOS writes names of files apart, keyboards together."""
+    return text if text.isascii() else normalize("NFC", text)
 
 
 def date_of(document: Document) -> float:
@@ -92,7 +112,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
     listed = list(documents)
     counts = {
         "format": Counter(document.format for document in listed),
-        "author": Counter(document.author for document in listed if document.author),
+        "author": Counter(composed(document.author) for document in listed if document.author),
         "language": Counter(document.language for document in listed if document.language),
         "year": Counter(map(_year, listed)),
         "folder": _folders([document.path.split("/")[:-1] for document in listed]),
@@ -119,7 +139,7 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
     """
     from pathspec import GitIgnoreSpec
 
-    wanted = tuple(f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in globs)
+    wanted = tuple(f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in map(composed, globs))
     try:
         GitIgnoreSpec.from_lines(wanted)
         spec = GitIgnoreSpec.from_lines(
@@ -129,7 +149,7 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
         raise UsageError(
             "A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'."
         ) from None
-    return spec.match_file if wanted else lambda _path: True
+    return (lambda path: spec.match_file(composed(path))) if wanted else lambda _path: True
 
 
 def parse_date(text: str, *, end_of_day: bool = False) -> float:

@@ -405,6 +405,8 @@ def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) 
         assert among.facets["format"] == {"txt": 3}
         none = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("pages",)))
         assert (none.hits, none.notes) == ((), ("Nothing of the file type 'pages' is read here.",))
+        none = searcher.search("pelican", mode="bm25", where=SearchFilter(languages=("tlh",)))
+        assert (none.hits, none.notes) == ((), ("No document is in the language 'tlh'.",))
     finally:
         searcher.close()
 

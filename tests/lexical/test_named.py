@@ -48,6 +48,12 @@ def test_other_words_mean_no_document(query: str) -> None:
     assert NAMES.meant_by(query) == Meant(query)
 
 
+def test_letters_written_apart_from_their_marks_are_the_same() -> None:
+    names = DocumentNames([(1, "", "Vertra\u0308ge.pdf")])
+    assert names.meant_by("In Vertr\u00e4ge.pdf: the rent").documents == {1}
+    assert names.meant_by("In Vertra\u0308ge.pdf: the rent").text == "In the rent"
+
+
 def test_a_query_of_nothing_but_names_is_looked_for_as_it_is() -> None:
     meant = NAMES.meant_by("09-24-2019.pdf, intro.md?")
     assert (meant.text, meant.documents) == ("09-24-2019.pdf, intro.md?", {1, 3, 4})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.errors import UsageError
 from engine.records import Document
-from engine.search.filters import SearchFilter, facets, parse_date, unknown_formats
+from engine.search.filters import SearchFilter, facets, parse_date, unknown_formats, unknown_languages
 
 
 def document(number: int, path: str, modified: float = 0.0) -> Document:
@@ -115,6 +115,26 @@ def test_an_author_in_quotes_is_the_whole_name() -> None:
     assert SearchFilter(authors=("ann",)).allowed(people) == {0, 1, 2}
     assert SearchFilter(authors=('"Ann"',)).allowed(people) == {0}
     assert SearchFilter(authors=('"ann, bo"', "joa")).allowed(people) == {1, 2}
+
+
+def test_letters_written_apart_from_their_marks_are_the_same() -> None:
+    """macOS writes names of files so; keyboards write them together."""
+    together, apart = ("B\u00fcro", "M\u00fcller"), ("Bu\u0308ro", "Mu\u0308ller")
+    named = [
+        replace(document(n, f"{path}/a.md"), author=author) for n, (path, author) in enumerate((together, apart), 1)
+    ]
+    for folder, author in (together, apart):
+        assert SearchFilter(paths=(f"{folder}/**",)).allowed(named) == {1, 2}
+        assert SearchFilter(authors=(author[:4],)).allowed(named) == {1, 2}
+        assert SearchFilter(authors=(f'"{author}"',)).allowed(named) == {1, 2}
+    assert facets(named)["author"] == {"M\u00fcller": 2}
+
+
+def test_languages_by_code_or_name() -> None:
+    known = [replace(document(n, "a.md"), language=code) for n, code in enumerate(("en", "de", "no", "zh", "und"))]
+    for text, wanted in (("EN-gb", {0}), ("German", {1}), ("nb", {2}), ("zh_TW", {3}), ("fr", set()), ("und", {4})):
+        assert SearchFilter(languages=(text,)).allowed(known) == wanted
+    assert unknown_languages(("en", "fr", "Deutsch", "nn"), known) == ["fr", "Deutsch"]
 
 
 @pytest.mark.parametrize("glob", ["\\", "[z-a]"])
