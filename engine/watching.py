@@ -190,7 +190,7 @@ def _watch_folders(sources: _Sources, dirty: threading.Event, stop: threading.Ev
             continue
         try:
             _watch_these(watched, sources, dirty, stop, again=former is not None)
-        except OSError:  # a folder is gone: the next look says so, and it may come back
+        except (OSError, RuntimeError):  # a folder is gone, and may come back; or a change has a name that is not UTF-8
             dirty.set()
             stop.wait(GLANCE_SECONDS)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -123,6 +125,18 @@ def test_a_folder_in_the_place_of_another_is_watched(tmp_path: Path, watching: B
     assert dirty.wait(20)
     quiet(dirty)
     assert noticed(dirty, documents / "heron.txt")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_name_that_is_not_utf_8_ends_no_watch(tmp_path: Path, watching: Begin) -> None:
+    project = make(tmp_path)
+    dirty = watching(project)
+    quiet(dirty)
+    Path(os.fsdecode(bytes(tmp_path / "documents") + b"/caf\xe9.txt")).write_text("The tern waits.")
+    assert dirty.wait(20)
+    quiet(dirty)
+    (tmp_path / "documents" / "later.txt").write_text("The heron moors.")
+    assert dirty.wait(20)
 
 
 def test_folders_that_come_later_are_watched(tmp_path: Path, watching: Begin) -> None:
