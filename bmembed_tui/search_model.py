@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, fields, replace
@@ -15,6 +16,7 @@ FACETS = {"format": "type", "author": "author", "language": "language", "year": 
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
 Span = tuple[int, int]
 MOST_MATCHES = 50_000
+_BYTE = re.compile(rb"\\x([0-9a-f]{2})")
 _GLOB_SIGNS = re.compile(r"[*\[\]\\,]")
 _FOLDER = re.compile(r"/([^*\[\]\\,]+)/")
 # Scripts that put no blanks between words: a term may stand anywhere in them.
@@ -63,7 +65,13 @@ class Hit:
         """Where the document lies, if it lies on this disk; for what lies inside a file, that file."""
         named = Path(self.source) / self.path
         around = [folder for folder in named.parents if folder.is_relative_to(self.source)]
-        return next((file for file in (named, *around) if file.is_file()), named)
+        places = (place for one in (named, *around) for place in (one, _in_bytes(one)))
+        return next((file for file in places if file.is_file()), named)
+
+    @property
+    def file_told(self) -> str:
+        """`file` as text; of a name that is not UTF-8, the bytes that are none as a shell takes them in $'…'."""
+        return os.fsencode(self.file).decode("utf-8", "backslashreplace")
 
     @property
     def place(self) -> str:
@@ -81,6 +89,11 @@ class Hit:
         """The score with as many digits as its scale needs."""
         only = next(iter(self.rankers)) if len(self.rankers) == 1 and not self.shares else mode
         return ranker_score(only, self.score)
+
+
+def _in_bytes(told: Path) -> Path:
+    """The path of a name that is not UTF-8, which the engine tells as `caf\\xe9.txt`."""
+    return Path(os.fsdecode(_BYTE.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(told))))
 
 
 def ranker_score(ranker: str, score: float) -> str:

@@ -148,9 +148,9 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
     @work(exclusive=True, group="copy")
     async def action_copy_path(self) -> None:
         """The file's path to the clipboard."""
-        file = await asyncio.to_thread(lambda: self._hit.file)  # it looks at the disk
+        file = await asyncio.to_thread(lambda: self._hit.file_told)  # it looks at the disk
         if self.is_attached:
-            self.app.copy_to_clipboard(str(file))
+            self.app.copy_to_clipboard(file)
             self.notify("The path is on the clipboard.", markup=False)
 
     def action_close(self) -> None:

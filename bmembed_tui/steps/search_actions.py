@@ -84,9 +84,9 @@ class HitActions(SearchView):
 
     @work(exclusive=True, group="copy")
     async def _copy_path(self, hit: Hit) -> None:
-        file = await asyncio.to_thread(lambda: hit.file)  # it looks at the disk
+        file = await asyncio.to_thread(lambda: hit.file_told)  # it looks at the disk
         if self.is_attached:
-            self.app.copy_to_clipboard(str(file))
+            self.app.copy_to_clipboard(file)
             self._say("The path is on the clipboard.")
 
     def action_copy_text(self) -> None:

@@ -27,7 +27,7 @@ _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
 
 @dataclass(frozen=True, slots=True)
 class ScannedFile:
-    """A file to read. `source` is the folder it was found under, `path` its place there with forward slashes."""
+    """A file to read. `source` is the folder it was found under, `path` its place there with forward slashes, as `told_path`."""
 
     source: str
     path: str
@@ -157,12 +157,10 @@ class _Walk:
 
     def _look_at(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
         try:
-            if not _is_text(path):
-                self._skip(path, "the name is not valid UTF-8", "unsupported")
-            elif entry.is_symlink():
+            if entry.is_symlink():
                 self._links.append(path)
             elif entry.is_dir():
-                if not self._unwanted.match_file(f"{path}/"):
+                if not self._unwanted.match_file(f"{told_path(path)}/"):
                     self._folders.append((path, f"{real_folder}/{entry.name}"))
             elif self._matches(path):
                 self._take(path, entry.stat(), f"{real_folder}/{entry.name}")
@@ -204,10 +202,15 @@ class _Walk:
         return {BEIR_CORPUS: found[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:
+        path = told_path(path)
         return self._wanted.match_file(path) and not self._unwanted.match_file(path)
 
     def _take(self, path: str, status: os.stat_result, real: str) -> None:
         if real in self._taken:
+            return
+        told = told_path(path)
+        if told != path and os.path.lexists(f"{self._source}/{told}"):
+            self._skip(path, "the name is not valid UTF-8, and another file is called as it is told", "unsupported")
             return
         ending = ending_of(path)
         if not stat.S_ISREG(status.st_mode):
@@ -227,16 +230,15 @@ class _Walk:
             self._taken.add(real)
             absolute = Path(self._source, path)
             self._result.files.append(
-                ScannedFile(self._source, path, absolute, status.st_size, status.st_mtime_ns, format)
+                ScannedFile(self._source, told, absolute, status.st_size, status.st_mtime_ns, format)
             )
 
     def _closed(self, path: str, error: OSError, kind: str = "") -> None:
-        self._result.closed.append((self._source, path))
+        self._result.closed.append((self._source, told_path(path)))
         self._skip(path, kind + _reason(error))
 
     def _skip(self, path: str, reason: str, kind: Kind = "") -> None:
-        shown = path.encode("utf-8", "backslashreplace").decode() or "."
-        self._result.skipped.append(Skipped(shown, reason, self._source, kind))
+        self._result.skipped.append(Skipped(told_path(path) or ".", reason, self._source, kind))
 
 
 def _begins_beir(path: Path) -> bool:
@@ -262,8 +264,11 @@ def _mail_format(path: Path) -> str | None:
     return "eml" if is_mail(head) else None
 
 
-def _is_text(path: str) -> bool:
-    return path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path)
+def told_path(path: str) -> str:
+    """A path as text: of one that is not UTF-8, the bytes that are none as `\\xe9`."""
+    if path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path):
+        return path
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _reason(error: OSError) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +85,20 @@ def test_spans_within_a_row() -> None:
     assert spans_within(spans, starts, 3, 6) == [(0, (0, 4)), (1, (5, 9))]
     assert spans_within(spans, starts, 9, 12) == []
     assert spans_within([], [], 0, 5) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_file_whose_name_is_not_utf_8_is_found_again(tmp_path: Path) -> None:
+    raw = Path(os.fsdecode(bytes(tmp_path) + b"/b\xfcro/caf\xe9.zip"))
+    raw.parent.mkdir()
+    raw.write_text("x")
+    for path in (r"b\xfcro/caf\xe9.zip", r"b\xfcro/caf\xe9.zip/plan.txt"):
+        found = hit(source=str(tmp_path), path=path)
+        assert found.file == raw
+        assert found.file_told == rf"{tmp_path}/b\xfcro/caf\xe9.zip"
+    named = tmp_path / r"tern\xe9.txt"
+    named.write_text("y")
+    assert hit(source=str(tmp_path), path=named.name).file == named
 
 
 def test_a_hit_says_where_it_stands() -> None:

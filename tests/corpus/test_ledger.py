@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,24 @@ def test_what_was_guessed_of_a_text_stands_in_its_line(tmp_path: Path) -> None:
         "a.txt": ("read", "", "its encoding is a guess: koi8-r"),
         "b.jsonl": ("read", "", "line 2: not JSON, kept as it stands"),
     }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_files_whose_names_are_not_utf_8_are_read(tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    for name, content in (
+        (b"\xe9.csv", office.CSV),
+        (b"\xe9.docx", office.docx()),
+        (b"\xe9.zip", office.zipped({"x.txt": "The tern."})),
+    ):
+        Path(os.fsdecode(bytes(tmp_path / "documents") + b"/caf" + name)).write_bytes(content)
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
+    ingest_here(project)
+    assert {path: (row.state, row.documents) for path, row in ledger(project).items()} == {
+        r"caf\xe9.csv": ("read", 1), r"caf\xe9.docx": ("read", 1), r"caf\xe9.zip": ("read", 1),
+    }  # fmt: skip
+    done, _ = ingest_here(project)
+    assert (done["files_read"], done["files_unchanged"]) == (0, 3)
 
 
 def test_every_file_has_its_line_and_every_failure_its_reason(project: Path) -> None:

@@ -104,16 +104,33 @@ def test_a_prefix_of_the_folder_name_is_not_inside(tmp_path: Path) -> None:
     assert paths(scan([tmp_path / "docs"])) == ["a.txt"]
 
 
-def test_pipes_and_strange_names_are_skipped(tmp_path: Path) -> None:
+def test_pipes_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, "a.txt")
     os.mkfifo(tmp_path / "pipe.txt")
-    (tmp_path / os.fsdecode(b"bad\xff.txt")).write_text("x")
     found = scan([tmp_path])
     assert paths(found) == ["a.txt"]
     assert reasons(found)["pipe.txt"] == "not a regular file"
-    assert "the name is not valid UTF-8" in reasons(found).values()
-    for item in found.skipped:
-        item.path.encode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_not_utf_8_are_told_as_text(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"b\xfcro")
+    folder.mkdir()
+    (folder / os.fsdecode(b"caf\xe9.txt")).write_text("x")
+    (folder / "plan.txt").write_text("y")
+    (folder / os.fsdecode(b"\xff.xyz")).write_text("z")
+    write(tmp_path, "a\\xe9.txt")
+    (tmp_path / os.fsdecode(b"a\xe9.txt")).write_text("which one?")
+    found = scan([tmp_path])
+    assert {file.path: file.absolute.read_text() for file in found.files if file.path != "a\\xe9.txt"} == {
+        r"b\xfcro/caf\xe9.txt": "x", r"b\xfcro/plan.txt": "y",
+    }  # fmt: skip
+    assert paths(found).count("a\\xe9.txt") == 1
+    assert reasons(found) == {
+        r"b\xfcro/\xff.xyz": "format not supported yet: .xyz",
+        r"a\xe9.txt": "the name is not valid UTF-8, and another file is called as it is told",
+    }
+    assert paths(scan([tmp_path], include=[r"b?xfcro/*"], exclude=["*plan*"])) == [r"b\xfcro/caf\xe9.txt"]
 
 
 def test_a_beir_folder_is_one_document_file(tmp_path: Path) -> None:
