@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -158,9 +159,10 @@ def _cells(cells: Sequence[Mapping[str, Any]], sheet: _Sheet, book: _Book) -> Se
         place = sheet.top + cell["row"], sheet.left + cell["col"]
         if place in sheet.numbers:
             number, style = sheet.numbers[place]
-            if not _agree(cell["content"], number, book.first_day):
+            told = cell["content"] or ""
+            if not _agree(told, number, book.first_day):
                 return cells
-            changed.append({**cell, "content": _written(number, style, cell["content"])})
+            changed.append({**cell, "content": _written(number, style, told)})
         else:
             changed.append(cell)
     return changed
@@ -168,11 +170,12 @@ def _cells(cells: Sequence[Mapping[str, Any]], sheet: _Sheet, book: _Book) -> Se
 
 def _agree(told: str, number: float, first_day: datetime) -> bool:
     """Whether a cell that is told so holds a number: it is told as it is, or as a day, the first one for all below zero."""
-    try:
+    with suppress(ValueError):
         return math.isclose(float(told), number, rel_tol=_CLOSE)
-    except ValueError:
+    with suppress(ValueError, TypeError):
         days = (datetime.fromisoformat(told) - first_day) / _DAY
-    return abs(days - max(number, 0)) < _ABOUT
+        return abs(days - max(number, 0)) < _ABOUT
+    return False
 
 
 def _written(number: float, style: Style, told: str) -> str:

@@ -150,6 +150,10 @@ def test_a_sheet_that_does_not_hold_what_is_told_of_it_stays(tmp_path: Path) -> 
     assert shown[1]["content"]["grid"]["cells"] == [{"row": 0, "col": 0, "content": "75%"}]
     assert table["grid"] == {"cells": [{"row": 0, "col": 0, "content": "0.75"}]}
     assert excel_binary.as_sheets_show(nodes, b"no workbook") == nodes
+    for told in (None, "", "words", "2024-01-01T00:00:00Z"):
+        cells = [{"row": 0, "col": 0, "content": told}]
+        other = [nodes[0], {"content": {"node_type": "table", "grid": {"cells": cells}}}]
+        assert excel_binary.as_sheets_show(other, book) == other
 
 
 def test_sheets_that_overlap_are_not_walked_through_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
