@@ -26,6 +26,9 @@ _GO_ON = frozenset(
     {"und", "oder", "bzw", "sowie", "bis", "and", "or"}
 )  # behind a part of a word whose end is told later
 _WITH_HYPHEN = frozenset({"self", "non", "well", "half", "quasi"})
+_LINKS = frozenset(
+    {"of", "the", "to", "in", "on", "by", "at", "for", "and", "or", "up", "de", "la", "le"}
+)  # between other parts
 _SHORTEST = 3  # letters
 
 
@@ -101,6 +104,8 @@ def _has_hyphen(before: str, left: str, right: str, known: Mapping[str, int]) ->
     if whole or parted:
         return parted > whole
     if right[0].isupper() or len(left) == 1 or left.isupper() or left.lower() in _WITH_HYPHEN:
+        return True
+    if before and left.lower() in _LINKS:
         return True
     both = bool(known.get(left.lower()) and known.get(right.lower()))
     return both and (bool(before) or min(len(left), len(right)) >= _SHORTEST)

@@ -142,12 +142,13 @@ def test_hyphens_that_end_a_line_go_where_they_part_a_word_and_stay_where_they_a
         "South berths of a narrow inter-", "na-", "tional co-", "operation, of long-",
         "term plans (long plans of a term), and through cooperation.",
     )  # fmt: skip
-    more = ("Of the art, the tri-", "umph, a brig-", "and like any brigand.")
+    more = ("Of the art, the tri-", "umph, a mother-in-", "law, a brig-", "and like any brigand.")
     document = only(opened(tmp_path, "a.pdf", office.pdf("\n".join(lines), "\n".join(more))))
     assert " ".join(document.text.split()) == (
         "The harbour is a state-of-the-art site. Pilots are well-known; the half-day trip by USB-stick ends a half-day later, "
         "by e-mail of COVID-19, on the Berg- und Talbahn, and in North-South berths of a narrow international cooperation, of "
-        "long-term plans (long plans of a term), and through cooperation. Of the art, the triumph, a brigand like any brigand."
+        "long-term plans (long plans of a term), and through cooperation. Of the art, the triumph, a mother-in-law, a brigand "
+        "like any brigand."
     )
 
 
