@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bmembed_tui.window.install import install_command
 from engine import __version__
 from engine.errors import EngineError
 
@@ -161,7 +162,8 @@ def _load_qt() -> None:
         importlib.import_module("webview.platforms.qt")
     except ImportError as error:
         raise EngineError(
-            f"A window cannot be opened: Qt cannot be loaded ({error}). Install bmembed-tui[desktop] again, or use bmembed-tui."
+            f"A window cannot be opened: Qt cannot be loaded ({error}). Install what it needs again ({install_command()}), or use "
+            "bmembed-tui."
         ) from error
 
 
@@ -207,7 +209,8 @@ def _check_extra() -> None:
     for name, package in packages.items():
         if importlib.util.find_spec(name) is None:
             raise EngineError(
-                f"A window cannot be opened: {package} is not installed. Install bmembed-tui[desktop], or use bmembed-tui."
+                f"A window cannot be opened: {package} is not installed. Install what it needs ({install_command()}), or use "
+                "bmembed-tui."
             )
 
 

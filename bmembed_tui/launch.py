@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="bmembed-tui", description="Adapt an embedding model to your documents, offline, and search them."
     )
     parser.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
-    parser.add_argument("--window", action="store_true", help="in a window of its own (needs bmembed-tui[desktop])")
+    parser.add_argument("--window", action="store_true", help="in a window of its own (needs the extra desktop)")
     parser.add_argument(
         "--install-shortcut", action="store_true", help="put the window among the system's applications"
     )

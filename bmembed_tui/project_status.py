@@ -81,7 +81,8 @@ class ProjectStatus:
 
 
 def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset[str] = frozenset()) -> str:
-    """What the sidebar shows: done, running, paused, failed, stale, to do, or BM25 where search has only that yet.
+    """What the sidebar shows: done, running, paused, failed, stale, to do, none where generation kept no query, or BM25 where
+    search has only that yet.
 
     Empty while nothing is known. The model has no stage: it is done when the user has been there, or queries were made.
     """
@@ -97,5 +98,7 @@ def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset
         return "done" if step.key in seen or status.built("generate") else "to do"
     if step.key == "search":
         return "done" if status.built("embed") else "BM25" if status.built("index") else "to do"
+    if step.key == "queries" and status.done("generate") and status.counts.get("queries") == 0:
+        return "none"
     states = {status.state(stage) for stage in step.stages}
     return "done" if states == {"done"} else "to do" if "to do" in states else "stale"

@@ -26,6 +26,7 @@ from engine.events import Event, EventLog, RunFinished, RunStarted, StageFailed,
 from engine.project import ProjectFolder, disk_errors, write_text
 from engine.stage import ORDER, View, stage_fingerprint
 from engine.store import Store
+from engine.training import launch
 
 ROOMS = {
     "ingest": "corpus",
@@ -36,6 +37,8 @@ ROOMS = {
     "evaluate": "evaluation",
     "embed": "vectors",
 }
+TRAINING = ("train", "evaluate")
+"""The stages that train; the latter the CL baseline."""
 KEPT_RUNS = 20
 
 
@@ -215,7 +218,7 @@ class Run:
         # -P: without it, modules of the folder that the user stands in would come before the installed ones
         command = [sys.executable, "-P", "-m", "engine.stage_process", str(self.project.path), stage, wanted, self.id]
         command += ["force"] * forced
-        environment = dict(os.environ, PYTHONPATH=import_path())
+        environment = dict(launch.inherited(), PYTHONPATH=import_path())
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=environment
         )
@@ -223,6 +226,8 @@ class Run:
             asked, answer = self._attend(child, stage)
         finally:
             end(child)
+            if stage in TRAINING:
+                launch.spend()
         if asked and child.returncode == -signal.SIGTERM:
             raise _cancelled()  # the child was not yet ready to stop by itself
         self._judge(stage, child.returncode, answer)

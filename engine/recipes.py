@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import UsageError
 from engine.settings import Settings
+
+if TYPE_CHECKING:
+    from engine.training.config import TrainingConfig
 
 LOSSES: dict[str, dict[str, Any]] = {
     "shared_listnet": {"objective": "shared_listnet"},
@@ -38,6 +41,7 @@ METHODS: dict[str, dict[str, Any]] = {
 MEMORY: dict[str, dict[str, Any]] = {
     "gradcache": {"graph_memory_mb": 0.0},
     "checkpointing": {"gradient_checkpointing": "on"},
+    "compiled": {"compile": "on"},
     "4-bit": {"quantisation": "4-bit"},
 }
 PUBLISHED: dict[str, dict[str, Any]] = {"paper": {"preset": "paper"}, "cl": {"preset": "cl"}}
@@ -56,15 +60,25 @@ def untrainable(name: str, settings: Settings) -> str:
         config = config_of(settings)
     except UsageError as error:
         return f"{error.what} {error.why}"
-    if config.quantisation == "4-bit":
-        from engine.encoders.hardware import choose_hardware
-        from engine.encoders.quantisation import check_four_bit
+    if config.never_refreshes:
+        return f"hard negatives would be mined after {config.refresh_every} steps, and there are {config.steps}"
+    return _not_on_this_device(config, settings)
 
+
+def _not_on_this_device(config: TrainingConfig, settings: Settings) -> str:
+    """What the recipe wants of a GPU that is not there."""
+    from engine.encoders.hardware import choose_hardware
+    from engine.encoders.quantisation import check_four_bit
+
+    if config.quantisation != "4-bit" and config.compile != "on":
+        return ""
+    device = choose_hardware(settings.encoder.device, settings.encoder.dtype, "train").device
+    if config.quantisation == "4-bit":
         try:
-            check_four_bit(choose_hardware(settings.encoder.device, settings.encoder.dtype, "train").device)
+            check_four_bit(device)
         except UsageError as error:
             return error.why
-    return ""
+    return "blocks are compiled on a GPU only" if config.compile == "on" and device == "cpu" else ""
 
 
 def numbers_of(settings: Settings) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -15,6 +15,7 @@ from engine.sections import CorpusSettings as CorpusSettings
 from engine.sections import EncoderSettings as EncoderSettings
 from engine.sections import EvaluationSettings as EvaluationSettings
 from engine.sections import LexicalSettings as LexicalSettings
+from engine.sections import Prompt as Prompt
 from engine.sections import QuerySettings as QuerySettings
 from engine.sections import RankingSettings as RankingSettings
 from engine.sections import SearchSettings as SearchSettings
@@ -144,9 +145,10 @@ def sections() -> dict[str, type[Section]]:
 
 
 def commented_default(key: str, field: FieldInfo) -> str:
-    """The line that stands for a key that is not set."""
+    """The line that stands for a key that is not set. A prompt could be any text: without the sign, its line is refused."""
     default = field.get_default()
-    shown = toml_value(default) if default is not None else '"from the preset"'
+    unset = "(left out)" if Prompt in get_args(field.annotation) else '"from the preset"'
+    shown = toml_value(default) if default is not None else unset
     return f"# {key} = {shown}   # {field.description}"
 
 

@@ -53,10 +53,15 @@ def test_a_value_is_read_as_project_toml_reads_it(text: str, value: object) -> N
 
 
 def test_what_cannot_be_trained_here_is_said_beforehand() -> None:
-    def why(name: str, **training: str) -> str:
+    def why(name: str, **training: str | int) -> str:
         return untrainable(name, validate({"encoder": {"device": "cpu"}, "training": {**training, **RECIPES[name]}}))
 
     assert "training.cross_encoder=FOLDER" in why("teacher-cross-encoder")
     assert why("teacher-cross-encoder", cross_encoder="folder") == ""
     assert "CUDA GPU alone" in why("4-bit")
-    assert {why(name) for name in RECIPES if name not in ("teacher-cross-encoder", "4-bit")} == {""}
+    assert "on a GPU only" in why("compiled")
+    assert why("refresh", steps=50) == "hard negatives would be mined after 50 steps, and there are 50"
+    assert why("refresh", steps=51) == ""
+    assert "refresh_every" in why("refresh", preset="cl")  # plain in-batch negatives: what is mined would join nothing
+    never = ("teacher-cross-encoder", "4-bit", "compiled")
+    assert {why(name) for name in RECIPES if name not in never} == {""}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.errors import SettingsError, nearest
 from engine.settings import Settings, load, sections, template, validate
+from engine.settings_file import change
 
 SECTIONS = {name: field.annotation for name, field in Settings.model_fields.items()}
 KEYS = [(name, key) for name, section in SECTIONS.items() for key in section.model_fields]
@@ -164,11 +165,21 @@ def test_template_lines_hold_the_defaults_when_their_comment_sign_is_removed(tmp
     lines = [
         line
         for line in template({}).splitlines()
-        if "from the preset" not in line and not line.startswith("# Settings")
+        if "from the preset" not in line and "(left out)" not in line and not line.startswith("# Settings")
     ]
     bare = "\n".join(line.removeprefix("# ") for line in lines)
     assert tomllib.loads(bare)["corpus"]["chunk_tokens"] == 256
     assert load(write(tmp_path, bare)) == Settings()
+
+
+def test_what_stands_for_a_prompt_that_is_left_out_becomes_none_by_removing_the_comment_sign(tmp_path: Path) -> None:
+    """Any text may be a prompt: it would go before every query."""
+    (line,) = [line for line in template({}).splitlines() if line.startswith("# query_prompt")]
+    with pytest.raises(SettingsError):
+        load(write(tmp_path, "[encoder]\n" + line.removeprefix("# ")))
+    changed = change(template({}), {"encoder.query_prompt": "query: "})[1]
+    assert 'query_prompt = "query: "' in changed.splitlines()
+    assert change(changed, {"encoder.query_prompt": None})[1] == template({})
 
 
 CHOSEN: dict[str, dict[str, Any]] = {

@@ -152,7 +152,8 @@ What is searchable now stays searchable until then."""
         if setting is None:
             self.query_one("#setting-help", SafeStatic).update("" if self._settings else "reading the settings …")
             return
-        default = to_text(setting.default, setting.kind) or "from the preset"
+        unset = "from the preset" if setting.name in self._preset else "left out"
+        default = to_text(setting.default, setting.kind) or unset
         facts = "; ".join(filter(None, [setting.range_text, f"default: {default}"]))
         self.query_one("#setting-help", SafeStatic).update(
             Content.assemble(plain(f"{setting.help}\n", lines=True), plain(facts, "$text-muted"))

@@ -12,10 +12,20 @@ from bmembed_tui.project_status import STEPS, ProjectStatus, step_state
 from bmembed_tui.run_state import RunState
 from bmembed_tui.widgets.safe import SafeOptions
 
-SIGNS = {"done": "✓", "running": "▶", "paused": "‖", "failed": "✗", "stale": "~", "to do": "·", "BM25": "✓", "": " "}
+SIGNS = {
+    "done": "✓",
+    "running": "▶",
+    "paused": "‖",
+    "failed": "✗",
+    "stale": "~",
+    "to do": "·",
+    "none": "✗",
+    "BM25": "✓",
+    "": " ",
+}
 STYLES = {
     "done": "$text-success", "running": "bold $text-accent", "paused": "bold $text-warning", "failed": "bold $text-error",
-    "stale": "$text-warning", "to do": "$text-muted", "BM25": "$text-success", "": "",
+    "stale": "$text-warning", "to do": "$text-muted", "none": "bold $text-error", "BM25": "$text-success", "": "",
 }  # fmt: skip
 
 

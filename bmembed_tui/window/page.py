@@ -12,6 +12,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from bmembed_tui.window.install import install_command
 from engine.errors import EngineError
 
 _HERE = Path(__file__).parent / "page"
@@ -57,7 +58,7 @@ def _terminal(code: str) -> str:
         raise EngineError(
             "The window's terminal cannot be shown.",
             "The installed textual-serve is of a version that this program does not know.",
-            "Install bmembed-tui[desktop] again.",
+            f"Install what the window needs again: {install_command()}",
         )
     code = code.replace(_OWN_SOCKET, "this.socket=new window.BridgeSocket(")
     code = code.replace(_WEBGL, "")  # its canvas does as well, and needs no graphics card
@@ -71,6 +72,6 @@ def _static() -> Path:
         raise EngineError(
             "A window cannot be opened: textual-serve is not installed.",
             "The terminal in the window is its.",
-            "Install bmembed-tui[desktop].",
+            f"Install what the window needs: {install_command()}",
         )
     return Path(found.submodule_search_locations[0]) / "static"

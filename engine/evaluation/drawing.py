@@ -147,7 +147,7 @@ def _for_page(svg: str, title: str) -> str:
     etree.SubElement(head, "title").text = title
     head.extend(root)
     etree.cleanup_namespaces(head)
-    return _coloured(etree.tostring(head, encoding="unicode"))
+    return str(etree.tostring(head, encoding="unicode"))
 
 
 def _spell_out_signs(root: _Element) -> None:
@@ -167,6 +167,8 @@ def _tidy(item: _Element) -> None:
     for name in _PLACES:
         if value := item.get(name):
             item.set(name, re.sub(r"-?\d+\.\d+", _rounded, value))
+    for name, value in item.attrib.items():  # not in its text, which may be any words of the user's
+        item.set(name, _coloured(value))
     if shape := item.get("d"):
         item.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", shape).strip())
     if re.match(r"rotate\(-?0 ", item.get("transform", "")):
@@ -179,5 +181,5 @@ def _rounded(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
-def _coloured(svg: str) -> str:
-    return re.sub(r"#0[12]0[23]0\d", lambda found: f"var({_VARIABLES[found[0]]})", svg)
+def _coloured(value: str) -> str:
+    return re.sub("|".join(_VARIABLES), lambda found: f"var({_VARIABLES[found[0]]})", value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,16 +113,17 @@ class Rankers:
 
         known = general_knowledge()
         if self._passages is None or self.side != "query":  # an adapter for queries alone leaves passages as they are
-            self._passages = self._of_chunks(encoder, strength).encode_chunks(known.passages)
-        return answered(encoder.encode_queries(known.questions), self._passages), self._passages
+            of_chunks = self._of_chunks(encoder, strength)
+            self._passages = of_chunks.encode_chunks(known.passages, between_batches(self._context))
+        return answered(encoded_queries(self._context, encoder, known.questions), self._passages), self._passages
 
     def general_of(self, encoder: Encoder, of_chunks: Encoder) -> General:
         """As `general`, of encoders of queries and of chunks."""
         from engine.evaluation.forgetting import answered, general_knowledge
 
         known = general_knowledge()
-        passages = of_chunks.encode_chunks(known.passages)
-        return answered(encoder.encode_queries(known.questions), passages), passages
+        passages = of_chunks.encode_chunks(known.passages, between_batches(self._context))
+        return answered(encoded_queries(self._context, encoder, known.questions), passages), passages
 
     def _of_chunks(self, encoder: Encoder, strength: float) -> Encoder:
         """The encoder of chunks where queries have `encoder` with the adapter at `strength` (λ)."""
@@ -133,13 +134,14 @@ class Rankers:
         return encoder
 
 
+def between_batches(context: StageContext) -> Callable[[int], None]:
+    """What an encoder calls after each batch: whoever cancels the run does not wait for the last of thousands of texts."""
+    return lambda _: context.check_stop()
+
+
 def encoded_queries(context: StageContext, encoder: Encoder, texts: Sequence[str]) -> Floats:
-    """Unit vectors (q, d) of queries; whoever cancels the run does not wait for the last of thousands."""
-
-    def between_batches(_: int) -> None:
-        context.check_stop()
-
-    return encoder.encode_queries(texts, between_batches)
+    """Unit vectors (q, d) of queries. Raises CancelledError."""
+    return encoder.encode_queries(texts, between_batches(context))
 
 
 def compared_queries(asked: Floats, offsets: Floats | None) -> Floats:

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DatasetError
+from engine.evaluation.rankers import encoded_queries
 from engine.metrics import spearman_difference, spearman_interval, with_needed_pairs
 from engine.project import ProjectFolder
 from engine.settings import Settings
-from engine.stage import View
+from engine.stage import StageContext, View
 from engine.systems import BASE
 
 if TYPE_CHECKING:
@@ -125,17 +126,19 @@ def _unusable(path: Path, why: str) -> DatasetError:
 class SentencePairs:
     """The cosines of each encoder on the pairs of a project; nothing where it has none."""
 
-    def __init__(self, view: View) -> None:
-        path = pairs_file(view.project, view.settings)
+    def __init__(self, context: StageContext) -> None:
+        path = pairs_file(context.project, context.settings)
+        self._context = context
         self._name, self._pairs = (path.name, read_pairs(path)) if path else ("", [])
-        self._seed = view.settings.training.seed
+        self._seed = context.settings.training.seed
         self._cosines: dict[str, NDArray[np.float64]] = {}
 
     def take(self, name: str, encoder: Encoder) -> None:
-        """How similar an encoder finds the sentences of each pair."""
+        """How similar an encoder finds the sentences of each pair. Raises CancelledError."""
         if self._pairs:
             one, other = (
-                encoder.encode_queries([getattr(pair, part) for pair in self._pairs]) for part in ("one", "other")
+                encoded_queries(self._context, encoder, [getattr(pair, part) for pair in self._pairs])
+                for part in ("one", "other")
             )
             self._cosines[name] = np.einsum("nd,nd->n", one, other).astype(np.float64)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from engine.errors import StageError
 from engine.queries.choosing import MODELS
 from engine.queries.conversation import CUT, NOT_FOUND, SHORT
 from engine.queries.writing import NO_ANSWER
@@ -28,12 +29,36 @@ def none_left(made: int, rejected: Mapping[str, int], backend: str, project: str
     if not any(rejected.values()):
         why = _SILENT.get("imported" if backend == "both" else backend, "the model wrote none: " + _ASKED)
         return f"There is no training query: {MEANS}. {_sentence(why.format(project))}"
-    order = sorted(rejected, key=lambda reason: -rejected[reason])
-    told = ", ".join(f"{rejected[reason]} × {reason}" for reason in order if rejected[reason])
-    other = _ASKED if backend in MODELS else _LISTED
-    mend = next((mend for start, mend in _MENDS if order[0].startswith(start)), other)
+    mend = _mend(rejected, _ASKED if backend in MODELS else _LISTED)
     head = f"Of {made} queries none is left" if made else "No query was made"
-    return f"{head} ({told}): {MEANS}. {_sentence(mend.format(project))}"
+    return f"{head} ({told_reasons(rejected)}): {MEANS}. {_sentence(mend.format(project))}"
+
+
+def told_reasons(rejected: Mapping[str, int]) -> str:
+    """`12 × evidence not in the chunk, 3 × …`, the most frequent first; empty where there is none."""
+    return ", ".join(f"{rejected[reason]} × {reason}" for reason in _by_count(rejected) if rejected[reason])
+
+
+def unusable(asked: int, left: int, more: int, rejected: Mapping[str, int], project: str) -> StageError:
+    """A language model has written nothing usable about `asked` chunks, and `left` others would be asked about. By force, `more`
+    of them are."""
+    why = told_reasons(rejected) or "it wrote no question"
+    return StageError(
+        f"The language model wrote no usable question about {asked} chunks.",
+        f"{_sentence(why)} The other {left} were not asked about, since they would hardly give any.",
+        f"{_sentence(_mend(rejected, _ASKED).format(project))} Or set queries.backend to extractive, which needs no model. "
+        f"'engine generate {project} --force' asks this one about {more} more. The answers so far are kept.",
+    )
+
+
+def _by_count(rejected: Mapping[str, int]) -> list[str]:
+    return sorted(rejected, key=lambda reason: -rejected[reason])
+
+
+def _mend(rejected: Mapping[str, int], other: str) -> str:
+    """What to do about the most frequent reason."""
+    first = next(iter(_by_count(rejected)), "")
+    return next((mend for start, mend in _MENDS if rejected.get(first) and first.startswith(start)), other)
 
 
 def _sentence(text: str) -> str:

@@ -25,7 +25,8 @@ TOLD_SECONDS = 0.5
 BEYOND = "beyond queries.max_queries"
 NO_ANSWER = "the language model gave no usable answer for the chunk"
 PROBLEMS_TOLD = 20
-LOOK_AT = 40  # chunks without a single question, after which the user is told
+LOOK_AT = 40  # chunks without a single usable question, after which the user is told
+GIVE_UP = 200  # such chunks, after which no more are asked: a budget of questions would never end it
 
 
 @dataclass
@@ -84,6 +85,8 @@ class _Walk:
     _backend: Prompted | None = None
     _asked: Sequence[int] = ()
     _told_at: float = 0.0
+    _fruitless: int = 0
+    _why: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         settings = self.context.settings.queries
@@ -195,14 +198,29 @@ class _Walk:
         """Follow the answers as they come: those before one in the order may take much longer. `own`: it was asked for in this
         run, and its time is that of an answer, not of a server that failed."""
         course = self._course
+        self._why.update(entry.dropped)
+        self._why[NO_ANSWER] += bool(entry.problem)
         pace = course.take(Pace(1, entry.seconds, len(entry.items), entry.tokens, entry.estimated), own)
         if pace is not None:
             self._tell_cost(pace)
-        if course.done.chunks == LOOK_AT and not course.done.queries:
-            project = self.context.project.argument
-            self.context.warn(f"The first {LOOK_AT} chunks gave no question. 'engine sample {project}' shows why.")
+        if not course.done.queries:
+            self._fruitless += entry.settled and (own or not self.context.forced)
+            self._tell_fruitless()
         if time.monotonic() - self._told_at >= TOLD_SECONDS:
             self._tell_progress()
+
+    def _tell_fruitless(self) -> None:
+        """Early on, and again where there is no hope. What was answered before counts, too, unless the user has asked for more
+        by force. Raises StageError."""
+        from engine.queries.none_left import told_reasons, unusable
+
+        asked, project = self._course.done.chunks, self.context.project.argument
+        if asked == LOOK_AT:
+            why = f" ({told})" if (told := told_reasons(self._why)) else ""
+            more = f"'engine sample {project}' shows why; after {GIVE_UP} such chunks no more are asked."
+            self.context.warn(f"The first {LOOK_AT} chunks gave no usable question{why}. {more}")
+        if self._fruitless >= GIVE_UP and (left := len(self._asked) - asked) > 0:
+            raise unusable(asked, left, GIVE_UP, self._why, project)
 
     def _tell_progress(self) -> None:
         """How many chunks will be asked is an estimate from how many questions each has given."""

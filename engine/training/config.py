@@ -109,6 +109,10 @@ class TrainingConfig:
             raise _outside("negative_ranks", list(self.negative_ranks), "two ranks, the first below the second")
         if self.uses_own_negatives and self.negatives_per_query == 0:
             raise _outside("negatives_per_query", 0, f"1 or more, because the loss '{self.objective}' lives on them")
+        if self.refresh_every and not self.uses_lists and self.negatives_per_query == 0:
+            raise _outside(
+                "negatives_per_query", 0, "1 or more, because mined chunks (refresh_every) join the negatives"
+            )
         if self.side == "query" and (self.refresh_every or self.method != "FT"):
             raise SettingsError(
                 "An adapter for queries alone cannot be trained like this.",
@@ -127,6 +131,11 @@ class TrainingConfig:
                 "training.cross_encoder in project.toml is empty.",
                 "Set training.cross_encoder to a folder with a cross-encoder, or training.teacher to mixture.",
             )
+
+    @property
+    def never_refreshes(self) -> bool:
+        """Whether the training ends before its own hard negatives would be mined."""
+        return self.method != "PT" and self.refresh_every >= self.steps
 
     @property
     def uses_lists(self) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+SPENT = "BMEMBED_LAUNCH_SPENT"
+_spent = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,24 @@ def find_launch(environ: Mapping[str, str] | None = None) -> Launch | None:
     except ValueError:
         return None
     return found if 0 <= found.rank < found.count and found.count > 1 else None
+
+
+def spend() -> None:
+    """The other processes of this launch help with its first training, and then end: what this process trains later is
+    trained alone."""
+    global _spent
+    _spent = _spent or find_launch() is not None
+
+
+def inherited(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child process: without the launch where the others of it have ended."""
+    given = dict(os.environ if environ is None else environ)
+    return {name: value for name, value in given.items() if name not in _VARIABLES} | {SPENT: "1"} if _spent else given
+
+
+def trains_alone(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the other processes of the launch that this one belongs to have ended."""
+    return bool((os.environ if environ is None else environ).get(SPENT))
 
 
 def lacks_others(environ: Mapping[str, str] | None = None) -> bool:

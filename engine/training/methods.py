@@ -34,7 +34,7 @@ def learn(
     `train` raises.
     """
     from engine.training.distributed import train_together
-    from engine.training.launch import lacks_others
+    from engine.training.launch import lacks_others, trains_alone
     from engine.training.query_refinement import FOLDER as REFINEMENT
     from engine.training.query_refinement import counted_to, refine_queries
 
@@ -43,6 +43,8 @@ def learn(
             "accelerate started this process alone, as it does with --cpu: nothing is shared. Start several with --multi_gpu, "
             "or on CPUs with torchrun --nproc-per-node 2 -m engine."
         )
+    if trains_alone():
+        context.choose("processes", "1", "the others of this launch helped with its first training, and have ended")
     start: Path | None = None
     if config.method != "FT":
         result, reason = _pretrained(context, model, data, config, hardware, folder / PRETRAINING)

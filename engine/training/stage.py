@@ -149,12 +149,19 @@ def run(context: StageContext) -> dict[str, Any]:
         )
         context.choose("tokens of a text", str(config.max_tokens), f"longer ones are cut in training: {why}")
     if config.method != "PT":
-        context.choose("objective", config.objective, f"preset '{context.settings.training.preset}'")
+        preset = f"preset '{context.settings.training.preset}'"
+        chosen = context.settings.training.objective is not None
+        context.choose("objective", config.objective, "it is set in project.toml" if chosen else preset)
         context.choose("side", config.side, _side(with_backend(context), config)[1])
         context.choose("teacher", *_told_teacher(config, context.settings.ranking.m))
         if context.settings.training.false_negatives not in (None, config.false_negatives):
             why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
             context.choose("false negatives", config.false_negatives, why)
+    if config.never_refreshes:
+        every, steps = config.refresh_every, config.steps
+        context.warn(
+            f"No hard negatives will be mined: training.refresh_every is {every}, and there are {steps} steps."
+        )
     hardware = told_hardware(context, "train")
     if config.quantisation == "4-bit":
         check_four_bit(hardware.device)  # before the work that comes first

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bmembed_tui.project_status import STAGES, STEPS, ProjectStatus, StageStatus, step_of, step_state
 from bmembed_tui.run_state import RunState
+from bmembed_tui.widgets.sidebar import SIGNS
 from engine.events import Paused, RunStarted, StageFailed, StageStarted
 
 STEP = {step.key: step for step in STEPS}
@@ -34,6 +37,15 @@ def status(running: bool = False, **states: str) -> ProjectStatus:
 )
 def test_states(step: str, states: dict[str, str], shown: str) -> None:
     assert step_state(STEP[step], status(**states), RunState()) == shown
+
+
+@pytest.mark.parametrize(("counts", "shown"), [({"queries": 0}, "none"), ({"queries": 7}, "done"), ({}, "done")])
+def test_generation_that_kept_no_query_is_not_marked_as_done(counts: dict[str, int], shown: str) -> None:
+    made = replace(status(generate="done"), counts=counts)
+    assert step_state(STEP["queries"], made, RunState()) == shown
+    assert step_state(STEP["queries"], replace(made, stages=status(generate="stale").stages), RunState()) == "stale"
+    assert shown in SIGNS
+    assert SIGNS[shown] == {"none": "✗", "done": "✓"}[shown]
 
 
 def test_nothing_is_said_before_anything_is_known() -> None:

@@ -17,8 +17,10 @@ from fixtures.pipeline import environment
 from bmembed_tui import desktop
 from bmembed_tui.window import clipboard, libraries, notice
 from bmembed_tui.window import page as pages
+from bmembed_tui.window.install import install_command
 from engine.errors import EngineError
 
+ROOT = Path(__file__).resolve().parents[2]
 HAS_TERMINAL = importlib.util.find_spec("textual_serve") is not None
 needs_terminal = pytest.mark.skipif(not HAS_TERMINAL, reason="textual-serve is not installed")
 
@@ -56,8 +58,14 @@ def test_without_the_extra_or_a_display_one_line_says_so(way: str) -> None:
 @pytest.mark.parametrize(("missing", "package"), [("webview", "pywebview"), ("textual_serve", "textual-serve")])
 def test_what_to_install(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
     give_extra(monkeypatch, missing)
-    with pytest.raises(EngineError, match=rf"{package} is not installed. Install bmembed-tui\[desktop\]"):
+    with pytest.raises(EngineError, match=rf"{package} is not installed. Install what it needs \(.+ -m pip install "):
         desktop.open_window(None)
+
+
+def test_the_command_that_installs_it_suits_a_clone_and_a_package(tmp_path: Path) -> None:
+    pip = f'"{sys.executable}" -m pip install'
+    assert install_command() == f'{pip} -c "{ROOT / "constraints.txt"}" -e "{ROOT}[desktop]"'
+    assert install_command(tmp_path) == f'{pip} "bmembed-tui[desktop]"'
 
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Qt is Linux's way to a window")
@@ -66,7 +74,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Qt is L
 @linux
 def test_without_qt_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     give_extra(monkeypatch, "PySide6")
-    with pytest.raises(EngineError, match=r"PySide6 is not installed. Install bmembed-tui\[desktop\]"):
+    with pytest.raises(EngineError, match=r"PySide6 is not installed. Install what it needs \("):
         desktop.open_window(None)
 
 

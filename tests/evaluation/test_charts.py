@@ -51,6 +51,14 @@ def test_bars_and_whiskers_end_at_their_values():
     ]  # fmt: skip
 
 
+def test_a_label_that_is_written_like_a_colour_stays_a_text():
+    names = ["#010203", "#010299"]
+    chart = parsed(bar_chart("#020300", [Bar(name, 20, 10, 40, 0) for name in names]))
+    assert texts(chart, "label")[:2] == names
+    assert (chart.get("aria-label"), chart.findtext("title")) == ("#020300", "#020300")
+    assert "var(--c0)" in chart.find(".//g[@class='bar']").find("path").get("style")
+
+
 def test_labels_and_values_stand_beside_the_row_that_they_tell_of():
     chart = parsed(ALL["bars"]())
     rows = [sum(y for _, y in bar) / len(bar) for bar in shapes(chart, "bar")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import DatasetError
+from engine.errors import CancelledError, DatasetError
 from engine.evaluation.sentence_pairs import LEAST, Pair, SentencePairs, pairs_fingerprint, read_pairs
 from engine.settings import EvaluationSettings, Settings
 
@@ -25,7 +26,7 @@ def written(path: Path, text: str) -> Path:
 
 def view(project: Path, named: str) -> Any:
     settings = Settings(evaluation=EvaluationSettings(sentence_pairs=named))
-    return SimpleNamespace(project=SimpleNamespace(path=project), settings=settings)
+    return SimpleNamespace(project=SimpleNamespace(path=project), settings=settings, check_stop=lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,8 @@ class Turned:
     def __init__(self, good: bool) -> None:
         self._angles = np.linspace(1.5, 0.1, LEAST) if good else np.random.default_rng(3).uniform(0.1, 1.5, LEAST)
 
-    def encode_queries(self, texts: list[str]) -> Any:
+    def encode_queries(self, texts: list[str], progress: Callable[[int], None]) -> Any:
+        progress(len(texts))
         rows = [(text[0], int(text.split()[-1])) for text in texts]
         angles = [0.0 if one == "a" else self._angles[number] for one, number in rows]
         return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
@@ -120,3 +122,14 @@ def test_encoders_are_compared_by_rank_correlation(tmp_path: Path) -> None:
     gap = found["differences"]["adapted"]
     assert gap["value"] == pytest.approx(100 - found["systems"]["base"]["value"])
     assert SentencePairs(view(tmp_path, "")).as_dict() is None
+
+
+def test_a_run_is_cancelled_while_the_sentences_are_encoded(tmp_path: Path) -> None:
+    def check_stop() -> None:
+        raise CancelledError("The run was cancelled.", "You asked for it.")
+
+    written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS))
+    context = view(tmp_path, "pairs.tsv")
+    context.check_stop = check_stop
+    with pytest.raises(CancelledError):
+        SentencePairs(context).take("base", Turned(True))  # type: ignore[arg-type]

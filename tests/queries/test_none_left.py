@@ -10,6 +10,7 @@ from fixtures.fake_endpoint import Request, good, serving
 from fixtures.pipeline import engine, generate_here, stage_here
 
 from engine.console import summary_line
+from engine.errors import StageError
 from engine.events import Choice, Event, Warned
 from engine.pipeline import all_status
 from engine.project import ProjectFolder
@@ -103,5 +104,55 @@ def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_w
     with serving(lambda *_: '{"questions": []}') as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
         early, last = warnings(generate_here(project))
-    assert early == f"The first 4 chunks gave no question. 'engine sample {project.argument}' shows why."
+    assert early == (
+        f"The first 4 chunks gave no usable question. 'engine sample {project.argument}' shows why; after 200 such chunks no "
+        "more are asked."
+    )
     assert last.startswith("There is no training query: ")
+
+
+def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
+    asked_project: Make, monkeypatch: pytest.MonkeyPatch
+):
+    from engine.queries import writing
+
+    monkeypatch.setattr(writing, "LOOK_AT", 1)
+    monkeypatch.setattr(writing, "GIVE_UP", 2)
+    told: list[Event] = []
+    with serving(invented) as server:
+        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        with pytest.raises(StageError, match="no usable question about 2 chunks") as given_up:
+            generate_here(project, told=told)
+        assert (len(server.requests), given_up.value.why) == (
+            2, "6 × evidence not in the chunk. The other 4 were not asked about, since they would hardly give any.",
+        )  # fmt: skip
+        assert "Take another model" in given_up.value.to_do
+        assert f"'engine generate {project.argument} --force' asks this one about 2 more" in given_up.value.to_do
+        (early,) = warnings(told)
+        assert early.startswith("The first 1 chunks gave no usable question (3 × evidence not in the chunk). ")
+        with pytest.raises(StageError, match="about 2 chunks"):
+            generate_here(project)
+        assert len(server.requests) == 2, "what was answered is kept, and it is said at once"
+        with pytest.raises(StageError, match="about 4 chunks"):
+            generate_here(project, forced=True)
+        assert len(server.requests) == 4
+        *_, last = warnings(generate_here(project, forced=True))
+        assert len(server.requests) == 6, "none is left that could be spared"
+    assert last.startswith("Of 18 queries none is left")
+
+
+def test_another_way_of_asking_begins_anew_and_a_usable_question_goes_on(
+    asked_project: Make, monkeypatch: pytest.MonkeyPatch
+):
+    from engine.queries import writing
+
+    monkeypatch.setattr(writing, "GIVE_UP", 2)
+    with serving(lambda request, number: (good if number == 1 else invented)(request, number)) as server:
+        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
+        generate_here(project)
+        assert len(server.requests) == 6, "one usable question, and the chunks after it are asked about"
+        monkeypatch.setattr(writing, "GIVE_UP", 1)
+        project.change_settings({"queries.answer_tokens": 700})
+        with pytest.raises(StageError, match="about 1 chunks"):
+            generate_here(project)
+        assert len(server.requests) == 7

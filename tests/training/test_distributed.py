@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.errors import UsageError
+from engine.training import launch as launches
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.launch import Launch, find_launch, follows, lacks_others
@@ -180,6 +181,23 @@ def test_only_ranks_beyond_the_first_follow(monkeypatch: pytest.MonkeyPatch) -> 
     assert follows()
     monkeypatch.setenv("RANK", "0")
     assert not follows()
+
+
+def test_after_the_first_training_children_know_of_no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launches, "_spent", False)
+    launches.spend()
+    alone = {"HOME": "/home/ann"}
+    assert launches.inherited(alone) == alone  # there was none
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    given = ENVIRONMENT | alone
+    assert launches.inherited(given) == given
+    assert not launches.trains_alone(given)
+    launches.spend()
+    left = launches.inherited(given)
+    assert left == alone | {launches.SPENT: "1"}
+    assert find_launch(left) is None
+    assert launches.trains_alone(left)
 
 
 def test_shares_are_even_and_complete() -> None:

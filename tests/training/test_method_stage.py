@@ -124,3 +124,26 @@ def test_false_negatives_mean_nothing_to_a_loss_that_follows_the_teacher(
     value, reason = told["false negatives"]
     assert value == "keep"
     assert "has no negatives" in reason
+
+
+def test_a_loss_that_was_chosen_is_not_put_down_to_the_preset(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[str, tuple[str, str]] = {}
+    monkeypatch.setattr(StageContext, "choose", lambda _, setting, *said: told.update({setting: said}))
+    project.change_settings({"training.objective": "infonce", "training.steps": 1})
+    stage_here(project.path, "train")
+    assert told["objective"] == ("infonce", "it is set in project.toml")
+    project.change_settings({"training.objective": None})
+    stage_here(project.path, "train")
+    assert told["objective"] == ("mixed", "preset 'quick'")
+
+
+def test_a_refresh_that_never_comes_is_told(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(StageContext, "warn", lambda _, text: told.append(text))
+    project.change_settings({"training.refresh_every": 4, "training.side": "both"})
+    stage_here(project.path, "train")
+    assert [text for text in told if "hard negatives" in text] == [
+        "No hard negatives will be mined: training.refresh_every is 4, and there are 4 steps."
+    ]

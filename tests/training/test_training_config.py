@@ -46,6 +46,23 @@ def test_losses_on_own_negatives_want_some(objective: str) -> None:
     assert PRESETS["standard"].with_overrides({"objective": objective}).uses_own_negatives
 
 
+def test_mined_chunks_want_negatives_to_join() -> None:
+    with pytest.raises(SettingsError, match="negatives_per_query = 0") as refused:
+        PRESETS["cl"].with_overrides({"refresh_every": 50})
+    assert "refresh_every" in refused.value.why
+    assert PRESETS["cl"].with_overrides({"refresh_every": 50, "negatives_per_query": 1}).refresh_every == 50
+    assert PRESETS["paper"].with_overrides({"refresh_every": 50}).refresh_every == 50  # one joins each list
+
+
+def test_a_refresh_that_comes_after_the_last_step() -> None:
+    def never(**values: int) -> bool:
+        return PRESETS["standard"].with_overrides(values).never_refreshes
+
+    assert never(refresh_every=200)
+    assert not never(refresh_every=199)
+    assert not never(refresh_every=0)
+
+
 def test_a_cross_encoder_has_to_be_named() -> None:
     with pytest.raises(SettingsError, match="cross-encoder needs a model"):
         TrainingConfig(teacher="cross-encoder")

@@ -1,0 +1,254 @@
+"""One evaluation: every encoder and BM25 rank every query; what is served is chosen, and joined with BM25."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.evaluation.describing import Described
+from engine.evaluation.hubs import Hubs
+from engine.evaluation.joining import Joining
+from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.rankers import encoded_queries
+from engine.evaluation.sentence_pairs import SentencePairs
+from engine.evaluation.term_weights import TermWeights
+from engine.stage import StageContext
+from engine.systems import CL, ENCODERS, PLAIN, SERVED, WAYS, is_merge
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from engine.encoders import Encoder
+    from engine.evaluation.fusion import FusionChoice
+    from engine.evaluation.judgments import Judgment
+    from engine.evaluation.rankers import Among, General
+    from engine.evaluation.robustness import Robustness
+    from engine.evaluation.selection import Selection
+    from engine.evaluation.term_weights import TermTrial
+    from engine.records import Chunk
+
+    Rankings = NDArray[np.int64]
+
+POOL_DEPTH = 30
+JOINED = WAYS[1:]
+
+
+class Evaluation:
+    """One evaluation: the query sets, the adapter, and the rankings gathered so far."""
+
+    def __init__(self, context: StageContext) -> None:
+        from engine.evaluation.rankers import Rankers
+
+        self._context = context
+        self.trained = context.need("adapter", "train")
+        self.chunks: list[Chunk] = context.store.chunks()
+        self.rankers = Rankers(context, self.chunks)
+        self._ids, self.adapter = self.rankers.ids, self.rankers.adapter
+        self._owners = np.array([chunk.document_id for chunk in self.chunks], dtype=np.int64)
+        self.sets = query_sets(context, self.chunks)
+        self.described = Described(self.sets, self._ids, context.settings.training.seed)
+        self._pool: list[Chunk] = []
+        self.baseline: Mapping[str, Any] | None = None
+        self.robustness: Robustness | None = None
+        self.threshold: dict[str, Any] = {}
+        self.terms = TermWeights()
+        self._weighed: TermTrial | None = None
+        self.hubs = Hubs()
+        self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
+        self.sentences = SentencePairs(context)
+        self.apart: dict[str, NDArray[np.float64]] = {}
+        self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
+
+    def _set(self, kind: str) -> QuerySet | None:
+        return next((one for one in self.sets if one.kind == kind), None)
+
+    def rank_bm25(self) -> None:
+        """BM25's best `depth` chunks of every query."""
+        for one in self.sets:
+            one.rankings["bm25"], one.scores["bm25"] = self.rankers.bm25(one.texts, self._among[one.kind])
+
+    def _chunks_meant(self, one: QuerySet) -> list[NDArray[np.int64] | None]:
+        """Per query, the chunks of the documents that it names; None where it names none."""
+        named = {meant.documents for meant in one.meant if meant.documents}
+        chunks = {documents: self._ids[np.isin(self._owners, list(documents))] for documents in named}
+        return [chunks.get(meant.documents) for meant in one.meant]
+
+    def rank_encoder(self, name: str, strength: float) -> None:
+        """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
+        encoder = self.rankers.encoder(strength)
+        vectors = self.rankers.vectors(encoder, strength, self.chunks, name)
+        if self.adapter:
+            self._know(name, self.rankers.general(encoder, strength), vectors)
+        self._rank_by(encoder, vectors, name)
+
+    def _rank_by(self, encoder: Encoder, vectors: NDArray[np.float32], name: str) -> None:
+        self.sentences.take(name, encoder)
+        for one in self.sets:
+            asked = encoded_queries(self._context, encoder, one.texts)
+            self._rank(one, name, asked, vectors, self._among[one.kind])
+            self.described.take(name, one, asked, vectors)
+
+    def _know(self, name: str, found: General, vectors: NDArray[np.float32]) -> None:
+        """What an encoder knows besides the documents, and how far the chunks' `vectors` (n, d) lie from that."""
+        from engine.metrics import nearest_distances
+
+        self.general[name], passages = found
+        self.apart[name] = nearest_distances(vectors, passages)
+
+    def rank_baseline(self) -> None:
+        """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""
+        from engine.training.baseline import baseline_adapter, side_of
+
+        self.baseline = baseline_adapter(self._context)
+        if not self.baseline["adapter"]:
+            return
+        encoder, of_chunks = self.rankers.trained(
+            self._context.project.path / self.baseline["adapter"], side_of(self.baseline)
+        )
+        everything = self.rankers.own_vectors(of_chunks, self.chunks, CL)
+        self._rank_by(encoder, everything, CL)
+        self._know(CL, self.rankers.general_of(encoder, of_chunks), everything)
+        heldout = self._set("synthetic")
+        if heldout and self._pool:
+            asked = encoded_queries(self._context, encoder, heldout.texts)
+            vectors = self.rankers.own_vectors(of_chunks, self._pool, CL)
+            self.described.place(CL, None, heldout, asked, vectors, self._pool)
+
+    def _rank(
+        self, one: QuerySet, name: str, asked: NDArray[np.float32], vectors: NDArray[np.float32], among: Among
+    ) -> None:
+        """By cosine to the queries `asked`; BM25's chunks get theirs, too, for sums of both."""
+        from engine.evaluation.rankings import cosines_of
+
+        one.rankings[name], one.scores[name] = self.rankers.cosine(asked, vectors, among)
+        one.beside[name] = cosines_of(asked, vectors, self._ids, one.rankings["bm25"])
+
+    def alias(self, name: str, system: str) -> None:
+        """Let `name` stand for a system that has been ranked already."""
+        for one in self.sets:
+            one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
+            one.beside[name] = one.beside[system]
+        if system in self.general:
+            self.general[name], self.apart[name] = self.general[system], self.apart[system]
+        self.described.alias(name, system)
+
+    def select(self) -> Selection:
+        """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
+        from engine.evaluation.selection import Selection, choose_served
+
+        settings = self._context.settings.evaluation
+        heldout = self._set("synthetic")
+        if self.adapter is None or heldout is None:
+            reason = self.trained.info.get("reason") or "there are no held-out queries to compare with"
+            selection = Selection("base", 0.0, f"The base encoder is served, because {reason}.", 0, ())
+        else:
+            values = self._candidates(heldout)
+            judged = self._set("judged") if settings.veto else None
+            known = [name for name in values if judged and name in judged.rankings]
+            veto = self._ndcg(judged, known) if judged and judged.telling() else None
+            seed = self._context.settings.training.seed
+            selection = choose_served(values, veto, settings.bootstrap_samples, seed)
+        self._context.choose("served", selection.served, selection.reason)
+        return selection
+
+    def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
+        """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks. Where each stands in the
+        plane of alignment and uniformity is noted."""
+        from engine.evaluation.rankings import pool_of, rank_within
+        from engine.evaluation.selection import candidate_name
+
+        relevant = [key for judgment in heldout.judgments for key in judgment.grades]
+        most = self._context.settings.evaluation.merges_up_to
+        everything = len(self._ids) <= most
+        pool = set(self._ids.tolist()) if everything else pool_of(heldout.rankings.values(), POOL_DEPTH, relevant)
+        chunks = [chunk for chunk in self.chunks if chunk.id in pool]
+        if not everything and self.rankers.side != "query":
+            why = f"the corpus has more than {most:,} (evaluation.merges_up_to), and each merge would embed all of them"
+            self._context.choose("merges compared among", f"{len(chunks):,} chunks", why)
+        keys = np.array([chunk.id for chunk in chunks], dtype=np.int64)
+        self._pool, values = chunks, {}
+        for strength in (0.0, *sorted(self._context.settings.evaluation.lambdas), 1.0):
+            name = candidate_name(strength)
+            encoder = self.rankers.encoder(strength)
+            vectors = self.rankers.vectors(encoder, strength, chunks, name)
+            asked = encoded_queries(self._context, encoder, heldout.texts)
+            ranking, _ = rank_within(asked, vectors, keys, 10, self._among[heldout.kind])
+            values[name] = self._measure(ranking, heldout.judgments)
+            if is_merge(name) and (everything or self.rankers.side == "query"):  # else it has no vectors of all chunks
+                self._rank_merge(name, encoder, self.rankers.vectors(encoder, strength, self.chunks, name))
+            self.described.place(name, strength, heldout, asked, vectors, chunks)
+            self._context.check_stop()
+        return values
+
+    def _rank_merge(self, name: str, encoder: Encoder, vectors: NDArray[np.float32]) -> None:
+        for one in self.sets:
+            asked = encoded_queries(self._context, encoder, one.texts)
+            self._rank(one, name, asked, vectors, self._among[one.kind])
+
+    def _ndcg(self, one: QuerySet, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+        rows = one.telling()
+        judgments = [one.judgments[row] for row in rows]
+        return {name: self._measure(one.rankings[name][rows], judgments) for name in names}
+
+    def _measure(self, ranking: Rankings, judgments: Sequence[Judgment]) -> NDArray[np.float64]:
+        from engine.evaluation.comparison import measure
+
+        return measure(ranking, list(judgments), self.document_of)["ndcg@10"]
+
+    def document_of(self, ids: Rankings) -> Rankings:
+        """The document of each chunk, in the shape of `ids`."""
+        return self._owners[np.searchsorted(self._ids, ids)]
+
+    def take_off_hubs(self, selection: Selection) -> None:
+        """Rank by the served encoder with less of what makes hubs near to every query, unless that seems to do harm."""
+        from engine.evaluation.hubs import HubTrial
+
+        trial = HubTrial(self._context, self.rankers, selection.strength, self._measure)
+        self.hubs = trial.take(self.sets, self._among)
+        if self.hubs.plain == PLAIN:
+            self.described.alias(PLAIN, SERVED)
+        for name, found in trial.found.items():
+            for one in self.sets:
+                self.described.take(name, one, found.asked[one.kind], found.vectors, found.offsets)
+        self._context.choose("hubs", str(self.hubs.bank is not None).lower(), self.hubs.reason)
+
+    def fuse(self) -> FusionChoice:
+        """BM25 joined with every encoder: by RRF, and by a weighted sum."""
+        joining = Joining(self._context.settings, self._measure, self.rankers.lexical.scores_many)
+        choice = joining.choose(self._set("synthetic"))
+        self._context.choose("fusion", choice.method, choice.reason)
+        for one in self.sets:
+            for name in [name for name in one.rankings if name in ENCODERS or is_merge(name)]:
+                for way, weight in zip(JOINED, (None, choice.weight), strict=True):
+                    one.rankings[way + name] = joining.joined(one, name, weight)
+        return choice
+
+    def weigh_terms(self, selection: Selection, fusion: FusionChoice) -> None:
+        """Learn how much words of queries count in hybrid search, and take it over where that is shown to be better."""
+        from engine.evaluation.term_weights import TermTrial, TermWeighting
+
+        weighting = TermWeighting(self._context, self.rankers, selection.strength)
+        trial = TermTrial(self._context.settings, weighting, self._measure, fusion)
+        self.terms = trial.take(self.sets, self._among)
+        self._context.choose("term_weights", str(bool(self.terms.weights)).lower(), self.terms.reason)
+        self._weighed = trial if self.terms.weights else None
+
+    def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
+        """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
+        from engine.evaluation.robustness_trial import RobustnessTrial
+
+        trial = RobustnessTrial(
+            self._context, self.rankers, selection.strength, fusion, self._weighed, self._chunks_meant
+        )
+        self.robustness = trial.measure(self.sets, self._measure, self.document_of)
+
+    def learn_threshold(self) -> None:
+        """How similar to the query a hit of semantic search must be not to count as weak."""
+        from engine.evaluation.weak_hits import learn_threshold
+
+        settings = self._context.settings
+        self.threshold = learn_threshold(
+            self.sets, "served", self.document_of, settings.evaluation.bootstrap_samples, settings.training.seed
+        )
