@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,7 @@ from engine.corpus.ocr import opened
 BREAK = "\ufdd2"  # what no text holds
 _ENDED = "\ufffe"  # what PDFium tells for a hyphen that ends a line
 _LONGEST = 40  # characters before and after it by which it is found again
-_HYPHENS = re.compile(r"(?<=[^\W_])-(?=[^\W_])")
+_PAIR = re.compile(r"([^\W\d_]+)-(?=([^\W\d_]+))")
 _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
 _PARTED = re.compile(f"((?:[^\\W\\d_]+[-\u2010])*)([^\\W\\d_]+(?:{BREAK}[^\\W\\d_]+)+)")
 _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
@@ -37,7 +37,11 @@ def with_breaks(content: bytes, pages: Mapping[int, str]) -> dict[int, str]:
     the next line, as it tells `half-day`. A page that cannot be drawn has none.
     """
     changed = dict(pages)
-    asked = [number for number, text in pages.items() if _HYPHENS.search(text)]
+    hyphened = {number: pairs for number, text in pages.items() if (pairs := set(_PAIR.findall(text)))}
+    known = _words(pages.values()) if hyphened else Counter()
+    asked = [
+        number for number, pairs in hyphened.items() if any(_may_be_parted(left, right, known) for left, right in pairs)
+    ]
     with suppress(ValueError, RuntimeError):
         if asked:
             with closing(opened(content)) as document:
@@ -45,6 +49,13 @@ def with_breaks(content: bytes, pages: Mapping[int, str]) -> dict[int, str]:
                     if number <= len(document):
                         changed[number] = _broken(pages[number], _text_of(document, number - 1))
     return changed
+
+
+def _may_be_parted(left: str, right: str, known: Mapping[str, int]) -> bool:
+    """Whether it matters if a line ends between two parts: the hyphen may then go. To draw a page takes milliseconds."""
+    if right.lower() in _GO_ON or known.get((left + right).lower()):
+        return True
+    return not _has_hyphen("", left, right, {part: known.get(part, 0) for part in (left.lower(), right.lower())})
 
 
 def _text_of(document: Any, index: int) -> str:
@@ -82,8 +93,12 @@ def put_together(pages: Sequence[str]) -> list[str]:
     """The pages of a document with its parted words put together."""
     if not any(BREAK in page for page in pages):
         return list(pages)
-    known = Counter(word.lower() for page in pages for word in _WORD.findall(page))
+    known = _words(pages)
     return [_PARTED.sub(lambda found: _whole(found, known), page).replace(BREAK, "-") for page in pages]
+
+
+def _words(pages: Iterable[str]) -> Counter[str]:
+    return Counter(word.lower() for page in pages for word in _WORD.findall(page))
 
 
 def _whole(found: re.Match[str], known: Mapping[str, int]) -> str:
