@@ -16,6 +16,7 @@ from engine.corpus.letters import has_letters
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.prepared import restored
 from engine.corpus.readers import UnreadableFileError, clean
+from engine.corpus.xml_words import WORD, words_of
 
 _LARGEST_PART = 64 * 2**20
 _MOST_COMPARED = 4 * 10**9  # characters; of comments beyond, those are told again that the text may hold as they are
@@ -37,7 +38,6 @@ _SIGNS_OF = {**dict.fromkeys(("tab", "br", "cr", "s", "line-break", "ptab"), " "
 _CELLS = ("table-cell", "covered-table-cell")
 _NEVER = ("fld", "instrText", "delText", "annotation", "note")
 _SPOKEN = tuple(f"{{*}}{name}" for name in ("t", *_SIGNS_OF, *_PARAGRAPH, *_NEVER))
-_WORD = re.compile(r"\w+")
 _SKIPPED = frozenset({
     "fonttbl", "colortbl", "stylesheet", "info", "pict", "object", "themedata", "colorschememapping", "listtable",
     "listoverridetable", "rsidtbl", "generator", "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr",
@@ -58,12 +58,13 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
         return "" if has_letters(text) else clean(rtf_text(content)).strip()
     if format not in _PARTS:
         return ""
-    words, squeezed = set(_WORD.findall(text.casefold())), "".join(text.split())
+    words, squeezed = set(WORD.findall(text.casefold())), ""
     told: dict[str, None] = {}
     left = _MOST_COMPARED
     for part, line in _lines_of(path, format, content, words):
-        lacks = not words.issuperset(_WORD.findall(line.casefold()))
+        lacks = not words.issuperset(WORD.findall(line.casefold()))
         if not lacks and _SAID.search(part):
+            squeezed = squeezed or "".join(text.split())
             left -= len(squeezed)
             lacks = left < 0 or "".join(line.split()) not in squeezed
         if lacks:
@@ -120,16 +121,20 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: Set[str]) -> It
     """
     from lxml import etree
 
+    stripped = bool(without) and without.partition("}")[2].encode() in data
+    words = words_of(data) if known and not stripped else None
+    if words is not None and words <= known:
+        return
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError):
         return
-    if without and (without.partition("}")[2].encode() in data or b"\0" in data):  # in UTF-16 its letters stand apart
+    if without and (stripped or b"\0" in data):  # in UTF-16 its letters stand apart
         etree.strip_elements(root, without, with_tail=False)
     open_document = ":opendocument:" in str(root.tag)
     speaking = _SPEAKING[: len(_PARAGRAPH)] if open_document else _SPEAKING
-    if known and _says_only(root, known, speaking):
+    if known and words is None and _says_only(root, known, speaking):
         return
     for node in root.iter(*speaking):
         name = _local(node)
@@ -155,7 +160,7 @@ def _says_only(root: Any, known: Set[str], speaking: Sequence[str]) -> bool:
     for sign in root.iter(*(f"{{*}}{name}" for name in _SIGNS_OF)):
         sign.text = _SIGNS_OF[_local(sign)]
     said = "\n".join("".join(node.itertext()) for node in root.iter(*speaking[: len(_PARAGRAPH)]))
-    return known >= set(_WORD.findall(said.casefold()))
+    return known >= set(WORD.findall(said.casefold()))
 
 
 def paragraph_text(node: Any, *, every: bool = False) -> str:
