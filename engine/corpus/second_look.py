@@ -16,7 +16,6 @@ from engine.corpus.letters import has_letters
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.prepared import restored
 from engine.corpus.readers import UnreadableFileError, clean
-from engine.corpus.xml_words import WORD, words_of
 
 _LARGEST_PART = 64 * 2**20
 _MOST_COMPARED = 4 * 10**9  # characters; of comments beyond, those are told again that the text may hold as they are
@@ -38,6 +37,7 @@ _SIGNS_OF = {**dict.fromkeys(("tab", "br", "cr", "s", "line-break", "ptab"), " "
 _CELLS = ("table-cell", "covered-table-cell")
 _NEVER = ("fld", "instrText", "delText", "annotation", "note")
 _SPOKEN = tuple(f"{{*}}{name}" for name in ("t", *_SIGNS_OF, *_PARAGRAPH, *_NEVER))
+_WORD = re.compile(r"\w+")
 _SKIPPED = frozenset({
     "fonttbl", "colortbl", "stylesheet", "info", "pict", "object", "themedata", "colorschememapping", "listtable",
     "listoverridetable", "rsidtbl", "generator", "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr",
@@ -58,11 +58,11 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
         return "" if has_letters(text) else clean(rtf_text(content)).strip()
     if format not in _PARTS:
         return ""
-    words, squeezed = set(WORD.findall(text.casefold())), ""
+    words, squeezed = set(_WORD.findall(text.casefold())), ""
     told: dict[str, None] = {}
     left = _MOST_COMPARED
     for part, line in _lines_of(path, format, content, words):
-        lacks = not words.issuperset(WORD.findall(line.casefold()))
+        lacks = not words.issuperset(_WORD.findall(line.casefold()))
         if not lacks and _SAID.search(part):
             squeezed = squeezed or "".join(text.split())
             left -= len(squeezed)
@@ -121,20 +121,15 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: Set[str]) -> It
     """
     from lxml import etree
 
-    stripped = bool(without) and without.partition("}")[2].encode() in data
-    words = words_of(data) if known and not stripped else None
-    if words is not None and words <= known:
-        return
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
     try:
-        root = etree.fromstring(data, parser)
+        root = etree.fromstring(data, _parser())
     except (etree.XMLSyntaxError, ValueError):
         return
-    if without and (stripped or b"\0" in data):  # in UTF-16 its letters stand apart
+    if without and (without.partition("}")[2].encode() in data or b"\0" in data):  # in UTF-16 its letters stand apart
         etree.strip_elements(root, without, with_tail=False)
     open_document = ":opendocument:" in str(root.tag)
     speaking = _SPEAKING[: len(_PARAGRAPH)] if open_document else _SPEAKING
-    if known and words is None and _says_only(root, known, speaking):
+    if known and _says_only(root, known, speaking):
         return
     for node in root.iter(*speaking):
         name = _local(node)
@@ -150,6 +145,13 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: Set[str]) -> It
             yield node.get("string") or ""
 
 
+@lru_cache(maxsize=1)
+def _parser() -> Any:
+    from lxml import etree
+
+    return etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
+
+
 def _says_only(root: Any, known: Set[str], speaking: Sequence[str]) -> bool:
     """Whether all words of a part's paragraphs are known, and words stand in paragraphs alone. Told at once for the whole part,
     which is many times faster than line by line, and true of most.
@@ -160,7 +162,7 @@ def _says_only(root: Any, known: Set[str], speaking: Sequence[str]) -> bool:
     for sign in root.iter(*(f"{{*}}{name}" for name in _SIGNS_OF)):
         sign.text = _SIGNS_OF[_local(sign)]
     said = "\n".join("".join(node.itertext()) for node in root.iter(*speaking[: len(_PARAGRAPH)]))
-    return known >= set(WORD.findall(said.casefold()))
+    return known >= set(_WORD.findall(said.casefold()))
 
 
 def paragraph_text(node: Any, *, every: bool = False) -> str:

@@ -90,7 +90,9 @@ def _numbers() -> list[bytes]:
 def _standard_key(password: str, *told: Any) -> bytes:
     """The key of standard encryption ([MS-OFFCRYPTO] 2.3.4.7); what is told ends with its bits, the salt's length and the salt."""
     bits, _, salt = told[-3:]
-    last = hashlib.sha1(_iterated(password, salt, "SHA1", _STANDARD_SPINS).digest() + bytes(4)).digest().ljust(64, b"\0")
+    last = (
+        hashlib.sha1(_iterated(password, salt, "SHA1", _STANDARD_SPINS).digest() + bytes(4)).digest().ljust(64, b"\0")
+    )
     halves = (hashlib.sha1(bytes(byte ^ mask for byte in last)).digest() for mask in (0x36, 0x5C))
     return b"".join(halves)[: bits // 8]
 
