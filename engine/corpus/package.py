@@ -11,6 +11,8 @@ from io import BytesIO
 _KEPT = 2**22  # bytes of a part that is read once for all
 _LOCAL, _CENTRAL, _END = struct.Struct("<4s5H3I2H"), struct.Struct("<4s6H3I5H2I"), struct.Struct("<4s4H2IH")
 _LOCKED, _UTF8 = 0x1, 0x800
+_LARGEST = 2**30
+_PLAIN = 0x80E  # flags: how hard it was packed, sizes told behind it, names in UTF-8: what is read alike
 
 DAMAGED = (
     zipfile.BadZipFile,
@@ -37,7 +39,9 @@ class Package:
         """A part's bytes. Raises KeyError for one that is not there, one of `DAMAGED`."""
         data = self._parts.get(name)
         if data is None:
-            data = self.archive.read(name)
+            data = self._unpacked(self.archive.getinfo(name))
+            if data is None:
+                data = self.archive.read(name)
             if len(data) <= _KEPT:
                 self._parts[name] = data
         return data
@@ -60,11 +64,36 @@ class Package:
         file.write(_END.pack(b"PK\5\6", 0, 0, len(members), len(members), size, place, 0))
         return file.getvalue()
 
+    def _unpacked(self, member: zipfile.ZipInfo) -> bytes | None:
+        """A part's bytes, in a fraction of the time that `zipfile` takes; None where anything is not as it should be: what such
+        a part is worth, `zipfile` says.
+        """
+        start = member.header_offset + _LOCAL.size
+        name = member.orig_filename.encode("ascii", "replace")
+        plain = self.content[start - 4 : start - 2] == len(name).to_bytes(2, "little") and self.content.startswith(
+            name, start
+        )
+        if not plain or not member.orig_filename.isascii() or member.flag_bits & ~_PLAIN or member.file_size > _LARGEST:
+            return None
+        try:
+            data = self._packed(member)
+            if member.compress_type == zipfile.ZIP_DEFLATED:
+                reading = zlib.decompressobj(-15)
+                data = reading.decompress(data, member.file_size + 1)
+                plain = reading.eof and not reading.unused_data
+        except (zipfile.BadZipFile, zlib.error, struct.error):
+            return None
+        plain = plain and member.compress_type in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED)
+        return data if plain and len(data) == member.file_size and zlib.crc32(data) == member.CRC else None
+
     def _packed(self, member: zipfile.ZipInfo) -> bytes:
         start = member.header_offset
         signature, *_, name, extra = _LOCAL.unpack_from(self.content, start)
         start += _LOCAL.size + name + extra
         packed = self.content[start : start + member.compress_size]
+        end = getattr(member, "_end_offset", None)  # of newer versions of Python: where the next part begins
+        if end is not None and start + member.compress_size > end:
+            raise zipfile.BadZipFile(f"a part that reaches into the next: {member.filename}")
         if member.flag_bits & _LOCKED or signature != b"PK\3\4" or len(packed) != member.compress_size:
             raise zipfile.BadZipFile(f"a part that cannot be taken: {member.filename}")
         return packed

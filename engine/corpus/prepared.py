@@ -18,14 +18,15 @@ _RUN = re.compile(
     rb"<(\w+:)?(?:(tab)\s*/>|(ptab)\b[^<>]*/>|(noBreakHyphen)\s*/>|(cr)\s*/>"
     rb'|sym\b[^<>]*\bchar="([0-9A-Fa-f]{4})"[^<>]*/>)'
 )
-_NAMES_OF_RUNS = (b"tab", b"noBreakHyphen", b"<cr", b":cr", b"sym")  # told sooner than by the expression
+_NAMES_OF_RUNS = (b"ptab", b"noBreakHyphen", b":sym", b"<sym")  # told sooner than by the expression
+_EMPTY_RUNS = (re.compile(rb"tab\s*/>"), re.compile(rb"cr\s*/>"))
 _ATTRIBUTES = rb"""(?:[^<>"']|"[^"<]*"|'[^'<]*')*"""
 _INLINE = re.compile(
     rb"<text:(?:(tab)|(s)|(line-break))\b(?!-)%(in)b/>|</?text:(?:span|a|meta)(?:\s%(in)b)?>"
     rb"|<text:(?:soft-page-break|bookmark|bookmark-start|bookmark-end|reference-mark|reference-mark-start|reference-mark-end|"
     rb"change|change-start|change-end)(?:\s%(in)b)?/>" % {b"in": _ATTRIBUTES}
 )
-_WITH_ENTITIES = re.compile(rb"(?<=[<:]t)(?:>|\s[^<>]*>)[^<&]*&[^<]*(?=</)")
+_WITH_ENTITIES = re.compile(rb"[<:]t(?:>|\s[^<>]*>)[^<&]*&[^<]*(?=</)")
 _ENTITY = re.compile(rb"&(?:(amp|lt|gt|quot|apos)|#(\d{1,7})|#x([0-9A-Fa-f]{1,6}));")
 _NAMED = {b"amp": "\ufdd0", b"lt": "\ufdd1", b"gt": ">", b"quot": '"', b"apos": "'"}
 _STANDS_FOR = {"\ufdd0": "&", "\ufdd1": "<"}  # what no text holds, for what stands in no XML as itself
@@ -67,7 +68,7 @@ def restored(text: str) -> str:
 
 
 def _word(xml: bytes) -> bytes:
-    if any(name in xml for name in _NAMES_OF_RUNS):
+    if any(name in xml for name in _NAMES_OF_RUNS) or any(empty.search(xml) for empty in _EMPTY_RUNS):
         xml = _RUN.sub(_run, xml)
     if b"&" not in xml:
         return xml

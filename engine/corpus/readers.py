@@ -162,7 +162,7 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
     if (path.stat().st_size if data is None else len(data)) > LARGEST_FILE:
         raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB", "too large")
     data = path.read_bytes() if data is None else data
-    if not data.strip():
+    if not data or data.isspace():
         raise UnreadableFileError(path, "empty")
     return data
 

@@ -58,12 +58,13 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
         return "" if has_letters(text) else clean(rtf_text(content)).strip()
     if format not in _PARTS:
         return ""
-    words, squeezed = set(_WORD.findall(text.casefold())), "".join(text.split())
+    words, squeezed = set(_WORD.findall(text.casefold())), ""
     told: dict[str, None] = {}
     left = _MOST_COMPARED
     for part, line in _lines_of(path, format, content, words):
         lacks = not words.issuperset(_WORD.findall(line.casefold()))
         if not lacks and _SAID.search(part):
+            squeezed = squeezed or "".join(text.split())
             left -= len(squeezed)
             lacks = left < 0 or "".join(line.split()) not in squeezed
         if lacks:
@@ -120,9 +121,8 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: Set[str]) -> It
     """
     from lxml import etree
 
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
     try:
-        root = etree.fromstring(data, parser)
+        root = etree.fromstring(data, _parser())
     except (etree.XMLSyntaxError, ValueError):
         return
     if without and (without.partition("}")[2].encode() in data or b"\0" in data):  # in UTF-16 its letters stand apart
@@ -143,6 +143,13 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: Set[str]) -> It
             yield "".join(_pieces(node, every=not len(node)))
         elif name == "textpath":
             yield node.get("string") or ""
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Any:
+    from lxml import etree
+
+    return etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
 
 
 def _says_only(root: Any, known: Set[str], speaking: Sequence[str]) -> bool:

@@ -17,7 +17,9 @@ from typing import Any
 from engine.corpus.passwords import known, patience
 from engine.corpus.readers import UnreadableFileError
 
-_HASHES, _LONGER = ("SHA256", "SHA384", "SHA512"), ("sha384", "sha512")
+_HASHES = {"SHA256": ("_sha256", "_sha2"), "SHA384": ("_sha512", "_sha2"), "SHA512": ("_sha512", "_sha2")}
+_STANDARD_SPINS = 50_000
+_NUMBERS = 100_000  # what Office hashes, unless it is told otherwise
 _OPEN_TO_ALL = "VelvetSweatshop"  # what Excel locks with where it must lock and was given no password
 
 
@@ -48,11 +50,13 @@ def _opened(data: bytes, password: str) -> bytes:
     import msoffcrypto
     from msoffcrypto.format import doc97, ppt97, xls97
     from msoffcrypto.method.ecma376_agile import ECMA376Agile
+    from msoffcrypto.method.ecma376_standard import ECMA376Standard
 
     for module in (doc97, ppt97, xls97):
         module.tempfile = _InMemory  # this process may write no file
     # it is asked for twice with each password, and takes a tenth of a second
     ECMA376Agile._derive_iterated_hash_from_password = staticmethod(_iterated)
+    ECMA376Standard.makekey_from_password = staticmethod(_standard_key)
     file: Any = msoffcrypto.OfficeFile(BytesIO(data))
     if file.format == "ooxml":
         file.load_key(password=password, verify_password=True)
@@ -65,14 +69,32 @@ def _opened(data: bytes, password: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def _iterated(password: str, salt: bytes, algorithm: str, spins: int) -> Any:
-    """The hash that keys are derived from ([MS-OFFCRYPTO] 2.3.4.11): after the first round, each is taken of a number and the
-    hash before it.
+    """The hash that keys are derived from ([MS-OFFCRYPTO] 2.3.4.7 and 2.3.4.11): after the first round, each is taken of a number
+    and the hash before it.
     """
     hashed = _hash_named(algorithm)
     last = hashed(salt + password.encode("utf-16-le"))
-    for number in range(spins):
-        last = hashed(number.to_bytes(4, "little") + last.digest())
+    for number in _numbers()[:spins]:
+        last = hashed(number + last.digest())
+    for more in range(_NUMBERS, spins):
+        last = hashed(more.to_bytes(4, "little") + last.digest())
     return last
+
+
+@lru_cache(maxsize=1)
+def _numbers() -> list[bytes]:
+    """The numbers of the rounds, as they are hashed: to make them anew for each file takes a tenth of its time."""
+    return [number.to_bytes(4, "little") for number in range(_NUMBERS)]
+
+
+def _standard_key(password: str, *told: Any) -> bytes:
+    """The key of standard encryption ([MS-OFFCRYPTO] 2.3.4.7); what is told ends with its bits, the salt's length and the salt."""
+    bits, _, salt = told[-3:]
+    last = (
+        hashlib.sha1(_iterated(password, salt, "SHA1", _STANDARD_SPINS).digest() + bytes(4)).digest().ljust(64, b"\0")
+    )
+    halves = (hashlib.sha1(bytes(byte ^ mask for byte in last)).digest() for mask in (0x36, 0x5C))
+    return b"".join(halves)[: bits // 8]
 
 
 def _hash_named(algorithm: str) -> Any:
@@ -80,7 +102,7 @@ def _hash_named(algorithm: str) -> Any:
     has one: it begins sooner than OpenSSL's, which counts where it is begun 100,000 times.
     """
     name = algorithm.lower() if algorithm in _HASHES else "sha1"
-    for module in ("_sha512", "_sha2") if name in _LONGER else ():
+    for module in _HASHES.get(algorithm, ()):
         with suppress(ImportError, AttributeError):
             return getattr(import_module(module), name)
     return getattr(hashlib, name)

@@ -50,6 +50,27 @@ def test_of_parts_of_one_name_the_last_counts() -> None:
         ]
 
 
+def test_a_part_is_read_as_zipfile_reads_it_or_not_at_all() -> None:
+    """Of a package that is whole, and of one with each of its bytes changed in turn."""
+    parts = {"a.xml": b"pelican " * 9, "ø.xml": b"heron", "empty": b""}
+    for content in (packed(parts), packed(parts, zipfile.ZIP_STORED), packed(parts, zipfile.ZIP_BZIP2)):
+        for at in range(-1, content.index(b"PK\1\2")):
+            harmed = bytearray(content)
+            if at >= 0:
+                harmed[at] ^= 0x41
+            with zipfile.ZipFile(BytesIO(harmed)) as archive:
+                package = Package(bytes(harmed))
+                for name in archive.namelist():
+                    try:
+                        told: bytes | None = archive.read(name)
+                    except DAMAGED:
+                        told = None
+                    try:
+                        assert package.read(name) == told
+                    except DAMAGED:
+                        assert told is None, (name, at)
+
+
 def test_damaged_and_locked_parts_are_not_taken() -> None:
     content = packed({"a.xml": b"pelican", "b.xml": b"heron"})
     for place, byte in ((0, 0), (6, None)):  # no part begins there; the part is locked

@@ -16,6 +16,7 @@ import pytest
 from fixtures import office
 
 from engine.corpus.sandbox import Limits, Pool, libraries
+from engine.corpus.sandbox.pool import Seat
 from engine.corpus.sandbox.wire import finding, told
 
 SLOW = b"<html><body>" + b"<p>a <b>tern</b></p>" * 600_000
@@ -72,6 +73,31 @@ def test_texts_that_wait_for_a_slow_item_are_bounded(pool: Callable[..., Pool]) 
     assert next(taken) == 0
     assert done.index(0) <= 11
     assert [*taken] == [*range(1, 60)]
+
+
+def test_what_is_done_is_not_held_back_for_what_is_not(pool: Callable[..., Pool]) -> None:
+    """The second item ends when the first was taken."""
+    taken = threading.Event()
+    results = pool(2).map(lambda number: number or taken.wait(20), [1, 0])
+    assert next(results) == 1
+    taken.set()
+    assert list(results) == [True]
+
+
+def test_what_an_item_raises_is_raised_in_its_turn(pool: Callable[..., Pool]) -> None:
+    taken = pool(2).map(lambda number: 6 // (3 - number), range(50))
+    assert [next(taken) for _ in range(3)] == [2, 3, 6]
+    with pytest.raises(ZeroDivisionError):
+        next(taken)
+
+
+def test_a_pool_closes_while_items_wait_that_nobody_takes(pool: Callable[..., Pool]) -> None:
+    done: list[int] = []
+    reading = pool(2)
+    results = reading.map(done.append, range(100_000))
+    next(results)
+    reading.close()
+    assert len(done) < 1000
 
 
 def test_a_file_that_takes_too_long_is_ended_from_outside(tmp_path: Path, pool: Callable[..., Pool]) -> None:
@@ -176,6 +202,26 @@ def test_a_file_is_read_again_where_not_it_but_the_nursery_ended_its_reader(
 
 
 @on_linux
+def test_a_nursery_that_does_not_answer_holds_up_neither_the_next_file_nor_the_end(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    for again in (False, True):
+        reading = pool(files=1)
+        path = write(tmp_path / "a.txt", b"The heron.")
+        assert reading.read(path, "txt").documents
+        (child,) = reading._children
+        nursery = psutil.Process(child._process.pid).parent()
+        assert nursery is not None
+        nursery.suspend()
+        started = time.monotonic()
+        assert not again or reading.read(path, "txt").documents
+        reading.close()
+        assert time.monotonic() - started < 30
+        assert not nursery.is_running() or nursery.status() == psutil.STATUS_ZOMBIE
+        assert child._process.poll() is not None
+
+
+@on_linux
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux 5.3")
 def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
     program = (
@@ -212,7 +258,7 @@ def test_what_is_born_is_confined_and_told_apart_from_its_parent(tmp_path: Path,
 def test_without_a_nursery_processes_are_started(
     tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pool, "_born", lambda _: None)
+    monkeypatch.setattr(Seat, "_born", lambda _: None)
     reading = pool(seconds=4, files=1)
     for _ in range(2):
         assert (

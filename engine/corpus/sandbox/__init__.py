@@ -7,7 +7,8 @@ reader do, only a child process is lost by it.
 
 from __future__ import annotations
 
-from engine.corpus.sandbox.pool import Limits, Outcome, Pool
+from engine.corpus.sandbox.outcome import Limits, Outcome
+from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
 
 __all__ = ["Limits", "Outcome", "Pool", "Tesseract", "find_tesseract"]

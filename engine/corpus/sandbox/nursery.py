@@ -15,13 +15,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
 NUMBER = struct.Struct("i")
 """What a nursery tells: the number of a process that is born, and how it ended, as `Popen.returncode` tells it."""
 _START_SECONDS = 60.0
+_BEAR_SECONDS = 20.0
 _END_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
 
@@ -68,7 +69,7 @@ class Nursery:
     """The process that reading processes of one thread come from, one after the other."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._lost = False
+        self._lost, self._patience = False, _START_SECONDS
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             self._process = subprocess.Popen(
@@ -82,17 +83,22 @@ class Nursery:
             return None
         theirs, ours = _pipes()
         pid = self._asked(theirs)
-        if pid is None:  # what it says from now on, it says too late
-            self._lost = True
-            self._process.kill()
+        self._patience = _BEAR_SECONDS  # all that it needs is loaded
+        if pid is None:
+            self.give_up()
         for pipe in theirs if pid is not None else theirs + ours:
             os.close(pipe)
         return None if pid is None else Born(self._control, pid, ours)
 
+    def give_up(self) -> None:
+        """Have nothing more of it: what it says from now on, it says too late."""
+        self._lost = True
+        self._process.kill()
+
     def _asked(self, pipes: Sequence[int]) -> int | None:
         try:
             socket.send_fds(self._control, [b"."], pipes)
-            ready = select.select([self._control], [], [], _START_SECONDS)[0]
+            ready = select.select([self._control], [], [], self._patience)[0]
             return _received(self._control) if ready else None
         except (OSError, ValueError):
             return None
@@ -108,11 +114,7 @@ class Nursery:
 
 def _pipes() -> tuple[list[int], list[int]]:
     """Their ends and ours of pipes for standard input, output and errors."""
-    (input_read, input_write), (output_read, output_write), (errors_read, errors_write) = (
-        os.pipe(),
-        os.pipe(),
-        os.pipe(),
-    )
+    (input_read, input_write), (output_read, output_write), (errors_read, errors_write) = (os.pipe() for _ in range(3))
     return [input_read, output_write, errors_write], [input_write, output_read, errors_read]
 
 
@@ -127,17 +129,15 @@ def _received(control: socket.socket, flags: int = 0) -> int | None:
     return int(NUMBER.unpack(data)[0]) if len(data) == NUMBER.size else None
 
 
-def divide(control: socket.socket) -> list[int] | None:
+def divide(control: socket.socket, meanwhile: Callable[[], None]) -> list[int] | None:
     """The nursery's side: divides as often as it is asked to. Returns, in each process that is born, its three pipes; None in the
-    nursery itself once nobody asks any more.
+    nursery itself once nobody asks any more. `meanwhile` is called once, when the first process is born.
     """
     born = 0
     while True:
         asked, pipes, *_ = socket.recv_fds(control, 1, 3)
-        if born:
-            os.waitpid(
-                born, 0
-            )  # not before: its number would be given to another process, which a late signal would meet
+        if born:  # not before: its number would be given to another process, which a late signal would meet
+            os.waitpid(born, 0)
         if not asked or len(pipes) != 3:
             return None
         born = os.fork()
@@ -146,7 +146,13 @@ def divide(control: socket.socket) -> list[int] | None:
         for pipe in pipes:
             os.close(pipe)
         control.sendall(NUMBER.pack(born))
+        meanwhile()
+        meanwhile = _nothing
         control.sendall(NUMBER.pack(_ended(born, control)))
+
+
+def _nothing() -> None:
+    """Nothing is left to be done meanwhile."""
 
 
 def _ended(pid: int, control: socket.socket) -> int:

@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +24,12 @@ from engine.corpus.sandbox.nursery import divide, end_with_parent
 from engine.corpus.sandbox.wire import encoded, told
 
 _NAME, _UNPACKED, _NURSERY = "engine.corpus.sandbox.worker", "unpacked", "nursery"
+_SMALL = 2**16  # bytes
 _NEEDED = ("engine.corpus.opening", "engine.corpus.ocr", "engine.corpus.office", "kreuzberg", "lxml.etree", "pypdfium2")
+_NEEDED_BY_FEW = (  # by files of some kinds: loaded while the first process reads, for those after it
+    "engine.corpus.plain", "engine.corpus.html", "engine.corpus.mail", "engine.corpus.tabular", "engine.corpus.archive",
+    "engine.corpus.outlook", "msoffcrypto.format.ooxml", "encodings.cp437", "unicodedata",
+)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -38,7 +44,7 @@ def main(arguments: list[str]) -> int:
     if not arguments[2:] and unpack() and sys.platform == "linux":
         os.dup2(answers, 1)  # the library has threads by now, which would be confined in part only: begin anew
         os.execv(sys.executable, [sys.executable, "-P", "-m", _NAME, *arguments[:2], _UNPACKED])
-    _send(answers, {"told": "ready", "offline": confine(memory)})
+    _send(answers, encoded({"told": "ready", "offline": confine(memory)}))
     for line in sys.stdin.buffer:
         _answer(answers, json.loads(line), seconds)
     return 0
@@ -51,13 +57,9 @@ def _become_nursery() -> None:
         unpack()  # the library has threads after that: only a process without any can be divided
         os._exit(0)
     os.waitpid(unpacking, 0)
-    for module in _NEEDED:
-        with suppress(ImportError):
-            import_module(module)
-    gc.collect()
-    gc.freeze()  # what is loaded is not looked through for what is not needed any more
+    _load(_NEEDED)
     nursery = os.getpid()
-    pipes = divide(control)
+    pipes = divide(control, lambda: _load(_NEEDED_BY_FEW))
     control.close()
     if pipes is None:
         os._exit(0)
@@ -67,19 +69,37 @@ def _become_nursery() -> None:
         os.close(pipe)
 
 
+def _load(modules: Iterable[str]) -> None:
+    for module in modules:
+        with suppress(ImportError):
+            import_module(module)
+    gc.collect()
+    gc.freeze()  # what is loaded is not looked through for what is not needed any more
+
+
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     from engine.corpus import ocr
     from engine.corpus.opening import everything_in
     from engine.corpus.passwords import use
-    from engine.corpus.readers import UnreadableFileError
+    from engine.corpus.readers import OFFICE, ReadDocument, UnreadableFileError
+
+    kept = b""  # told with what comes after it: to wake the parent once more costs as much as a small file does
+
+    def tell(message: dict[str, Any], *, later: bool = False) -> None:
+        nonlocal kept
+        frames, kept = kept + encoded(message), b""
+        if later and len(frames) <= _SMALL:
+            kept = frames
+        else:
+            _send(answers, frames)
 
     def begin(member: str) -> None:
         allow_seconds(seconds)
-        _send(answers, {"told": "begin", "member": member})
+        tell({"told": "begin", "member": member})
 
     def recognised(picture: bytes) -> tuple[str, str]:
         allow_seconds(seconds)
-        _send(answers, {"told": "picture", "data": base64.b64encode(picture).decode()})
+        tell({"told": "picture", "data": base64.b64encode(picture).decode()})
         answer = json.loads(sys.stdin.buffer.readline())
         return str(answer["text"]), str(answer["problem"])
 
@@ -89,25 +109,26 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     path = Path(asked["path"])
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
-            _send(answers, told(found))
-        last: dict[str, Any] = {"told": "end"}
+            # nothing of an office file is read after its own text
+            tell(told(found), later=isinstance(found, ReadDocument) and not found.member and found.format in OFFICE)
+        end: dict[str, Any] = {"told": "end"}
     except UnreadableFileError as error:
-        last = {"told": "failed", "kind": error.kind, "reason": error.why or error.what}
+        end = {"told": "failed", "kind": error.kind, "reason": error.why or error.what}
     except MemoryError:
-        last = {"told": "failed", "kind": "out of memory", "reason": ""}
+        end = {"told": "failed", "kind": "out of memory", "reason": ""}
     except OSError as error:
-        last = {"told": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
+        end = {"told": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
     except Exception as error:  # a fault of our own: this file's, not that of all after it
-        last = {
+        end = {
             "told": "failed",
             "kind": "damaged",
             "reason": f"its reader failed ({type(error).__name__}: {error})"[:300],
         }
-    _send(answers, last)
+    tell(end)
 
 
-def _send(answers: int, message: dict[str, Any]) -> None:
-    left = memoryview(encoded(message))
+def _send(answers: int, frames: bytes) -> None:
+    left = memoryview(frames)
     while left:
         left = left[os.write(answers, left) :]
 

@@ -1,0 +1,226 @@
+"""One reading process as its parent sees it: what it is asked and what it answers, and why it is gone where it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from engine.children import import_path
+from engine.corpus.readers import Kind
+from engine.corpus.sandbox.libraries import private_folder
+from engine.corpus.sandbox.nursery import Born
+from engine.corpus.sandbox.outcome import Limits, Outcome
+from engine.corpus.sandbox.tesseract import Tesseract
+from engine.corpus.sandbox.wire import HEADER, LONGEST_FRAME, finding
+
+_STDERR_KEPT = 4000
+_START_SECONDS = 60.0
+_END_SECONDS = 3.0
+_ONE_THREAD = (
+    "RAYON_NUM_THREADS",
+    "TOKIO_WORKER_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MALLOC_ARENA_MAX",
+)
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "SYSTEMROOT", "VIRTUAL_ENV")
+
+
+class Died(Exception):
+    """A reading process is lost. `by_file`: whether the file that was read may have to do with it."""
+
+    def __init__(self, kind: Kind, reason: str, *, by_file: bool = True) -> None:
+        super().__init__(reason)
+        self.kind, self.reason, self.by_file = kind, reason, by_file
+
+
+class Clock:
+    """The time that a file has as a whole, OCR apart."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.end = seconds, time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has run out."""
+        return time.monotonic() >= self.end
+
+
+class Child:
+    """One reading process. `used`: how many files it was asked to read; `member`: what inside the last one it was at."""
+
+    def __init__(self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes] | Born) -> None:
+        self._limits, self._ocr, self._clock = limits, ocr, Clock(_START_SECONDS)
+        self.used, self.member = 0, ""
+        self._process = process
+        self._said = b""
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self._heard = bytearray()
+        try:
+            self.offline = bool(self._next(time.monotonic() + _START_SECONDS).get("offline"))
+        except Died:
+            self.end()
+            raise RuntimeError(f"the reading process did not start: {self._said.decode('utf-8', 'replace')}") from None
+
+    def read(
+        self, path: Path, format: str, without: Sequence[str], outcome: Outcome, done: set[str], passwords: list[str],
+        clock: Clock,
+    ) -> None:  # fmt: skip
+        """Read one file into `outcome`. Raises Died where the process is lost by it."""
+        self.used, self.member, self._clock = self.used + 1, "", clock
+        asked = {"path": str(path), "format": format, "without": without, "passwords": passwords}
+        self._tell({**asked, "ocr": self._limits.ocr_seconds if self._ocr else None})
+        while self._take(self._next(min(time.monotonic() + self._limits.seconds, clock.end)), outcome, done):
+            pass
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write((json.dumps(message) + "\n").encode())
+            self._process.stdin.flush()
+        except OSError:
+            raise self._death() from None
+
+    def _recognise(self, message: dict[str, Any]) -> None:
+        """Have a picture read, and tell the process what is in it."""
+        try:
+            picture = base64.b64decode(message["data"])
+        except (ValueError, KeyError, TypeError):
+            raise Died("damaged", "its reader answered nonsense") from None
+        if self._ocr is None:
+            raise Died("damaged", "its reader answered nonsense")
+        started = time.monotonic()
+        text, problem = self._ocr.read(picture, self._limits.memory, self._limits.seconds)
+        self._clock.end += time.monotonic() - started
+        self._tell({"text": text, "problem": problem})
+
+    def _take(self, message: dict[str, Any], outcome: Outcome, done: set[str]) -> bool:
+        """Note what a message tells; returns whether more are to come."""
+        match message.get("told"):
+            case "begin":
+                begun = str(message["member"])
+                if self.member and not begun.startswith(f"{self.member}/"):
+                    done.add(self.member)
+                self.member = begun
+            case "picture":
+                self._recognise(message)
+            case "document" | "left out":
+                try:
+                    found = finding(message)
+                except (ValueError, KeyError, TypeError):
+                    raise Died("damaged", "its reader answered nonsense") from None
+                outcome.keep(found)
+            case "failed":
+                if message["kind"] == "out of memory":
+                    raise Died("out of memory", self._out_of_memory())
+                outcome.give_up(message["kind"], str(message["reason"]))
+                return False
+            case "closed":
+                outcome.closed, outcome.reason = True, str(message["reason"]).lower()
+                return False
+            case _:
+                return False
+        return True
+
+    def _next(self, deadline: float) -> dict[str, Any]:
+        """The next message. Raises Died where it does not come in time, or is none."""
+        self._hear(HEADER.size, deadline)
+        end = HEADER.size + HEADER.unpack_from(self._heard)[0]
+        if end > LONGEST_FRAME + HEADER.size:
+            raise Died("damaged", "its reader answered nonsense")
+        self._hear(end, deadline)
+        try:
+            message = json.loads(self._heard[HEADER.size : end])
+        except ValueError:
+            raise Died("damaged", "its reader answered nonsense") from None
+        del self._heard[:end]
+        return message if isinstance(message, dict) else {}
+
+    def _hear(self, count: int, deadline: float) -> None:
+        """Listen until so many bytes are there."""
+        assert self._process.stdout is not None
+        while len(self._heard) < count:
+            left = deadline - time.monotonic()
+            try:
+                pipe = self._process.stdout.fileno()
+                ready = left > 0 and bool(select.select([pipe], [], [], left)[0])
+                piece = os.read(pipe, 2**20) if ready else b""
+            except (OSError, ValueError):  # the pool was closed at this moment, and the pipe with it
+                raise self._death() from None
+            if not ready:
+                raise Died("timed out", f"it was not read within {self._limits.seconds} s")
+            if not piece:
+                raise self._death()
+            self._heard += piece
+
+    def _death(self) -> Died:
+        """Why the process is gone."""
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            code = 0
+        self._listener.join(1)
+        said = self._said.decode("utf-8", "replace")
+        if isinstance(self._process, Born) and self._process.is_orphan:
+            return Died("damaged", "the process that its reader came from ended", by_file=False)
+        if code == -signal.SIGXCPU:
+            return Died("timed out", f"it was not read within {self._limits.seconds} s of computing")
+        if "memory allocation of" in said or "MemoryError" in said or code == -signal.SIGKILL:
+            return Died("out of memory", self._out_of_memory())
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return Died("damaged", f"its reader crashed ({name})")
+
+    def _out_of_memory(self) -> str:
+        return f"reading it needs more than {self._limits.memory / 1e6:,.0f} MB of memory"
+
+    def _listen(self) -> None:
+        assert self._process.stderr is not None
+        pipe = self._process.stderr
+        while piece := pipe.read1(4096):  # type: ignore[attr-defined]
+            self._said = (self._said + piece)[-_STDERR_KEPT:]
+
+    def end(self) -> bool:
+        """End the process, whatever it does. Returns whether that is known: what it was born of may not answer."""
+        if self._process.poll() is None:
+            self._process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+        self._listener.join(1)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                with suppress(OSError):  # what was still to be written has no reader any more
+                    pipe.close()
+        return self._process.poll() is not None
+
+
+def command(limits: Limits) -> list[str]:
+    """What a reading process is started by."""
+    # -P: without it, modules of the folder that the user stands in would come before the installed ones
+    return [sys.executable, "-P", "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)]
+
+
+def environment() -> dict[str, str]:
+    """What a reading process knows of the environment: nothing that is secret."""
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    kept |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private_folder()))
+
+
+def started(limits: Limits) -> subprocess.Popen[bytes]:
+    """A reading process that is started anew, where none can be born."""
+    return subprocess.Popen(
+        command(limits), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        start_new_session=True,
+    )  # fmt: skip
