@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
@@ -129,9 +129,9 @@ def _received(control: socket.socket, flags: int = 0) -> int | None:
     return int(NUMBER.unpack(data)[0]) if len(data) == NUMBER.size else None
 
 
-def divide(control: socket.socket, meanwhile: Callable[[], None]) -> list[int] | None:
+def divide(control: socket.socket) -> list[int] | None:
     """The nursery's side: divides as often as it is asked to. Returns, in each process that is born, its three pipes; None in the
-    nursery itself once nobody asks any more. `meanwhile` is called once, when the first process is born.
+    nursery itself once nobody asks any more.
     """
     born = 0
     while True:
@@ -146,13 +146,7 @@ def divide(control: socket.socket, meanwhile: Callable[[], None]) -> list[int] |
         for pipe in pipes:
             os.close(pipe)
         control.sendall(NUMBER.pack(born))
-        meanwhile()
-        meanwhile = _nothing
         control.sendall(NUMBER.pack(_ended(born, control)))
-
-
-def _nothing() -> None:
-    """Nothing is left to be done meanwhile."""
 
 
 def _ended(pid: int, control: socket.socket) -> int:

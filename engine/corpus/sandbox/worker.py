@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -26,10 +25,6 @@ from engine.corpus.sandbox.wire import encoded, told
 _NAME, _UNPACKED, _NURSERY = "engine.corpus.sandbox.worker", "unpacked", "nursery"
 _SMALL = 2**16  # bytes
 _NEEDED = ("engine.corpus.opening", "engine.corpus.ocr", "engine.corpus.office", "kreuzberg", "lxml.etree", "pypdfium2")
-_NEEDED_BY_FEW = (  # by files of some kinds: loaded while the first process reads, for those after it
-    "engine.corpus.plain", "engine.corpus.html", "engine.corpus.mail", "engine.corpus.tabular", "engine.corpus.archive",
-    "engine.corpus.outlook", "msoffcrypto.format.ooxml", "encodings.cp437", "unicodedata",
-)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -57,9 +52,13 @@ def _become_nursery() -> None:
         unpack()  # the library has threads after that: only a process without any can be divided
         os._exit(0)
     os.waitpid(unpacking, 0)
-    _load(_NEEDED)
+    for module in _NEEDED:
+        with suppress(ImportError):
+            import_module(module)
+    gc.collect()
+    gc.freeze()  # what is loaded is not looked through for what is not needed any more
     nursery = os.getpid()
-    pipes = divide(control, lambda: _load(_NEEDED_BY_FEW))
+    pipes = divide(control)
     control.close()
     if pipes is None:
         os._exit(0)
@@ -67,14 +66,6 @@ def _become_nursery() -> None:
     for number, pipe in enumerate(pipes):
         os.dup2(pipe, number)
         os.close(pipe)
-
-
-def _load(modules: Iterable[str]) -> None:
-    for module in modules:
-        with suppress(ImportError):
-            import_module(module)
-    gc.collect()
-    gc.freeze()  # what is loaded is not looked through for what is not needed any more
 
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
