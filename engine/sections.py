@@ -454,8 +454,8 @@ class SearchSettings(Section):
     hubs: bool = Field(
         default=True,
         description=(
-            "whether semantic search takes off what makes some chunks near to every query (CSLS), where training queries are "
-            "worded as questions and held-out ones do not show that it harms"
+            "whether semantic search takes off what makes some chunks near to every query (CSLS), unless judged queries, or "
+            "held-out ones that are worded as questions, show that it harms"
         ),
     )
     hide_weak: bool = Field(
