@@ -1,4 +1,4 @@
-"""Line ends of texts that are made to take long."""
+"""Line ends, and formats of numbers, that are made to take long."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from engine.corpus import hyphens
 from engine.corpus.hyphens import BREAK, put_together
+from engine.corpus.number_formats import style_of
 
 LONG = 30_000
 
@@ -19,6 +20,7 @@ LONG = 30_000
         lambda: hyphens._PAIR.findall("a" * LONG),
         lambda: put_together([f"b{BREAK}c " + "a" * LONG]),
         lambda: put_together([f"b{BREAK}c " + "a-" * LONG]),
+        lambda: style_of("[" * 250_000),
         lambda: hyphens._broken("a " * 5 * LONG, "ab\ufffecd " * LONG),
     ],
 )
