@@ -16,7 +16,7 @@ FACETS = {"format": "type", "author": "author", "language": "language", "year": 
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
 Span = tuple[int, int]
 MOST_MATCHES = 50_000
-_BYTE = re.compile(rb"\\x([0-9a-f]{2})")
+_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 _GLOB_SIGNS = re.compile(r"[*\[\]\\,]")
 _FOLDER = re.compile(r"/([^*\[\]\\,]+)/")
 # Scripts that put no blanks between words: a term may stand anywhere in them.

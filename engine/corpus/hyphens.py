@@ -18,9 +18,11 @@ from engine.corpus.ocr import opened
 BREAK = "\ufdd2"  # what no text holds
 _ENDED = "\ufffe"  # what PDFium tells for a hyphen that ends a line
 _LONGEST = 40  # characters before and after it by which it is found again
-_PAIR = re.compile(r"([^\W\d_]+)-(?=([^\W\d_]+))")
+_WITHIN = 2**14  # characters after the last one that was found: a page has a few thousand
+_PAIR = re.compile(r"(?<![^\W\d_])([^\W\d_]++)-(?=([^\W\d_]++))")
 _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
-_PARTED = re.compile(f"((?:[^\\W\\d_]+[-\u2010])*)([^\\W\\d_]+(?:{BREAK}[^\\W\\d_]+)+)")
+_PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
+_HYPHEN = re.compile("([-\u2010])")
 _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
 _GO_ON = frozenset(
     {"und", "oder", "bzw", "sowie", "bis", "and", "or"}
@@ -55,7 +57,9 @@ def _may_be_parted(left: str, right: str, known: Mapping[str, int]) -> bool:
     """Whether it matters if a line ends between two parts: the hyphen may then go. To draw a page takes milliseconds."""
     if right.lower() in _GO_ON or known.get((left + right).lower()):
         return True
-    return not _has_hyphen("", left, right, {part: known.get(part, 0) for part in (left.lower(), right.lower())})
+    return not _has_hyphen(
+        left, right, {part: known.get(part, 0) for part in (left.lower(), right.lower())}, follows=False
+    )
 
 
 def _text_of(document: Any, index: int) -> str:
@@ -73,7 +77,7 @@ def _broken(text: str, drawn: str) -> str:
         if not left[-1:].strip() or not right[:1].strip():
             continue
         left, right = left.split()[-1], right.split()[0]
-        found = text.find(f"{left}-{right}", at)
+        found = text.find(f"{left}-{right}", at, at + _WITHIN)
         if found >= 0:
             parts += (text[at : found + len(left)], BREAK)
             at = found + len(left) + 1
@@ -94,33 +98,46 @@ def put_together(pages: Sequence[str]) -> list[str]:
     if not any(BREAK in page for page in pages):
         return list(pages)
     known = _words(pages)
-    return [_PARTED.sub(lambda found: _whole(found, known), page).replace(BREAK, "-") for page in pages]
+    return [_PARTED.sub(lambda found: _parts_of(found[0], known), page).replace(BREAK, "-") for page in pages]
 
 
 def _words(pages: Iterable[str]) -> Counter[str]:
     return Counter(word.lower() for page in pages for word in _WORD.findall(page))
 
 
-def _whole(found: re.Match[str], known: Mapping[str, int]) -> str:
-    before, (word, *rest) = found[1], found[2].split(BREAK)
+def _parts_of(compound: str, known: Mapping[str, int]) -> str:
+    """Words with hyphens or a `BREAK` between them, each `BREAK` told as what it is."""
+    if BREAK not in compound:
+        return compound
+    pieces, follows = _HYPHEN.split(compound), False
+    for at in range(0, len(pieces), 2):
+        is_parted = BREAK in pieces[at]
+        if is_parted:
+            pieces[at] = _whole(pieces[at], known, follows=follows)
+        follows = not is_parted
+    return "".join(pieces)
+
+
+def _whole(parted: str, known: Mapping[str, int], *, follows: bool) -> str:
+    word, *rest = parted.split(BREAK)
     for part in rest:
         if part.lower() in _GO_ON and not known.get((word + part).lower()):
             word += f"- {part}"
         else:
-            word += f"-{part}" if _has_hyphen(before, word.rpartition("-")[2], part, known) else part
-    return before + word
+            word += f"-{part}" if _has_hyphen(word.rpartition("-")[2], part, known, follows=follows) else part
+    return word
 
 
-def _has_hyphen(before: str, left: str, right: str, known: Mapping[str, int]) -> bool:
-    """Whether a hyphen between two parts is the word's own. `before`: other parts that it has; `known`: how often the document
-    has each word within a line.
+def _has_hyphen(left: str, right: str, known: Mapping[str, int], *, follows: bool) -> bool:
+    """Whether a hyphen between two parts is the word's own. `follows`: another part, on the left one; `known`: how often the
+    document has each word within a line.
     """
     whole, parted = known.get((left + right).lower(), 0), known.get(f"{left}-{right}".lower(), 0)
     if whole or parted:
         return parted > whole
     if right[0].isupper() or len(left) == 1 or left.isupper() or left.lower() in _WITH_HYPHEN:
         return True
-    if before and left.lower() in _LINKS:
+    if follows and left.lower() in _LINKS:
         return True
     both = bool(known.get(left.lower()) and known.get(right.lower()))
-    return both and (bool(before) or min(len(left), len(right)) >= _SHORTEST)
+    return both and (follows or min(len(left), len(right)) >= _SHORTEST)

@@ -15,7 +15,7 @@ BUILT_IN = {
     "46": "[h]:mm:ss", "47": "mm:ss.0",
 }  # fmt: skip
 """Formats that no workbook lists, by their numbers (ECMA-376 part 1, 18.8.30); those of days are told well as it is."""
-_NOT_SHOWN_AS_IS = re.compile(r'"[^"]*"|\\.|[_*].|\[(?!(?:h+|m+|s+)\])[^\]]*\]', re.IGNORECASE)
+_NOT_SHOWN_AS_IS = re.compile(r'"[^"]*"|\\.|[_*].|\[(?!(?:h+|m+|s+)\])[^\]]{0,255}\]', re.IGNORECASE)
 _ELAPSED = re.compile(r"\[([hms])", re.IGNORECASE)
 _OF_TIMES, _OF_DAYS = re.compile(r"[hs]", re.IGNORECASE), re.compile(r"[dy]", re.IGNORECASE)
 _FROM_1904 = re.compile(rb'\sdate1904="(?:1|true)"')

@@ -115,7 +115,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
         "author": Counter(composed(document.author) for document in listed if document.author),
         "language": Counter(document.language for document in listed if document.language),
         "year": Counter(map(_year, listed)),
-        "folder": _folders([document.path.split("/")[:-1] for document in listed]),
+        "folder": _folders([composed(document.path).split("/")[:-1] for document in listed]),
     }
     return {name: dict(found.most_common(MOST_FACETS)) for name, found in counts.items()}
 

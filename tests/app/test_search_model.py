@@ -96,6 +96,9 @@ def test_a_file_whose_name_is_not_utf_8_is_found_again(tmp_path: Path) -> None:
         found = hit(source=str(tmp_path), path=path)
         assert found.file == raw
         assert found.file_told == rf"{tmp_path}/b\xfcro/caf\xe9.zip"
+    mixed = Path(os.fsdecode(bytes(tmp_path) + rb"/a\x41" + b"\xe9.txt"))
+    mixed.write_text("z")
+    assert hit(source=str(tmp_path), path=r"a\x41\xe9.txt").file == mixed
     named = tmp_path / r"tern\xe9.txt"
     named.write_text("y")
     assert hit(source=str(tmp_path), path=named.name).file == named

@@ -127,7 +127,9 @@ def test_letters_written_apart_from_their_marks_are_the_same() -> None:
         assert SearchFilter(paths=(f"{folder}/**",)).allowed(named) == {1, 2}
         assert SearchFilter(authors=(author[:4],)).allowed(named) == {1, 2}
         assert SearchFilter(authors=(f'"{author}"',)).allowed(named) == {1, 2}
+    other = document(3, "other/a.md")
     assert facets(named)["author"] == {"M\u00fcller": 2}
+    assert facets([*named, other])["folder"] == {"B\u00fcro": 2, "other": 1}
 
 
 def test_languages_by_code_or_name() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -58,7 +59,9 @@ class Ahead(Generic[Item, Result]):
             self._finish(turn)
 
     def results(self, while_waiting: Callable[[], None]) -> Iterator[Result]:
-        """What came of the items, in order; raises what `work` raised. `while_waiting` is called now and then, and may raise."""
+        """What came of the items, in order; raises what `work` raised, and CancelledError where `stop` was called before all were
+        begun. `while_waiting` is called now and then, and may raise.
+        """
         try:
             while self._hand_over():
                 turn = self._first()
@@ -68,6 +71,8 @@ class Ahead(Generic[Item, Result]):
                     raise turn.problem
                 else:
                     yield turn.results.pop()
+            if not self._all_handed_over:
+                raise CancelledError
         finally:
             self.stop()
 
@@ -76,6 +81,7 @@ class Ahead(Generic[Item, Result]):
         with self._lock:
             self._stopped = True
             self._to_begin.notify_all()
+            self._to_take.notify()
 
     def _begun(self) -> _Turn[Item, Result] | None:
         with self._lock:
@@ -91,6 +97,7 @@ class Ahead(Generic[Item, Result]):
                 self._to_take.notify()
                 self._to_begin.wait()
                 self._idle -= 1
+            self._to_take.notify()
         return None
 
     def _finish(self, turn: _Turn[Item, Result]) -> None:
@@ -103,7 +110,7 @@ class Ahead(Generic[Item, Result]):
     def _hand_over(self) -> bool:
         """Hand over items until enough wait. Returns whether any are left to be taken."""
         few = len(self._waiting) <= self._threads * _WAITING // 2
-        while few and not self._all_handed_over and len(self._waiting) < self._threads * _WAITING:
+        while few and not self._stopped and not self._all_handed_over and len(self._waiting) < self._threads * _WAITING:
             if len(self._turns) >= self._threads * _MOST:
                 break
             try:
@@ -123,6 +130,8 @@ class Ahead(Generic[Item, Result]):
     def _first(self) -> _Turn[Item, Result] | None:
         """The first turn, once it is done; None where that takes a while."""
         with self._lock:
+            if self._stopped and self._waiting and self._waiting[0] is self._turns[0]:
+                raise CancelledError
             if not self._turns[0].is_done:
                 self._to_take.wait(_PATIENCE)
             if not self._turns[0].is_done:

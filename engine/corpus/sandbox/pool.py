@@ -88,13 +88,17 @@ class Pool:
         """`work` done for items in the pool's threads, in order, ahead of who asks, so that one slow file leaves no process
         idle. It may call `read`. `weight` of a result in characters bounds what is held by that. One `map` at a time.
 
-        `while_waiting` is called now and then, and may raise: a scan of many pages takes its time.
+        `while_waiting` is called now and then, and may raise: a scan of many pages takes its time. Raises CancelledError where the
+        pool is closed before all items are begun.
         """
         ahead = Ahead(work, items, weight, self._processes)
         self._stops.append(ahead.stop)
-        for _ in range(self._processes):
-            self._threads.submit(ahead.help)
-        yield from ahead.results(while_waiting)
+        try:
+            for _ in range(self._processes):
+                self._threads.submit(ahead.help)
+            yield from ahead.results(while_waiting)
+        finally:
+            self._stops.remove(ahead.stop)
 
     def read(self, path: Path, format: str) -> Outcome:
         """What is in one file. Whatever happens to the child process is told in the outcome."""
@@ -143,7 +147,7 @@ class Pool:
         self._closed = True
         if self._ocr is not None:
             self._ocr.stop()
-        for stop in self._stops:
+        for stop in list(self._stops):
             stop()
         for seat in list(self._seats):
             seat.interrupt()

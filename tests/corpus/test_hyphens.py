@@ -1,0 +1,35 @@
+"""Line ends, and formats of numbers, that are made to take long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from engine.corpus import hyphens
+from engine.corpus.hyphens import BREAK, put_together
+from engine.corpus.number_formats import style_of
+
+LONG = 30_000
+
+
+@pytest.mark.parametrize(
+    "go",
+    [
+        lambda: hyphens._PAIR.findall("a" * LONG),
+        lambda: put_together([f"b{BREAK}c " + "a" * LONG]),
+        lambda: put_together([f"b{BREAK}c " + "a-" * LONG]),
+        lambda: style_of("[" * 250_000),
+        lambda: hyphens._broken("a " * 5 * LONG, "ab\ufffecd " * LONG),
+    ],
+)
+def test_long_words_take_no_long_time(go: Callable[[], object]) -> None:
+    started = time.process_time()
+    go()
+    assert time.process_time() - started < 5
+
+
+def test_a_word_of_several_parts() -> None:
+    page = f"up{BREAK}to-the{BREAK}minute state-of{BREAK}art a{BREAK}b{BREAK}cd-e\u2010fgh{BREAK}ij"
+    assert put_together([page]) == ["upto-theminute state-of-art a-b-cd-e\u2010fghij"]
