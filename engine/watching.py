@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import CancelledError, EngineError, NoDocumentsError, ProjectBusyError, SettingsError, UsageError
-from engine.events import Event, StageFinished
+from engine.events import Event, Progress, StageFinished
 from engine.project import OWN_FOLDERS, ProjectFolder
 
 WORDS, MEANING = ("ingest", "index"), ("embed",)  # what makes documents found by their words, and by their meaning
 EMBED_SECONDS = 60.0  # so long newer changes may put off what makes the older ones found by their meaning
+SHARE_SECONDS = (
+    20.0  # after that it has so long to itself before a newer change breaks it off; what is embedded is kept
+)
+QUIET_SECONDS = 10.0  # so long nothing is told of embedding
 SETTLE_MS = 400  # changes that follow one another this closely are taken together
 BUSY_SECONDS = 5.0
 LOOK_SECONDS = 600.0  # a look without a sign of change: a file system may lose some, a network folder tells none
@@ -42,15 +46,27 @@ def watch(
         raise UsageError(
             "There is nothing to watch.", "corpus.paths in project.toml is empty.", "Name a folder in corpus.paths."
         )
-    dirty = threading.Event()
+    dirty = Changes()
     watcher = threading.Thread(target=_watch_folders, args=(_Sources(project), dirty, stop), daemon=True)
     watcher.start()
     tell(f"Watching {', '.join(map(str, sources))}.")
     keeper = _Keeper(project, tell, on_event, stop, dirty)
     while not stop.is_set():
-        dirty.clear()  # what changes from here on asks for a run of its own
+        keeper.take_changes()
         _wait(dirty, stop, keeper.bring_in_line() or LOOK_SECONDS)
     watcher.join()
+
+
+class Changes(threading.Event):
+    """Set when something changes; `since`: when the first change was seen that nobody has taken, by time.monotonic()."""
+
+    since: float | None = None
+
+    def set(self) -> None:
+        """Something has changed."""
+        if not self.is_set():
+            self.since = time.monotonic()
+        super().set()
 
 
 def _wait(dirty: threading.Event, stop: threading.Event, seconds: float) -> None:
@@ -103,19 +119,30 @@ class _Keeper:
     tell: Callable[[str], None]
     on_event: Callable[[Event], None] | None
     stop: threading.Event
-    dirty: threading.Event
+    dirty: Changes
     embedded: float = field(default_factory=time.monotonic)
+    _since: float | None = None
+    _embedding: float = 0.0
+    _told: float = 0.0
     _problem: str = ""
+
+    def take_changes(self) -> None:
+        """What changes from here on asks for a run of its own. Those that no run has seen to yet wait since the first of them."""
+        since, self.dirty.since = self.dirty.since, None
+        self.dirty.clear()
+        self._since = since if self._since is None else self._since
 
     def bring_in_line(self) -> float:
         """Make what changed searchable. Returns the seconds to wait before it is tried again, or 0."""
-        started = time.monotonic()
+        started = time.monotonic() if self._since is None else self._since
         try:
             done = self._run(WORDS, self.stop.is_set)
+            self._since = None
             ingest = done.get("ingest", {})
             changed = _changes(ingest)
             if changed:
                 self.tell(f"{changed}: searchable after {time.monotonic() - started:.1f} s.")
+            self._embedding = self._told = time.monotonic()
             if "embed" in self._run(MEANING, self._is_put_off):
                 self.tell(f"Semantic search is up to date after {time.monotonic() - started:.1f} s.")
             self.embedded = time.monotonic()
@@ -141,7 +168,15 @@ class _Keeper:
         self._problem = told
 
     def _is_put_off(self) -> bool:
-        return self.stop.is_set() or (self.dirty.is_set() and time.monotonic() - self.embedded < EMBED_SECONDS)
+        now = time.monotonic()
+        gives_way = now - self.embedded < EMBED_SECONDS or now - self._embedding >= SHARE_SECONDS
+        return self.stop.is_set() or (self.dirty.is_set() and gives_way)
+
+    def _tell_progress(self, event: Progress) -> None:
+        """Now and then, of what takes long."""
+        if event.stage in MEANING and event.total and time.monotonic() - self._told >= QUIET_SECONDS:
+            self._told = time.monotonic()
+            self.tell(f"For semantic search {event.done:,} of {event.total:,} {event.unit} are done.")
 
     def _run(self, stages: tuple[str, ...], should_stop: Callable[[], bool]) -> dict[str, dict[str, Any]]:
         """One run; returns the summaries of the stages that had something to do."""
@@ -152,6 +187,8 @@ class _Keeper:
         def note(event: Event) -> None:
             if isinstance(event, StageFinished):
                 done[event.stage] = event.summary
+            elif isinstance(event, Progress):
+                self._tell_progress(event)
             if self.on_event is not None:
                 self.on_event(event)
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import ingest_here
 
+from engine.errors import ProjectBusyError
 from engine.project import ProjectFolder
 from engine.store import Artifact
-from engine.watching import _Keeper, _Sources, _watch_folders, watched_folders
+from engine.watching import Changes, _Keeper, _Sources, _watch_folders, watched_folders
 
 Begin = Callable[[ProjectFolder], threading.Event]
 
@@ -37,7 +38,7 @@ def test_drift_is_told_above_the_limit_only(tmp_path: Path) -> None:
     project = make(tmp_path)
     ingest_here(project.path)
     told: list[str] = []
-    keeper = _Keeper(project, told.append, None, threading.Event(), threading.Event())
+    keeper = _Keeper(project, told.append, None, threading.Event(), Changes())
     (tmp_path / "documents" / "new.txt").write_text("The pelican boards.")
     ingest_here(project.path)
     keeper._tell_drift()
@@ -157,8 +158,63 @@ def test_the_same_problem_is_told_once(tmp_path: Path) -> None:
     project = make(tmp_path)
     (tmp_path / "documents").rename(tmp_path / "away")
     told: list[str] = []
-    keeper = _Keeper(project, told.append, None, threading.Event(), threading.Event())
+    keeper = _Keeper(project, told.append, None, threading.Event(), Changes())
     keeper.bring_in_line()
     keeper.bring_in_line()
     assert len(told) == 1
     assert "does not exist" in told[0]
+
+
+def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("engine.watching.time.monotonic", lambda: now[0])
+    dirty = Changes()
+    keeper = _Keeper(ProjectFolder(Path("p")), print, None, threading.Event(), dirty)
+    keeper.embedded = keeper._embedding = 1000.0
+    assert not keeper._is_put_off()
+    dirty.set()
+    assert keeper._is_put_off()  # the last time that all was embedded is not long ago
+    now[0] = keeper._embedding = 1100.0
+    assert not keeper._is_put_off()  # it is, so this time it gets somewhere
+    now[0] = 1119.0
+    assert not keeper._is_put_off()
+    now[0] = 1120.0
+    assert keeper._is_put_off()  # but it does not keep new documents waiting for all of its time
+    dirty.clear()
+    assert not keeper._is_put_off()
+
+
+def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make(tmp_path)
+    now, told = [1000.0], list[str]()
+    monkeypatch.setattr("engine.watching.time.monotonic", lambda: now[0])
+    dirty = Changes()
+    keeper = _Keeper(project, told.append, None, threading.Event(), dirty)
+    runs: Iterator[dict[str, dict[str, int]] | None] = iter(
+        [None, {"ingest": {"files_read": 1}}, {}, {"ingest": {"files_read": 2}}, {}]
+    )
+
+    def run(stages: object, should_stop: object) -> dict[str, dict[str, int]]:
+        outcome = next(runs)
+        if outcome is None:
+            raise ProjectBusyError("busy", "a run", "wait")
+        return outcome
+
+    monkeypatch.setattr(keeper, "_run", run)
+    monkeypatch.setattr(keeper, "_tell_drift", lambda: None)
+    dirty.set()
+    now[0] = 1004.0
+    dirty.set()  # another one, which waits no longer than the first
+    keeper.take_changes()
+    keeper.bring_in_line()  # a run of the user's own is in the way
+    now[0] = 1009.0
+    keeper.take_changes()
+    keeper.bring_in_line()
+    assert told == ["1 read: searchable after 9.0 s."]
+    dirty.set()
+    keeper.take_changes()
+    now[0] = 1011.5
+    keeper.bring_in_line()
+    assert told[1:] == ["2 read: searchable after 2.5 s."]
