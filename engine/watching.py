@@ -17,9 +17,7 @@ from engine.project import OWN_FOLDERS, ProjectFolder
 
 WORDS, MEANING = ("ingest", "index"), ("embed",)  # what makes documents found by their words, and by their meaning
 EMBED_SECONDS = 60.0  # so long newer changes may put off what makes the older ones found by their meaning
-SHARE_SECONDS = (
-    20.0  # after that it has so long to itself before a newer change breaks it off; what is embedded is kept
-)
+SHARE_SECONDS = 30.0  # so long it has to itself before a newer change breaks it off; whole shards are kept
 QUIET_SECONDS = 10.0  # so long nothing is told of embedding
 SETTLE_MS = 400  # changes that follow one another this closely are taken together
 BUSY_SECONDS = 5.0

@@ -178,9 +178,9 @@ def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind
     assert keeper._is_put_off()  # the last time that all was embedded is not long ago
     now[0] = keeper._embedding = 1100.0
     assert not keeper._is_put_off()  # it is, so this time it gets somewhere
-    now[0] = 1119.0
+    now[0] = 1129.0
     assert not keeper._is_put_off()
-    now[0] = 1120.0
+    now[0] = 1130.0
     assert keeper._is_put_off()  # but it does not keep new documents waiting for all of its time
     dirty.clear()
     assert not keeper._is_put_off()

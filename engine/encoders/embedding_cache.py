@@ -13,7 +13,7 @@ from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 from engine.errors import CancelledError
 from engine.unit_vectors import unit_rows
 
-_WINDOW_SHARDS = 16
+_WINDOW_SHARDS = 128
 
 
 class ChunkEncoder(Protocol):
@@ -147,7 +147,7 @@ def encode_cached(
     texts: Sequence[str],
     cache: EmbeddingCache,
     *,
-    shard_size: int = 1024,
+    shard_size: int = 128,
     progress: Callable[[int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
