@@ -61,7 +61,7 @@ class OfficeReader:
         result = extract(path, content, format)
         told, note, unread = _pages_of_pdf(result, content) if format == "pdf" else (clean(result.content), "", {})
         text = _text(result, told, format, content)
-        text = _with(text, lacking(path, format, content, text.text))
+        text = with_more(text, lacking(path, format, content, text.text))
         if not text.text.strip():
             raise _without_text(path, format, content, note)
         metadata: Mapping[str, Any] = result.metadata
@@ -169,7 +169,7 @@ def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     return place_pages(built, pages) if format == "docx" else built
 
 
-def _with(text: Text, more: str) -> Text:
+def with_more(text: Text, more: str) -> Text:
     """A text with what stands beside it, on a page of its own where it has pages."""
     if not more:
         return text
