@@ -1,9 +1,8 @@
-"""Files that a PDF or a Word, PowerPoint or Excel file has inside it: attached, or embedded as objects."""
+"""Files that a PDF, a Word, Excel or .pptx file has inside it: attached, or embedded as objects."""
 
 from __future__ import annotations
 
 import re
-import struct
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -22,6 +21,8 @@ Inner = Member | LeftOut
 _OFFICE = ("docx", "pptx", "xlsx")
 _EMBEDDED = re.compile(r"[^/]+/embeddings/([^/]+)")
 _OF_CHART = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
+_POOLS = {"doc": re.compile(r"ObjectPool/(_\d+)/"), "xls": re.compile(r"(MBD[0-9A-F]{8})/")}
+_NAMES_OF_POOLS = {"doc": "ObjectPool".encode("utf-16-le"), "xls": "MBD".encode("utf-16-le")}
 _TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
 _ATTACHING = re.compile(rb"/(?:EmbeddedFiles?|EF|FileAttachment)(?![A-Za-z])")
 _PINNED = b"/FileAttachment"
@@ -36,6 +37,8 @@ def may_hold_files(format: str, content: bytes) -> bool:
     """Whether it is worth while to ask `files_inside`: told in a fraction of its time, and of most files no."""
     if format == "pdf":
         return _attaches(content)
+    if format in _POOLS:
+        return _NAMES_OF_POOLS[format] in content
     try:
         return format in _OFFICE and any(map(_EMBEDDED.fullmatch, package_of(content).archive.namelist()))
     except DAMAGED:
@@ -43,10 +46,14 @@ def may_hold_files(format: str, content: bytes) -> bool:
 
 
 def files_inside(format: str, content: bytes) -> Iterator[Inner]:
-    """The files inside one of a format, in order, and those that cannot be taken out with the reason; none of a format that
-    is not looked into, nor of one that is damaged.
+    """The files inside one that `may_hold_files`, in order, and those that cannot be taken out with the reason; none of one that
+    is damaged.
     """
-    for found in _attached(content) if format == "pdf" else _embedded(content) if format in _OFFICE else ():
+    if format == "pdf":
+        inner = _attached(content)
+    else:
+        inner = _by_kind(_pooled(format, content) if format in _POOLS else _embedded(content))
+    for found in inner:
         if isinstance(found, Member) and len(found.data) > LARGEST_MEMBER:
             why = f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB"
             yield LeftOut(found.path, "quarantined", "too large", why)
@@ -112,26 +119,10 @@ def _taken(attachment: Callable[[], Any], number: int) -> Inner:
         return LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
 
 
-def _embedded(content: bytes) -> Iterator[Inner]:
-    """The files in the folder for embedded ones of an office file; of objects that are none, one line for each kind."""
-    try:
-        package = package_of(content)
-        behind = _behind_charts(package)
-    except DAMAGED:
-        return
+def _by_kind(objects: Iterator[tuple[str, Inner | str]]) -> Iterator[Inner]:
+    """The files among objects; of those that are none, after them, one line for each kind."""
     others: dict[str, list[str]] = {}
-    for part in package.archive.namelist():
-        found = _EMBEDDED.fullmatch(part)
-        if found is None:
-            continue
-        name = found[1]
-        if name in behind:
-            others.setdefault("the workbook behind a chart, whose words and numbers are read", []).append(name)
-            continue
-        try:
-            inner = _object(name, package.read(part))
-        except DAMAGED as error:
-            inner = LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
+    for name, inner in objects:
         if isinstance(inner, str):
             others.setdefault(inner, []).append(name)
         else:
@@ -141,54 +132,88 @@ def _embedded(content: bytes) -> Iterator[Inner]:
         yield LeftOut(f"{names[0]}{more}", "skipped", "unsupported", why)
 
 
+def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
+    """(name, what it is) of all in the folder for embedded files of a package."""
+    try:
+        package = package_of(content)
+        behind = _behind_charts(package)
+    except DAMAGED:
+        return
+    for part in package.archive.namelist():
+        found = _EMBEDDED.fullmatch(part)
+        if found is None:
+            continue
+        name = found[1]
+        if name in behind:
+            yield name, "the workbook behind a chart, whose words and numbers are read"
+            continue
+        try:
+            yield name, _object(name, package.read(part))
+        except DAMAGED as error:
+            yield name, LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
+
+
+def _pooled(format: str, content: bytes) -> Iterator[tuple[str, Inner | str]]:
+    """As `_embedded`, of a compound file: each object has a folder of its own."""
+    try:
+        compound = CompoundFile(content)
+    except (ValueError, OverflowError):
+        return
+    folders = {found[0]: found[1] for name in compound.names() if (found := _POOLS[format].match(name))}
+    for folder, name in sorted(folders.items()):
+        shown = f"object{name.removeprefix('MBD').removeprefix('_')}"
+        yield shown, _stored(f"{shown}.bin", compound, folder)
+
+
 def _behind_charts(package: Package) -> set[str]:
     parts = filter(_OF_CHART.fullmatch, package.archive.namelist())
     return {name.decode("utf-8", "replace") for part in parts for name in _TARGET.findall(package.read(part))}
 
 
 def _object(name: str, data: bytes) -> Inner | str:
-    """What an embedded file is; a text that says so for an object that is no file that is read.
-
-    [MS-OLEDS] 2.3: an object is a compound file that is itself a document, or holds one in a stream.
-    """
+    """What an embedded file is; a text that says so for an object that is no file that is read."""
     if ending_of(name) in FORMATS or not data.startswith(MAGIC):
         return Member(name, data)
-    why = "a file or an object inside this document that is not read"
     try:
-        compound = CompoundFile(data)
-        if _NATIVE in compound:
-            return _native(name, compound.read(_NATIVE)) or why
-        content = next(filter(None, map(compound.read, _WHOLE)), data)
+        return _stored(name, CompoundFile(data), "", data)
+    except (ValueError, OverflowError) as error:
+        return LeftOut(name, "quarantined", "damaged", f"damaged: {error}")
+
+
+def _stored(name: str, compound: CompoundFile, folder: str, whole: bytes = b"") -> Inner | str:
+    """What an object in a folder of a compound file is, as `_object`; `whole`: the bytes that it is as a document of its own.
+
+    [MS-OLEDS] 2.3: an object holds its file in a stream, or is itself a document.
+    """
+    why = "a file or an object inside this document that is not read"
+    if folder + _NATIVE in compound and (native := _native(name, compound.read(folder + _NATIVE))):
+        return native
+    content = next(filter(None, (compound.read(folder + stream) for stream in _WHOLE)), whole)
+    try:
         format = true_format(Path(name), "zip", content)
     except UnreadableFileError as error:
         if error.kind == "encrypted":
             return LeftOut(name, "quarantined", error.kind, error.why)
-        kind = _kind(compound)
+        kind = _kind(compound, folder)
         return f"{why}: {kind}" if kind else why
-    except (ValueError, OverflowError, struct.error) as error:
-        return LeftOut(name, "quarantined", "damaged", f"damaged: {error}")
     return Member(f"{name.rpartition('.')[0] or name}.{format}", content)
 
 
 def _native(name: str, stream: bytes) -> Member | None:
     """The file that the Packager put into a stream: its size, 2, its name, its path, two numbers more, a path, its bytes."""
-    try:
-        label, _, rest = stream[6:].partition(b"\0")
-        _, _, rest = rest.partition(b"\0")
-        length = int.from_bytes(rest[4:8], "little")
-        start = 12 + length
-        size = int.from_bytes(rest[start - 4 : start], "little")
-    except (ValueError, OverflowError):
-        return None
+    label, _, rest = stream[6:].partition(b"\0")
+    _, _, rest = rest.partition(b"\0")
+    start = 12 + int.from_bytes(rest[4:8], "little")
+    size = int.from_bytes(rest[start - 4 : start], "little")
     content = rest[start : start + size]
     if stream[4:6] != b"\2\0" or not size or len(content) != size:
         return None
     return Member(_decoded(label).replace("\\", "/").rpartition("/")[2] or name, content)
 
 
-def _kind(compound: CompoundFile) -> str:
+def _kind(compound: CompoundFile, folder: str) -> str:
     """What an object is called by the program that made it; empty where it does not say so."""
-    stream = compound.read("\x01CompObj", 4096)
+    stream = compound.read(f"{folder}\x01CompObj", 4096)
     length = int.from_bytes(stream[_KIND_AT : _KIND_AT + 4], "little")
     told = stream[_KIND_AT + 4 : _KIND_AT + 4 + min(length, _LONGEST_KIND)].partition(b"\0")[0]
     return " ".join(clean(_decoded(told)).split())

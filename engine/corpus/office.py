@@ -43,6 +43,8 @@ _NO_TITLE = re.compile(
 _LONGEST_TITLE = 300
 _MOST_COMPARED = 4 * 10**9  # characters
 _PAGED = ("pdf", "pptx")
+_NO_TEXT = "no text was found in it that can be read"
+_OLD = ("doc", "ppt", "xls")
 
 
 class OfficeReader:
@@ -111,6 +113,8 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
         return UnreadableFileError(path, why, "unsupported")
     if re.search(r"password|encrypted", told, re.IGNORECASE):
         return UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+    if "no text content found" in told.lower():
+        return UnreadableFileError(path, _NO_TEXT, "empty")
     parts = dict.fromkeys(part.strip() for part in " ".join(clean(told).split()).split(": "))
     return UnreadableFileError(path, f"damaged: {': '.join(parts)[:200]}", "damaged")
 
@@ -189,6 +193,8 @@ def _without_text(path: Path, format: str, content: bytes, note: str) -> Unreada
         return UnreadableFileError(path, f"OCR found no text in it: {note}", "needs OCR")
     if format == "pdf" and _PICTURE.search(content):
         return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
+    if format in _OLD:  # their charts, comments and text boxes are not looked into
+        return UnreadableFileError(path, _NO_TEXT, "empty")
     return UnreadableFileError(path, "it holds no text", "empty")
 
 

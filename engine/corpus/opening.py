@@ -42,7 +42,7 @@ MOST_TEXT = 4 * LONGEST_TEXT  # of a file and all in it: they are held at once
 _LONGEST_NAME = 200
 _LONGEST_ENDING = 10
 _FEWEST_MARKS = 2
-_OWN_TEXT = "its own text"
+_OWN_TEXT, _FILES_INSIDE = "its own text", "files inside"
 
 
 def everything_in(
@@ -95,7 +95,8 @@ class _Opening:
         if more and data is not None:
             if not within:
                 self.begin("")  # what it has told is kept, whatever becomes of this
-            yield from self._all_of(_beside(files_inside(found_format, data), failed), path, within, depth)
+            inside = _guarded(files_inside(found_format, data), path)
+            yield from self._all_of(_beside(inside, failed), path, within, depth)
 
     def _all_of(
         self, findings: Iterator[Found], path: Path, within: str, depth: int
@@ -177,17 +178,16 @@ def _beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iter
     """The files inside a file; where its own text could not be read and there are some, first why. Raises `failed` where there
     are none.
     """
-    if failed is None:
-        yield from inside
-        return
-    for found in inside:
-        if isinstance(found, Member):
-            yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
+    try:
+        for found in inside:
+            if failed is not None and isinstance(found, Member):
+                yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
+                failed = None
             yield found
-            yield from inside
-            return
-        yield found
-    raise failed
+    except UnreadableFileError as error:
+        yield LeftOut(_FILES_INSIDE, "quarantined", error.kind, error.why or error.what)
+    if failed is not None:
+        raise failed
 
 
 def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:

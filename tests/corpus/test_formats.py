@@ -190,6 +190,16 @@ def test_what_cannot_be_read_says_truly_why(tmp_path: Path, name: str, content: 
     assert error.value.why
 
 
+def test_of_an_old_file_it_is_not_said_that_it_holds_no_text(tmp_path: Path) -> None:
+    for name, content, why in (
+        ("a.doc", office.doc("\r\r"), "no text was found in it that can be read"),
+        ("a.odp", changed(office.odp(), "content.xml", "draw:page", "draw:none"), "it holds no text"),
+    ):
+        with pytest.raises(UnreadableFileError) as error:
+            opened(tmp_path, name, content)
+        assert (error.value.why, error.value.kind) == (why, "empty")
+
+
 def test_a_file_is_read_as_what_it_is_whatever_its_name_says(tmp_path: Path) -> None:
     for name, content, format in (
         ("a.doc", office.docx(), "docx"),

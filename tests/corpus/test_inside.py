@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,10 @@ from fixtures import office
 from pypdfium2 import PdfDocument
 
 from engine.corpus import inside, opening
+from engine.corpus.compound import CompoundFile
 from engine.corpus.formats import FORMATS, ending_of
 from engine.corpus.opening import everything_in
-from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError
+from engine.corpus.readers import LeftOut, Member, ReadDocument, UnreadableFileError
 from engine.corpus.sandbox import Limits, Pool
 
 PDF = office.pdf("The pelican boards at dawn.")
@@ -145,6 +146,27 @@ def test_objects_that_are_not_read_are_listed_by_their_kind(tmp_path: Path) -> N
     ]
 
 
+def test_objects_inside_old_files_are_read_or_listed(tmp_path: Path) -> None:
+    kind = b"Microsoft Equation 3.0\0"
+    objects = {
+        "_1/\x01Ole10Native": CompoundFile(packaged("note.txt", b"The tern rests.")).read("\x01Ole10Native"),
+        "_2/CONTENTS": PDF,
+        "_3/\x01CompObj": bytes(28) + struct.pack("<I", len(kind)) + kind,
+        "_4/Workbook": CompoundFile(office.xls()).read("Workbook"),
+    }
+    sheets = {name.replace("_", "MBD0000000"): content for name, content in objects.items()}
+    book = CompoundFile(office.xls())
+    found = found_in(tmp_path, "a.xls", office.compound({**{name: book.read(name) for name in book.names()}, **sheets}))
+    why = "a file or an object inside this document that is not read"
+    assert told(found) == [
+        ("", "xls"),
+        ("note.txt", "txt"),
+        ("object00000002.pdf", "pdf"),
+        ("object00000003", f"{why}: Microsoft Equation 3.0"),
+        ("object00000004", why),
+    ]
+
+
 def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = with_attachments(PDF, {f"{number}.txt": b"The gull." for number in range(3)})
     monkeypatch.setattr(opening, "MOST_MEMBERS", 2)
@@ -162,6 +184,20 @@ def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch:
     found = found_in(tmp_path, "c.pdf", deep)
     assert len(found) == 1 + opening.DEEPEST + 1
     assert told(found)[-1] == ("/".join(["p.pdf"] * 7), "nested more than 6 deep")
+
+
+def test_a_fault_in_looking_for_files_is_listed_and_costs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(_format: str, _content: bytes) -> Iterator[Member]:
+        yield Member("a.txt", b"The gull.")
+        raise IndexError
+
+    monkeypatch.setattr(opening, "files_inside", faulty)
+    content = with_attachments(PDF, {"a.txt": b"The gull."})
+    assert told(found_in(tmp_path, "a.zip", office.zipped({"a.pdf": content, "b.txt": "The tern."}))) == [
+        ("a.pdf", "pdf"), ("a.pdf/a.txt", "txt"), ("a.pdf/files inside", "its reader failed (IndexError)"), ("b.txt", "txt"),
+    ]  # fmt: skip
 
 
 def test_what_a_document_says_is_told_before_its_files_are_sought(tmp_path: Path) -> None:
