@@ -43,6 +43,8 @@ _NO_TITLE = re.compile(
 _LONGEST_TITLE = 300
 _MOST_COMPARED = 4 * 10**9  # characters
 _PAGED = ("pdf", "pptx")
+_NO_TEXT = "no text was found in it that can be read"
+_OLD = ("doc", "ppt", "xls")
 
 
 class OfficeReader:
@@ -61,7 +63,7 @@ class OfficeReader:
         result = extract(path, content, format)
         told, note, unread = _pages_of_pdf(result, content) if format == "pdf" else (clean(result.content), "", {})
         text = _text(result, told, format, content)
-        text = _with(text, lacking(path, format, content, text.text))
+        text = with_more(text, lacking(path, format, content, text.text))
         if not text.text.strip():
             raise _without_text(path, format, content, note)
         metadata: Mapping[str, Any] = result.metadata
@@ -111,6 +113,8 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
         return UnreadableFileError(path, why, "unsupported")
     if re.search(r"password|encrypted", told, re.IGNORECASE):
         return UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+    if "no text content found" in told.lower():
+        return UnreadableFileError(path, _NO_TEXT, "empty")
     parts = dict.fromkeys(part.strip() for part in " ".join(clean(told).split()).split(": "))
     return UnreadableFileError(path, f"damaged: {': '.join(parts)[:200]}", "damaged")
 
@@ -169,7 +173,7 @@ def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     return place_pages(built, pages) if format == "docx" else built
 
 
-def _with(text: Text, more: str) -> Text:
+def with_more(text: Text, more: str) -> Text:
     """A text with what stands beside it, on a page of its own where it has pages."""
     if not more:
         return text
@@ -189,6 +193,8 @@ def _without_text(path: Path, format: str, content: bytes, note: str) -> Unreada
         return UnreadableFileError(path, f"OCR found no text in it: {note}", "needs OCR")
     if format == "pdf" and _PICTURE.search(content):
         return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
+    if format in _OLD:  # their charts, comments and text boxes are not looked into
+        return UnreadableFileError(path, _NO_TEXT, "empty")
     return UnreadableFileError(path, "it holds no text", "empty")
 
 

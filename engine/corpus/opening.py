@@ -18,6 +18,7 @@ from engine.corpus.formats import (
     is_mail,
     true_format,
 )
+from engine.corpus.inside import files_inside, may_hold_files
 from engine.corpus.ocr import on
 from engine.corpus.package import forget
 from engine.corpus.readers import (
@@ -41,6 +42,7 @@ MOST_TEXT = 4 * LONGEST_TEXT  # of a file and all in it: they are held at once
 _LONGEST_NAME = 200
 _LONGEST_ENDING = 10
 _FEWEST_MARKS = 2
+_OWN_TEXT, _FILES_INSIDE = "its own text", "files inside"
 
 
 def everything_in(
@@ -82,7 +84,24 @@ class _Opening:
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
             data, inner = read_bytes(path, data), path.with_name(_named(path.stem, found_format))
-        for found in _guarded(reader_for(found_format).read(inner, data), path):
+        more = data is not None and may_hold_files(found_format, data)
+        failed: UnreadableFileError | None = None
+        try:
+            yield from self._all_of(_guarded(reader_for(found_format).read(inner, data), path), path, within, depth)
+        except UnreadableFileError as error:
+            if not more:
+                raise
+            failed = error
+        if more and data is not None:
+            if not within:
+                self.begin("")  # what it has told is kept, whatever becomes of this
+            inside = _guarded(files_inside(found_format, data), path)
+            yield from self._all_of(_beside(inside, failed), path, within, depth)
+
+    def _all_of(
+        self, findings: Iterator[Found], path: Path, within: str, depth: int
+    ) -> Iterator[ReadDocument | LeftOut]:
+        for found in findings:
             if isinstance(found, Member):
                 yield from self._member(found, within, depth + 1)
             elif isinstance(found, LeftOut):
@@ -153,6 +172,22 @@ def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, 
         data = read_bytes(path, data)
         content = unlocked(path, data) if data.startswith(MAGIC) else unlocked_package(path, data)
         return true_format(path, format, content), content
+
+
+def _beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iterator[Found]:
+    """The files inside a file; where its own text could not be read and there are some, first why. Raises `failed` where there
+    are none.
+    """
+    try:
+        for found in inside:
+            if failed is not None and isinstance(found, Member):
+                yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
+                failed = None
+            yield found
+    except UnreadableFileError as error:
+        yield LeftOut(_FILES_INSIDE, "quarantined", error.kind, error.why or error.what)
+    if failed is not None:
+        raise failed
 
 
 def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:

@@ -13,6 +13,7 @@ from typing import Any
 from zipfile import ZipInfo
 
 from engine.corpus.letters import has_letters
+from engine.corpus.margins import of_open_document, of_sheet
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.prepared import restored
 from engine.corpus.readers import UnreadableFileError, clean
@@ -23,13 +24,15 @@ _DRAWN = r"(?:charts|drawings|diagrams)/(?:chart|drawing|data)\d*\.xml"
 _PARTS = {
     "docx": (r"word/document\.xml", r"word/(?:footnotes|endnotes)\.xml", rf"word/{_DRAWN}", r"word/afchunk\d*\.x?html?",
              r"word/comments\.xml", r"word/(?:header|footer)\d*\.xml"),
-    "xlsx": (rf"xl/{_DRAWN}", r"xl/(?:comments|comments/comment|threadedComments/threadedComment)\d*\.xml"),
+    "xlsx": (rf"xl/{_DRAWN}", r"xl/(?:comments|comments/comment|threadedComments/threadedComment)\d*\.xml",
+             r"xl/(?:worksheets|chartsheets)/[^/]+\.xml"),
     "pptx": (r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml", rf"ppt/{_DRAWN}", r"ppt/comments/[^/]+\.xml"),
     "odt": (r"content\.xml", r"styles\.xml"),
-    "ods": (r"content\.xml",),
+    "ods": (r"content\.xml", r"styles\.xml"),
 }  # fmt: skip
 _PATTERNS = {format: re.compile("|".join(f"({kind})" for kind in kinds)) for format, kinds in _PARTS.items()}
 _TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # what kreuzberg tells, in another writing
+_SHEETS = re.compile(r"xl/(?:work|chart)sheets/")
 _SAID = re.compile(r"comments?", re.IGNORECASE)  # parts whose lines count even where all of their words come elsewhere
 _PARAGRAPH = ("p", "h")
 _SPEAKING = tuple(f"{{*}}{name}" for name in (*_PARAGRAPH, "v", "text", "textpath"))  # elements that hold words
@@ -72,6 +75,12 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
     return "\n".join(told)
 
 
+def unsaid(lines: Iterable[str], text: str) -> str:
+    """Of some lines those that have a word which a text lacks, each once."""
+    words = set(_WORD.findall(text.casefold()))
+    return "\n".join(dict.fromkeys(line for line in lines if not words.issuperset(_WORD.findall(line.casefold()))))
+
+
 def _lines_of(path: Path, format: str, content: bytes, words: Set[str]) -> Iterator[tuple[str, str]]:
     """(name of the part, line) in the order of the kinds of parts; of a damaged part, nothing, and of one that says nothing
     but `words`, nothing either, unless it is of comments.
@@ -94,15 +103,28 @@ def _looked_into(package: Package, format: str) -> list[ZipInfo]:
 
 
 def _lines_in(path: Path, format: str, part: str, data: bytes, words: Set[str]) -> Iterator[str]:
-    if part.endswith(".xml"):
+    if _SHEETS.match(part):
+        lines: Iterable[str] = of_sheet(data)
+    elif format == "ods" and part == "styles.xml":
+        lines = _margins(data)
+    elif part.endswith(".xml"):
         without = next((name for place, name in _TOLD if part.startswith(place)), "")
-        lines: Iterable[str] = _xml_lines(
+        lines = _xml_lines(
             data, cells=format != "ods", without=without, known=frozenset() if _SAID.search(part) else words
         )
     else:
         lines = _html_lines(path, data)
     shown = (" ".join(restored(clean(line)).split()) for line in lines)
     return (line for line in shown if has_letters(line))
+
+
+def _margins(data: bytes) -> list[str]:
+    from lxml import etree
+
+    try:
+        return list(of_open_document(etree.fromstring(data, _parser())))
+    except (etree.XMLSyntaxError, ValueError):
+        return []
 
 
 def _html_lines(path: Path, data: bytes) -> list[str]:

@@ -1,14 +1,17 @@
-"""OpenDocument presentations, which kreuzberg does not read: the text of every slide, and its notes."""
+"""OpenDocument presentations, which kreuzberg does not read: the text of every slide, its notes, and what stands on its master."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from engine.corpus.formats import open_zip
-from engine.corpus.office import seconds
+from engine.corpus.margins import of_slides
+from engine.corpus.office import seconds, with_more
 from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, title_from_name
+from engine.corpus.second_look import unsaid
 from engine.corpus.structure import Builder, rows_as_text
 
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
@@ -30,10 +33,14 @@ class SlidesReader:
         with open_zip(path, data) as archive:
             content = _xml(path, archive, "content.xml")
             meta = _xml(path, archive, "meta.xml") if "meta.xml" in archive.namelist() else None
+            styles = None
+            with suppress(UnreadableFileError):  # what the slides say is read without it
+                styles = _xml(path, archive, "styles.xml")
         built = Builder()
         for number, slide in enumerate(content.iter(f"{_DRAW}page"), 1):
             _add(built, slide, number)
         text = built.done()
+        text = with_more(text, unsaid(map(clean, of_slides(styles, content)), text.text))
         if not text.text.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
         title = _of(meta, f"{_DC}title") or (text.headings[0].title if text.headings else "")

@@ -190,6 +190,16 @@ def test_what_cannot_be_read_says_truly_why(tmp_path: Path, name: str, content: 
     assert error.value.why
 
 
+def test_of_an_old_file_it_is_not_said_that_it_holds_no_text(tmp_path: Path) -> None:
+    for name, content, why in (
+        ("a.doc", office.doc("\r\r"), "no text was found in it that can be read"),
+        ("a.odp", changed(office.odp(), "content.xml", "draw:page", "draw:none"), "it holds no text"),
+    ):
+        with pytest.raises(UnreadableFileError) as error:
+            opened(tmp_path, name, content)
+        assert (error.value.why, error.value.kind) == (why, "empty")
+
+
 def test_a_file_is_read_as_what_it_is_whatever_its_name_says(tmp_path: Path) -> None:
     for name, content, format in (
         ("a.doc", office.docx(), "docx"),
@@ -442,6 +452,60 @@ def test_comments_notes_headers_and_footers_of_a_word_file_are_found_once(tmp_pa
     }
     text = only(opened(tmp_path, "a.docx", with_parts(office.docx(), parts))).text
     assert text.endswith("at noon.\n\nOf terns.\nIs this so?\nContract 4711")
+
+
+def test_headers_and_footers_of_a_sheet_are_found_without_their_fields(tmp_path: Path) -> None:
+    margins = (
+        '<headerFooter><oddHeader>&amp;L&amp;"-,Bold"&amp;12KYC &amp;&amp; file&amp;CFor terns &amp;D&amp;RDraft'
+        "</oddHeader><oddFooter>&amp;KFF0000Page &amp;P of &amp;N&amp;R&amp;F</oddFooter></headerFooter></worksheet>"
+    )
+    source = changed(office.xlsx(), "xl/worksheets/sheet2.xml", "</worksheet>", margins)
+    assert only(opened(tmp_path, "a.xlsx", source)).text.endswith("The heron\n\nKYC & file\nFor terns\nDraft")
+    style = 'xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0"'
+    text = 'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"'
+    styles = (
+        f"<x {style} {text}><style:header><text:p><text:sheet-name>???</text:sheet-name></text:p></style:header>"
+        "<style:header-left style:display='false'><text:p>Unseen</text:p></style:header-left><style:footer><text:p>Page "
+        "<text:page-number>1</text:page-number> / <text:page-count>99</text:page-count></text:p><text:p>Of<text:s/><text:span>"
+        "terns</text:span>, page <text:page-number>1</text:page-number></text:p></style:footer></x>"
+    )
+    assert only(opened(tmp_path, "a.ods", with_parts(office.ods(), {"styles.xml": styles}))).text.endswith(
+        "The heron\n\nOf terns, page"
+    )
+    plain = only(opened(tmp_path, "b.ods", office.ods()))
+    for broken in ("<x", ""):
+        assert only(opened(tmp_path, "b.ods", with_parts(office.ods(), {"styles.xml": broken}))) == plain
+
+
+def test_what_stands_on_the_master_of_slides_is_found(tmp_path: Path) -> None:
+    names = " ".join(
+        f'xmlns:{short}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for short, name in (("style", "style"), ("text", "text"), ("draw", "drawing"), ("presentation", "presentation"))
+    )
+    styles = (
+        f'<x {names}><style:master-page style:name="Used"><draw:frame><text:p>Port authority</text:p></draw:frame>'
+        '<draw:frame presentation:placeholder="true"><text:p>Click here</text:p></draw:frame><draw:frame><text:p>'
+        "<text:page-number>1</text:page-number></text:p></draw:frame><presentation:notes><text:p>Notes</text:p>"
+        '</presentation:notes></style:master-page><style:master-page style:name="Other"><text:p>Unused</text:p>'
+        "</style:master-page></x>"
+    )
+    shared = (
+        f'<presentation:footer-decl {names} presentation:name="f">Draft</presentation:footer-decl>'
+        f'<presentation:date-time-decl {names} presentation:source="current-date">Monday</presentation:date-time-decl>'
+    )
+    source = changed(
+        office.odp(), "content.xml", 'draw:name="Pilots"', 'draw:name="Pilots" draw:master-page-name="Used"'
+    )
+    source = changed(source, "content.xml", "<office:presentation>", f"<office:presentation>{shared}")
+    found = only(opened(tmp_path, "a.odp", with_parts(source, {"styles.xml": styles})))
+    assert found.text.endswith("at noon.\n\nDraft\nPort authority")
+    assert [page.name for page in found.pages] == ["slide 1", "slide 2", "beside the text"]
+    plain = only(opened(tmp_path, "a.odp", office.odp()))
+    assert only(opened(tmp_path, "a.odp", with_parts(office.odp(), {"styles.xml": "<x"}))) == plain
+    bare = source
+    for said in ("Draft", ">Pilots", "The pelican boards at dawn.", ">Moorings", "The heron moors at noon."):
+        bare = changed(bare, "content.xml", said, ">" * said.startswith(">"))
+    assert only(opened(tmp_path, "b.odp", with_parts(bare, {"styles.xml": styles}))).text == "Port authority"
 
 
 def test_the_numbers_of_a_sheet_come_once_where_a_chart_shows_them(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     path = Path(asked["path"])
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
-            # nothing of an office file is read after its own text
+            # what an office file holds beside its own text is begun before it is read
             tell(told(found), later=isinstance(found, ReadDocument) and not found.member and found.format in OFFICE)
         end: dict[str, Any] = {"told": "end"}
     except UnreadableFileError as error:
