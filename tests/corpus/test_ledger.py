@@ -355,6 +355,7 @@ def test_a_search_tells_page_slide_and_sheet(project: Path) -> None:
 
 def test_the_command_lists_retries_and_exports(project: Path, tmp_path: Path) -> None:
     (project.parent / "documents" / "=1+1.txt").write_bytes(bytes(range(256)))
+    (project.parent / "documents" / "b\x1b[31m.txt").write_bytes(b"The tern rests.")
     ingest_here(project)
     listed = engine("documents", str(project), "--state", "quarantined")
     assert f"quarantined (encrypted)    locked.pdf  {CLOSED}" in listed.stdout
@@ -365,7 +366,7 @@ def test_the_command_lists_retries_and_exports(project: Path, tmp_path: Path) ->
     }  # fmt: skip
     engine("documents", str(project), "export", str(tmp_path / "ledger.csv"))
     rows = list(csv.DictReader((tmp_path / "ledger.csv").open(newline="")))
-    assert {row["path"] for row in rows} >= {"'=1+1.txt", "mail.eml/photo.jpg", "a.pdf"}
+    assert {row["path"] for row in rows} >= {"'=1+1.txt", "b�[31m.txt", "mail.eml/photo.jpg", "a.pdf"}
     engine("documents", str(project), "export", str(tmp_path / "ledger.json"))
     assert len(json.loads((tmp_path / "ledger.json").read_text())) == len(rows)
     assert "1 will be read again" in engine("documents", str(project), "retry", "--path", "scan.pdf").stderr
