@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.encoders import EmbeddingCache, Encoder, Hardware, ModelFolder
+    from engine.encoders.hardware import Purpose
     from engine.settings import Settings
 
 
@@ -38,6 +39,17 @@ def project_model(settings: Settings) -> ModelFolder:
 def model_of(info: Mapping[str, Any]) -> ModelFolder:
     """The base model of a vector index, by its artifact's `info`. Raises ModelError."""
     return resolve_model(info["model"]).with_prompts(*info.get("prompts", (None, None)))
+
+
+def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
+    """Raises UsageError where the device or precision that project.toml names is not to be had here, as far as `foreseen` tells."""
+    chosen = settings.encoder
+    if (
+        chosen.device.startswith("cuda") or chosen.dtype == "float16"
+    ):  # else nothing can be missing, and torch takes seconds
+        from engine.encoders.hardware import foreseen
+
+        foreseen(chosen.device, chosen.dtype, purpose)
 
 
 def told_hardware(context: StageContext, purpose: str) -> Hardware:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -132,8 +132,7 @@ class Run:
                 repaired = self.project.repair()
                 if repaired:
                     self._tell(Warned(stage="run", text=repaired))
-                for stage in stages:
-                    self._look_ahead(stage)
+                self._look_ahead(stages, forced)
                 for stage in stages:
                     self._stage(stage, forced=stage in forced)
                 self._tidy()
@@ -183,15 +182,26 @@ class Run:
     def _stopping(self) -> bool:
         return self._should_stop() or (self.folder / CANCEL).exists()
 
-    def _look_ahead(self, stage: str) -> None:
-        """What would stop a later stage and can be seen now is told before hours are spent: `look_ahead(project, settings)`."""
-        look = getattr(stage_module(stage), "look_ahead", None)
-        if look is not None:
-            try:
-                look(self.project, self.project.settings())
-            except EngineError as error:
-                self._tell(StageFailed(stage=stage, error=error.as_dict()))
-                raise
+    def _look_ahead(self, stages: Sequence[str], forced: frozenset[str]) -> None:
+        """What would stop a later stage and can be seen now is told before hours are spent: `look_ahead(view)` of each."""
+        with closing(self.project.store()) as store:
+            for stage in stages:
+                look = getattr(stage_module(stage), "look_ahead", None)
+                try:
+                    if look is not None:
+                        look(View(self.project, self.project.settings(), store))
+                except EngineError as error:
+                    if stage not in forced and self._is_done(stage, store):
+                        continue  # what it would take is not needed now
+                    self._tell(StageFailed(stage=stage, error=error.as_dict()))
+                    raise
+
+    def _is_done(self, stage: str, store: Store) -> bool:
+        try:
+            standing = all_status(View(self.project, self.project.settings(), store))
+        except EngineError:
+            return False
+        return any(one.stage == stage and one.state == "done" for one in standing)
 
     def _stage(self, stage: str, forced: bool) -> None:
         if Gate(self.folder, stage, self._tell, self._stopping)():

@@ -134,7 +134,7 @@ class ProjectFolder:
     @classmethod
     def check_new(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> str:
         """The text of project.toml that `create` would write; raises what it would raise, but writes nothing."""
-        settings_module.validate(chosen)
+        settings_module.validate(chosen, "The new project")
         text = settings_module.template(chosen)
         if _is_file(path / "project.toml"):
             raise UsageError(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 Prompt = Annotated[str, StringConstraints(strip_whitespace=False, max_length=2000)]
 """Of it the space at its end counts, too."""
+Preset = Literal["quick", "standard", "paper", "cl"]
+PRESETS: tuple[str, ...] = get_args(Preset)
 MOST = 1_000_000_000  # of whole numbers that have no limit of their own: larger ones are slips, and overflow
 
 
@@ -225,7 +227,7 @@ class RankingSettings(Section):
 class TrainingSettings(Section):
     """Values that are left out come from the preset."""
 
-    preset: Literal["quick", "standard", "paper", "cl"] = Field(
+    preset: Preset = Field(
         default="standard",
         description=(
             "quick, standard, paper (BMEmbed as published for MiniLM; for larger models it took training.steps = 1000), or cl "

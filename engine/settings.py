@@ -124,7 +124,11 @@ def template(chosen: dict[str, dict[str, Any]]) -> str:
 
     A chosen None means the default. Raises SettingsError for text that UTF-8 cannot hold (a path of undecodable bytes).
     """
-    lines = ["# Settings of this project. Lines that begin with '# ' show the defaults.", ""]
+    lines = [
+        "# Settings of this project. Lines that begin with '# ' show the defaults.",
+        "# 'from the preset': the number depends on training.preset; the app shows it in its settings.",
+        "",
+    ]
     for name, section in sections().items():
         lines.append(f"[{name}]")
         for key, field in section.model_fields.items():

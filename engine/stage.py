@@ -1,6 +1,7 @@
 """What a stage gets and gives: every room's `stage.py` holds `VERSION`, `inputs(view)` and `run(context)`.
 
-Some hold `look_ahead(project, settings)`, too, which raises what is wrong with the settings before a run begins.
+Some hold `look_ahead(view)`, too, which raises before a run begins what would end their stage: it looks at settings, and at what
+they name, and costs little.
 """
 
 from __future__ import annotations

@@ -172,6 +172,11 @@ def test_template_lines_hold_the_defaults_when_their_comment_sign_is_removed(tmp
     assert load(write(tmp_path, bare)) == Settings()
 
 
+def test_the_template_says_what_the_preset_decides() -> None:
+    head = template({}).partition("[corpus]")[0]
+    assert "'from the preset': the number depends on training.preset" in head
+
+
 def test_what_stands_for_a_prompt_that_is_left_out_becomes_none_by_removing_the_comment_sign(tmp_path: Path) -> None:
     """Any text may be a prompt: it would go before every query."""
     (line,) = [line for line in template({}).splitlines() if line.startswith("# query_prompt")]

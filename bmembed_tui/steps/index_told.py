@@ -97,7 +97,7 @@ def _index(status: ProjectStatus, record: StageRecord | None, facts: Facts) -> I
         yield _line("  language", f"{summary['language']}: as set")
     others = record.choices.get("other languages") if record else None
     if others is not None:
-        yield _line("  other languages", f"{others.value}: {others.reason}")
+        yield _line("  others", f"{others.value}: {others.reason}")
     if summary.get("updated"):
         yield _line("  updated", f"{summary.get('added')} chunks added, {summary.get('removed')} removed")
     yield from _warnings(record)

@@ -33,7 +33,7 @@ def new(
     for path in documents:
         if not path.expanduser().exists():
             raise InputError(f"{path} does not exist.", "The project would have no documents there.", "Check the path.")
-    sections: dict[str, dict[str, Any]] = {"training": {"preset": preset}}
+    sections: dict[str, dict[str, Any]] = {"training": {"preset": _known(preset)}}
     if model:
         from engine.encoders import resolve_model
 
@@ -175,7 +175,7 @@ def benchmark(
     from engine.benchmark import benchmark as measure
     from engine.console import RunView, output, show_differences, show_recipes, show_tables
 
-    settings = _settings({"training": {"preset": preset, "seed": seed}}, changes or [])
+    settings = _settings({"training": {"preset": _known(preset), "seed": seed}}, changes or [])
     if model:
         from engine.encoders import DEFAULT_MODEL, resolve_model
 
@@ -197,10 +197,25 @@ def benchmark(
         show_recipes(result["recipes"], output())
 
 
+def _known(preset: str) -> str:
+    """The preset. Raises UsageError for a name that is none."""
+    from engine.errors import UsageError, nearest
+    from engine.sections import PRESETS
+
+    if preset not in PRESETS:
+        near = nearest(preset, PRESETS)
+        raise UsageError(
+            f"--preset: there is no preset '{preset}'.",
+            f"The presets are {', '.join(PRESETS)}.",
+            f"Did you mean '--preset {near}'?" if near else "Name one of them.",
+        )
+    return preset
+
+
 def _settings(asked: dict[str, dict[str, Any]], changes: list[str]) -> dict[str, dict[str, Any]]:
     """The settings with every `section.key=value` of `changes`. Raises SettingsError, UsageError."""
     from engine.errors import UsageError
-    from engine.settings import value_of
+    from engine.settings import validate, value_of
     from engine.settings_file import with_changes
 
     for change in changes:
@@ -208,6 +223,7 @@ def _settings(asked: dict[str, dict[str, Any]], changes: list[str]) -> dict[str,
         if not sign:
             raise UsageError(f"{change} sets nothing.", "There is no '=' in it.", "Write, say, training.steps=60.")
         asked = with_changes(asked, {key.strip(): value_of(value.strip())})
+        validate(asked, f"--set {change}")
     return asked
 
 

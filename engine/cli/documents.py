@@ -87,13 +87,16 @@ def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
 
 
 def _csv(rows: Iterable[dict[str, Any]]) -> str:
-    """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe."""
+    """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe; none steers a terminal."""
+    from engine.console import harmless
+
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for row in rows:
         cells = [str(row[column]) for column in _COLUMNS]
-        writer.writerow([f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell for cell in cells])
+        formulas = (cell[:1] in ("=", "+", "-", "@", "\t", "\r") for cell in cells)
+        writer.writerow(["'" * formula + harmless(cell) for formula, cell in zip(formulas, cells, strict=True)])
     return file.getvalue()
 
 

@@ -58,6 +58,7 @@ def _list(rows: list[dict[str, Any]], told: str) -> None:
 
 def _show(found: dict[str, Any]) -> None:
     from engine.console import harmless
+    from engine.queries.consistency import told_share
     from engine.queries.cost import told_duration
 
     for row in found["items"]:
@@ -72,7 +73,7 @@ def _show(found: dict[str, Any]) -> None:
                 print(f"      left out: {harmless(query['reason'])}")
     estimate = found["estimate"]
     named = found["backend"] + (f" ({found['model']})" if found["model"] else "")
-    print(f"\nBackend: {harmless(named)}. Kept: {100 * found['kept_share']:.0f} %.")
+    print(f"\nBackend: {harmless(named)}. Kept: {told_share(found['kept_share'])}.")
     print(
         f"All {estimate['chunks']} chunks: about {told_duration(estimate['seconds'])} ({harmless(estimate['basis'])})."
     )

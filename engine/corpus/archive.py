@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.corpus import zip_aes
 from engine.corpus.formats import MOST_UNPACKED, open_zip, refuse_bomb
-from engine.corpus.passwords import known
+from engine.corpus.passwords import known, why_closed
 from engine.corpus.readers import Found, LeftOut, Member, UnreadableFileError
 
 LARGEST_MEMBER = 256 * 2**20
@@ -63,7 +63,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> Fou
     try:
         content = _unlocked(archive, member, min(left, LARGEST_MEMBER), known() if locked else (None,))
         if content is None:
-            return LeftOut(name, "quarantined", "encrypted", "encrypted: it opens with a password only")
+            return LeftOut(name, "quarantined", "encrypted", why_closed())
         return Member(name, content)
     except OverflowError:
         return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.corpus.compound import MAGIC, CompoundFile
 from engine.corpus.package import DAMAGED, package_of
+from engine.corpus.passwords import why_closed
 from engine.corpus.readers import LARGEST_FILE, UnreadableFileError, read_bytes
 
 FORMATS = {
@@ -175,7 +176,7 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
         if kind in ("odt", "ods", "odp") and "META-INF/manifest.xml" in names:
             manifest = archive.getinfo("META-INF/manifest.xml")
             if manifest.file_size < LARGEST_FILE // 16 and b"encryption-data" in _read(path, archive, manifest):
-                raise UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+                raise UnreadableFileError(path, why_closed(), "encrypted")
     if data is None and path.stat().st_size > LARGEST_FILE:
         raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB", "too large")
     return kind
@@ -215,7 +216,7 @@ def _compound_format(path: Path, data: bytes | None) -> str:
     except (ValueError, OverflowError) as error:
         raise UnreadableFileError(path, f"damaged: {error}") from error
     if "EncryptedPackage" in compound or "EncryptionInfo" in compound:
-        raise UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+        raise UnreadableFileError(path, why_closed(), "encrypted")
     kind = next((kind for stream, kind in _STREAMS if stream in compound), "")
     if not kind and "__properties_version1.0" in compound:
         return "msg"
@@ -224,7 +225,7 @@ def _compound_format(path: Path, data: bytes | None) -> str:
     if kind == "doc" and compound.read("WordDocument", 2) == b"\xdc\xa5":
         raise UnreadableFileError(path, "a document of Word 6 or 95, which is not read", "unsupported")
     if _is_locked(kind, compound):
-        raise UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+        raise UnreadableFileError(path, why_closed(), "encrypted")
     return kind
 
 

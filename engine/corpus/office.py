@@ -13,7 +13,7 @@ from engine.corpus import ocr
 from engine.corpus.excel_binary import as_sheets_show
 from engine.corpus.hyphens import with_breaks
 from engine.corpus.letters import letters_of
-from engine.corpus.passwords import known
+from engine.corpus.passwords import known, why_closed
 from engine.corpus.places import place_pages
 from engine.corpus.prepared import prepared, restored
 from engine.corpus.readers import LeftOut, Page, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
@@ -112,7 +112,7 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
         why = "the library that reads PDF files could not be loaded: it says nothing of this file"
         return UnreadableFileError(path, why, "unsupported")
     if re.search(r"password|encrypted", told, re.IGNORECASE):
-        return UnreadableFileError(path, "encrypted: it opens with a password only", "encrypted")
+        return UnreadableFileError(path, why_closed(), "encrypted")
     if "no text content found" in told.lower():
         return UnreadableFileError(path, _NO_TEXT, "empty")
     parts = dict.fromkeys(part.strip() for part in " ".join(clean(told).split()).split(": "))

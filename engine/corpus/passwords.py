@@ -36,6 +36,12 @@ def known() -> tuple[str, ...]:
     return _known
 
 
+def why_closed() -> str:
+    """Why a locked file is not read, with the setting that may open it, for the ledger."""
+    told = ", and none of corpus.passwords_file fits" if _known else "; corpus.passwords_file can name a file with it"
+    return f"encrypted: it opens with a password only{told}"
+
+
 def patience() -> float:
     """For how many seconds passwords are tried on one file: slow ones, made to be so, take a tenth of a second each."""
     return _seconds

@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from engine.corpus.passwords import known, patience
+from engine.corpus.passwords import known, patience, why_closed
 from engine.corpus.readers import UnreadableFileError
 
 _HASHES = {"SHA256": ("_sha256", "_sha2"), "SHA384": ("_sha512", "_sha2"), "SHA512": ("_sha512", "_sha2")}
@@ -43,7 +43,7 @@ def unlocked(path: Path, data: bytes) -> bytes:
             raise
         except Exception as error:  # its parsers raise whatever a damaged file leads them to
             raise _locked(path, f"its lock is of a kind that cannot be opened ({type(error).__name__})") from error
-    raise _locked(path, "it opens with a password only")
+    raise UnreadableFileError(path, why_closed(), "encrypted")
 
 
 def _opened(data: bytes, password: str) -> bytes:

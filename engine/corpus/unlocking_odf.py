@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.corpus.formats import MOST_UNPACKED
-from engine.corpus.passwords import known, patience
+from engine.corpus.passwords import known, patience, why_closed
 from engine.corpus.readers import UnreadableFileError
 
 MANIFEST = "META-INF/manifest.xml"
@@ -85,7 +85,7 @@ def unlocked_package(path: Path, data: bytes) -> bytes:
     """A locked OpenDocument file's content without its lock. Raises UnreadableFileError where no known password opens it."""
     passwords, end, tried = known(), time.monotonic() + patience(), 0
     if not passwords:
-        raise _locked(path, "it opens with a password only")
+        raise UnreadableFileError(path, why_closed(), "encrypted")
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             locks = list(_locks(archive.read(MANIFEST)))
@@ -102,7 +102,7 @@ def unlocked_package(path: Path, data: bytes) -> bytes:
         raise _locked(path, f"its lock is of a kind that cannot be opened ({error})") from None
     except (KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, RuntimeError) as error:
         raise UnreadableFileError(path, f"damaged: {str(error)[:200] or type(error).__name__}") from error
-    raise _locked(path, "it opens with a password only")
+    raise UnreadableFileError(path, why_closed(), "encrypted")
 
 
 def _opened(archive: zipfile.ZipFile, locks: list[_Lock], password: str) -> bytes | None:

@@ -56,6 +56,23 @@ def choose_hardware(device: str = "auto", dtype: str = "auto", purpose: Purpose 
     return decide(detect_machine(look_for_cuda=device != "cpu"), device, dtype, purpose)
 
 
+def foreseen(device: str, dtype: str, purpose: Purpose = "encode") -> str:
+    """The device that `choose_hardware` would choose in a process of its own, without any of a GPU's memory being taken in this
+    one. Raises UsageError as that, but for bfloat16 on a GPU without it.
+    """
+    return decide(_glance(device), device, dtype, purpose).device
+
+
+def _glance(device: str) -> Machine:
+    if device == "cpu":
+        return Machine(1, "")
+    with uncollected():
+        import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return Machine(1, "", cuda="a CUDA GPU" if count else None, cuda_bf16=True, cuda_count=count)
+
+
 def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardware:
     """The choice for a given machine (pure)."""
     chosen_device = _decide_device(machine, device)

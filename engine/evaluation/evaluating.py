@@ -14,6 +14,7 @@ from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import encoded_queries
 from engine.evaluation.sentence_pairs import SentencePairs
 from engine.evaluation.term_weights import TermWeights
+from engine.queries.heldout import MORE
 from engine.stage import StageContext
 from engine.systems import CL, ENCODERS, PLAIN, SERVED, WAYS, is_merge
 
@@ -141,8 +142,8 @@ class Evaluation:
         settings = self._context.settings.evaluation
         heldout = self._set("synthetic")
         if self.adapter is None or heldout is None:
-            reason = self.trained.info.get("reason") or "there are no held-out queries to compare with"
-            selection = Selection("base", 0.0, f"The base encoder is served, because {reason}.", 0, ())
+            reason = self.trained.info.get("reason") or f"there are no held-out queries to compare with. {MORE}"
+            selection = Selection("base", 0.0, f"The base encoder is served, because {reason.rstrip('.')}.", 0, ())
         else:
             values = self._candidates(heldout)
             judged = self._set("judged") if settings.veto else None

@@ -20,13 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from engine.metrics import Difference, Interval, bootstrap_means, randomisation_p, with_needed
 from engine.metrics.bootstrap import SAMPLES, interval
 from engine.metrics.differences import difference
+from engine.queries.heldout import LEAST_TO_CHOOSE, MORE
 
 Floats = NDArray[np.float64]
 Standing = Literal["base", "served", "ahead", "not ahead", "vetoed"]
 
 BASE, ADAPTED = "base", "adapted"
-LEAST_QUERIES = 20
-"""With fewer queries neither a gain nor a loss is believed."""
+LEAST_QUERIES = LEAST_TO_CHOOSE
+"""Of held-out queries, and of judged ones for the veto."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ def _too_few(names: list[str], held_out: _Paired, real: _Paired | None) -> Selec
     rows = [_row(name, held_out, real, "served" if name == BASE else "not ahead") for name in names]
     reason = (
         f"The base encoder is served, because only {held_out.queries} held-out queries could be measured and a "
-        f"comparison needs at least {LEAST_QUERIES}."
+        f"comparison needs at least {LEAST_QUERIES}. {MORE}"
     )
     return Selection(BASE, 0.0, reason, held_out.queries, tuple(rows))
 

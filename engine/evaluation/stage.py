@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.embedding import model_fingerprint, served_fingerprint
+from engine.embedding import check_device, model_fingerprint, served_fingerprint
 from engine.errors import DamagedError, NotBuiltError
 from engine.evaluation.concluding import ARTIFACT as ARTIFACT
 from engine.evaluation.concluding import conclude
 from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.sentence_pairs import pairs_fingerprint
 from engine.stage import StageContext, View
-
-if TYPE_CHECKING:
-    from engine.project import ProjectFolder
-    from engine.settings import Settings
 
 VERSION = 16
 
@@ -66,13 +62,14 @@ def _fused(view: View) -> set[str]:
     return always | {"weight"} if view.settings.search.fusion == "weighted" else always
 
 
-def look_ahead(project: ProjectFolder, settings: Settings) -> None:
-    """Raises DatasetError for a file of sentence pairs that cannot be used."""
-    if not settings.evaluation.sentence_pairs:
+def look_ahead(view: View) -> None:
+    """Raises DatasetError for a file of sentence pairs that cannot be used, UsageError for a device that is not there."""
+    check_device(view.settings)
+    if not view.settings.evaluation.sentence_pairs:
         return
     from engine.evaluation.sentence_pairs import pairs_file, read_pairs
 
-    if path := pairs_file(project, settings):
+    if path := pairs_file(view.project, view.settings):
         read_pairs(path)
 
 

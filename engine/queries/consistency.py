@@ -36,6 +36,14 @@ class Filtered:
         return len(self.kept) / total if total else 1.0
 
 
+def told_share(share: float) -> str:
+    """A share in percent: neither all nor none where it is nearly so."""
+    percent = f"{100 * share:.0f}"
+    if percent == "100" and share < 1:
+        return "over 99 %"
+    return "under 1 %" if percent == "0" and share > 0 else f"{percent} %"
+
+
 def by_reason(rejected: Sequence[Rejected]) -> Counter[str]:
     """Number of queries by the kind of their reason."""
     return Counter(one.reason.partition(": ")[0] for one in rejected)

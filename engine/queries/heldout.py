@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
+LEAST_TO_CHOOSE = 20
+"""With fewer held-out queries neither a gain nor a loss is believed: base is served."""
+MORE = "More documents, a larger queries.per_chunk or a larger evaluation.heldout_share give more of them."
+
 
 def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:
     """The ids of the held-out documents, of `keys`: document id → stable key (its path, or its content hash).
@@ -37,6 +41,17 @@ def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[in
         raise ValueError(f"max_queries must be at least 1, not {max_queries}")
     order = sorted(range(len(keys)), key=lambda index: (_place(seed, keys[index]), index))
     return sorted(order[:max_queries])
+
+
+def too_few_to_choose(heldout: int) -> str:
+    """What to tell before a training whose result could not be served, with what mends it; empty where it could be."""
+    if heldout >= LEAST_TO_CHOOSE:
+        return ""
+    counted = "no held-out query" if not heldout else f"only {heldout} held-out quer{'y' if heldout == 1 else 'ies'}"
+    return (
+        f"What is trained now could not be served, however good: there {'are' if heldout > 1 else 'is'} {counted} to compare "
+        f"it with the base encoder on, and at least {LEAST_TO_CHOOSE} are needed; judged ones do not count. {MORE}"
+    )
 
 
 def _place(seed: int, key: str) -> float:

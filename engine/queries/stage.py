@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.corpus.imports import imported_queries, imports_fingerprint
-from engine.embedding import project_model
+from engine.embedding import check_device, project_model
 from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.queries.articles import document_keys
 from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, settle
-from engine.queries.consistency import Filtered, Rejected, by_reason, consistency_filter
+from engine.queries.consistency import Filtered, Rejected, by_reason, consistency_filter, told_share
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.heldout import assign_split, cap_queries, least_of
 from engine.queries.none_left import MEANS, none_left
-from engine.queries.opening import out_of_reach, query_recipe, writer_noted
+from engine.queries.opening import model_identity, out_of_reach, query_recipe, writer_noted
 from engine.queries.tokens import fold
 from engine.queries.writing import BEYOND, forget_gone, written
 from engine.records import Chunk, Query, Split
@@ -42,6 +42,15 @@ def inputs(view: View) -> dict[str, Any]:
     view.need("lexical", "index")
     view.need("corpus", "ingest")
     return {"recipe": recipe(view), "corpus": adaptation_corpus(view)[0]}
+
+
+def look_ahead(view: View) -> None:
+    """Raises SettingsError or ModelError where the language model or server that is to write queries is not named or is not there,
+    UsageError for a device that is not."""
+    if backend_of(view) in MODELS:
+        model_identity(view)
+    if view.settings.queries.consistency_top:
+        check_device(view.settings)
 
 
 def recipe(view: View) -> dict[str, Any]:
@@ -229,7 +238,7 @@ def _tell_share(context: StageContext, name: str, filtered: Filtered, asks: str)
     total = len(filtered.kept) + len(filtered.rejected)
     if not total:
         return
-    context.choose(name, f"{100 * filtered.share:.0f} % kept", f"of {total} queries: {asks}")
+    context.choose(name, f"{told_share(filtered.share)} kept", f"of {total} queries: {asks}")
 
 
 def _bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.queries.backend import Item, Passage
-from engine.queries.consistency import Rejected
+from engine.queries.consistency import Rejected, told_share
 from engine.queries.cost import HOUR, Budget, Course, Pace, told_duration
 from engine.queries.coverage import base_vectors, covering_order, distinct, word_vectors
 from engine.queries.extractive import rounds
@@ -243,7 +243,7 @@ class _Walk:
     def _tell_share(self) -> None:
         total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
         if total:
-            share = f"{100 * len(self.found) / total:.0f} % kept"
+            share = f"{told_share(len(self.found) / total)} kept"
             self.context.choose("evidence check", share, f"of {total} questions: their evidence stands in the chunk")
 
     def _tell_problem(self, problem: str) -> None:

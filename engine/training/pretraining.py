@@ -60,6 +60,12 @@ def pretrain(
             return _Pretraining(setup).run()
 
 
+def of_new_head(alone: int) -> str:
+    """What becomes of a head that learns alone for so many steps."""
+    first = f"learns alone for {alone} step{'' if alone == 1 else 's'} and " if alone else ""
+    return f"the model's folder holds none; it {first}is thrown away in the end"
+
+
 class _Pretraining(Loop):
     name = "Pre-training"
     of_what = " of pre-training"
@@ -85,7 +91,7 @@ class _Pretraining(Loop):
         value, why = "the model's own", "its folder holds the weights"
         if self.head.fresh:
             value = "a new one"
-            why = f"the model's folder holds none; it learns alone for {self.alone} steps and is thrown away in the end"
+            why = of_new_head(self.alone)
         self.emit(Choice(stage=STAGE, setting="head for masked words", value=value, reason=why))
         return self._repeat()
 

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.embedding import CHUNKS, project_model, served_fingerprint
+from engine.embedding import CHUNKS, check_device, project_model, served_fingerprint
 from engine.errors import DamagedError, ModelError, NotBuiltError
 from engine.queries.choosing import BUILT, guessed, with_backend
-from engine.queries.heldout import cap_queries
+from engine.queries.heldout import cap_queries, too_few_to_choose
 from engine.records import Chunk, Query
 from engine.settings import Settings
 from engine.stage import StageContext, View
@@ -51,6 +51,19 @@ def inputs(view: View) -> dict[str, Any]:
         "lists": view.settings.ranking.model_dump(include={"m", "strategy"}),
         "model": project_model(view.settings).fingerprint,
     }
+
+
+def look_ahead(view: View) -> None:
+    """Raises SettingsError for a recipe whose values do not go together, ModelError for a teacher that cannot be used, UsageError
+    for what this machine does not have."""
+    config = resolve_config(view)
+    _cross_encoder(view, config)
+    check_device(view.settings, "train")
+    if config.quantisation == "4-bit":
+        from engine.encoders.hardware import foreseen
+        from engine.encoders.quantisation import check_four_bit
+
+        check_four_bit(foreseen(view.settings.encoder.device, view.settings.encoder.dtype, "train"))
 
 
 def _teacher_inputs(view: View, config: TrainingConfig) -> dict[str, Any]:
@@ -135,9 +148,13 @@ def run(context: StageContext) -> dict[str, Any]:
     A training that the user asked to finish early is done like one that ended by itself: it is up to date until an input
     or setting changes, and a forced one starts from the untouched encoder.
     """
-    reason = too_little(context.settings, context.store.queries(), context.store.chunks())
+    queries, chunks = context.store.queries(), context.store.chunks()
+    reason = too_little(context.settings, queries, chunks)
     if reason:
         return _without_adapter(context, reason)
+    present = {chunk.id for chunk in chunks}
+    if in_vain := too_few_to_choose(sum(one.split == "heldout" and one.chunk_id in present for one in queries)):
+        context.warn(in_vain)
     from engine.embedding import told_hardware
     from engine.encoders.quantisation import check_four_bit
     from engine.training.methods import learn

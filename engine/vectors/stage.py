@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.embedding import (
+    check_device,
     chunk_adapter,
     chunk_vectors,
     load_encoder,
@@ -44,6 +45,11 @@ def inputs(view: View) -> dict[str, Any]:
         **({"hubs": key} if (key := hubs_of(view)) else {}),
         "vectors": view.settings.vectors.model_dump(),
     }
+
+
+def look_ahead(view: View) -> None:
+    """Raises UsageError for a device or precision that is not to be had here."""
+    check_device(view.settings)
 
 
 def _chunk_side(view: View, adapter: Path | None, scale: float, side: str) -> dict[str, Any]:

@@ -52,6 +52,14 @@ def test_facts_of_index_and_rankings() -> None:
     assert "not used: the loss 'mixed'" in told(status(), RunState(), history(), facts("mixed")).plain
 
 
+def test_the_other_languages_stand_apart_from_their_head() -> None:
+    others = Choice(stage="index", setting="other languages", value="1 in pt", reason="stemmed in their own language")
+    shown = told(
+        status(), RunState(), History({"index": StageRecord("index", choices={"other languages": others})}), facts()
+    )
+    assert "  others    1 in pt: stemmed in their own language" in shown.plain
+
+
 def test_rankings_of_no_queries_are_said_to_be_none() -> None:
     empty = StageRecord("rank", seconds=0.4, summary={"queries": 0, "k": 0})
     shown = told(status(), RunState(), History({"rank": empty}), facts()).plain

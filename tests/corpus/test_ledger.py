@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from fixtures import office
+from fixtures.locked import CLOSED, NONE_FITS
 from fixtures.pipeline import engine, ingest_here, stage_here
 
 from engine.api import Project
@@ -91,7 +92,7 @@ def test_every_file_has_its_line_and_every_failure_its_reason(project: Path) -> 
     assert rows["mail.eml"].documents == 2
     assert all(row.reason for row in rows.values() if row.state != "read")
     assert (done["files_read"], done["files_skipped"], done["documents"]) == (5, 4, 6)
-    assert "locked.pdf was quarantined: encrypted: it opens with a password only" in told
+    assert f"locked.pdf was quarantined: {CLOSED}" in told
 
 
 def test_what_was_quarantined_is_not_read_again_until_it_changes(project: Path) -> None:
@@ -354,9 +355,10 @@ def test_a_search_tells_page_slide_and_sheet(project: Path) -> None:
 
 def test_the_command_lists_retries_and_exports(project: Path, tmp_path: Path) -> None:
     (project.parent / "documents" / "=1+1.txt").write_bytes(bytes(range(256)))
+    (project.parent / "documents" / "b\x1b[31m.txt").write_bytes(b"The tern rests.")
     ingest_here(project)
     listed = engine("documents", str(project), "--state", "quarantined")
-    assert "quarantined (encrypted)    locked.pdf  encrypted: it opens with a password only" in listed.stdout
+    assert f"quarantined (encrypted)    locked.pdf  {CLOSED}" in listed.stdout
     assert "a.pdf" not in listed.stdout
     told = json.loads(engine("documents", str(project), "--json", "--path", "*.pdf").stdout)
     assert {(row["path"], row["state"]) for row in told} == {
@@ -364,7 +366,7 @@ def test_the_command_lists_retries_and_exports(project: Path, tmp_path: Path) ->
     }  # fmt: skip
     engine("documents", str(project), "export", str(tmp_path / "ledger.csv"))
     rows = list(csv.DictReader((tmp_path / "ledger.csv").open(newline="")))
-    assert {row["path"] for row in rows} >= {"'=1+1.txt", "mail.eml/photo.jpg", "a.pdf"}
+    assert {row["path"] for row in rows} >= {"'=1+1.txt", "b�[31m.txt", "mail.eml/photo.jpg", "a.pdf"}
     engine("documents", str(project), "export", str(tmp_path / "ledger.json"))
     assert len(json.loads((tmp_path / "ledger.json").read_text())) == len(rows)
     assert "1 will be read again" in engine("documents", str(project), "retry", "--path", "scan.pdf").stderr
@@ -439,7 +441,8 @@ def test_passwords_of_a_named_file_open_locked_files_and_stay_out_of_the_project
     secrets.write_text("wrong\n")
     ProjectFolder(project).change_settings({"corpus.passwords_file": str(secrets)})
     ingest_here(project)
-    assert ledger(project)["locked.pdf"].kind == "encrypted"
+    assert (ledger(project)["locked.pdf"].kind, ledger(project)["locked.pdf"].reason) == ("encrypted", NONE_FITS)
+    assert ledger(project)["locked.zip/tern.txt"].reason == NONE_FITS
     secrets.write_text("wrong\nsecret\n")
     os.utime(secrets, ns=(1, 1))
     done, _ = ingest_here(project)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
-from fixtures.locked import no_passwords_stay, read  # noqa: F401
+from fixtures.locked import CLOSED, NONE_FITS, no_passwords_stay, read  # noqa: F401
 
 from engine.corpus import passwords, unlocking
 from engine.corpus.opening import everything_in
@@ -39,7 +39,8 @@ def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(tm
     assert "The pelican boards at dawn." in outcome.documents[0].text
     assert outcome.documents[0].format == "docx"
     outcome = read(tmp_path / "plan.docx", "wrong")
-    assert (outcome.kind, outcome.reason) == ("encrypted", "encrypted: it opens with a password only")
+    assert (outcome.kind, outcome.reason) == ("encrypted", NONE_FITS)
+    assert read(tmp_path / "plan.docx").reason == CLOSED
     (tmp_path / "mail.eml").write_bytes(office.eml({"plan.docx": locked(office.docx(), "secret")}))
     outcome = read(tmp_path / "mail.eml", "secret")
     assert [document.member for document in outcome.documents] == ["", "plan.docx"]
@@ -108,7 +109,7 @@ def test_archives_locked_with_aes_open_with_one_of_the_passwords(tmp_path: Path,
     passwords.use(("wrong",), 30)
     (found,) = everything_in(path, "zip")
     assert isinstance(found, LeftOut)
-    assert (found.kind, found.reason) == ("encrypted", "encrypted: it opens with a password only")
+    assert (found.kind, found.reason) == ("encrypted", NONE_FITS)
     changed = bytearray(path.read_bytes())
     changed[80] ^= 1  # within the locked text: no password opens it rightly any more
     path.write_bytes(changed)

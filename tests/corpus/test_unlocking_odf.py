@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from fixtures import office
-from fixtures.locked import no_passwords_stay, read  # noqa: F401
+from fixtures.locked import CLOSED, NONE_FITS, no_passwords_stay, read  # noqa: F401
 
 from engine.corpus import passwords
 from engine.corpus.readers import UnreadableFileError
@@ -163,10 +163,9 @@ def test_a_locked_file_opens_with_one_of_the_passwords(tmp_path: Path, format: s
 @pytest.mark.parametrize("lock", [locked, locked_whole])
 def test_without_its_password_it_stays_closed(tmp_path: Path, lock) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "plan.odt").write_bytes(lock(office.odt(), "secret"))
-    closed = ("encrypted", "encrypted: it opens with a password only")
-    for known in ((), ("wrong", "Secret")):
+    for known, reason in (((), CLOSED), (("wrong", "Secret"), NONE_FITS)):
         outcome = read(tmp_path / "plan.odt", *known)
-        assert (outcome.kind, outcome.reason) == closed
+        assert (outcome.kind, outcome.reason) == ("encrypted", reason)
     (tmp_path / "mail.eml").write_bytes(office.eml({"plan.odt": lock(office.odt(), "secret")}))
     assert [document.member for document in read(tmp_path / "mail.eml", "secret").documents] == ["", "plan.odt"]
 
@@ -203,6 +202,6 @@ def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
 
 def test_a_locked_pdf_opens_with_its_password(tmp_path: Path) -> None:
     (tmp_path / "plan.pdf").write_bytes(office.locked_pdf("secret"))
-    assert read(tmp_path / "plan.pdf").kind == "encrypted"
-    assert read(tmp_path / "plan.pdf", "wrong").kind == "encrypted"
+    assert read(tmp_path / "plan.pdf").reason == CLOSED
+    assert read(tmp_path / "plan.pdf", "wrong").reason == NONE_FITS
     assert read(tmp_path / "plan.pdf", "wrong", "secret").documents[0].text == "The pelican boards at dawn."

@@ -231,7 +231,14 @@ def test_the_command_shows_a_row_for_each_recipe(dataset: Path, tiny_model: Path
 
 
 @pytest.mark.parametrize(
-    ("change", "told"), [("training.stps=2", "training.steps"), ("training.steps", "training.steps=60")]
+    ("change", "told"),
+    [
+        (
+            "training.stps=2",
+            "--set training.stps=2 has 1 problem.\nunknown key 'training.stps'.\nDid you mean 'training.steps'?",
+        ),
+        ("training.steps", "training.steps=60"),
+    ],
 )
 def test_the_command_refuses_a_setting_that_is_none(dataset: Path, change: str, told: str) -> None:
     refused = engine("benchmark", str(dataset), "--set", change, check=False)

@@ -138,7 +138,7 @@ def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
         ([str(finished), documents], "already holds a project", 2),
         ([str(tmp_path / "a"), "/no/such/folder"], "/no/such/folder", 3),
         ([str(tmp_path / "a"), documents, "--model", str(tmp_path)], "modules.json", 3),
-        ([str(tmp_path / "a"), documents, "--preset", "gigantic"], "quick", 2),
+        ([str(tmp_path / "a"), documents, "--preset", "quikc"], "--preset: there is no preset 'quikc'.", 2),
     ]:
         done = engine_here("new", *arguments, check=False)
         assert done.returncode == code

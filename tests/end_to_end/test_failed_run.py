@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from fixtures.pipeline import engine_here
 
 from engine.project import ProjectFolder
@@ -23,3 +25,35 @@ def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_status_says_so(p
     ProjectFolder.open(project).change_settings({"evaluation.sentence_pairs": ""})
     engine_here("run", str(project), "--only", "ingest")
     assert "failed" not in engine_here("status", str(project)).stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "stage", "what"),
+    [
+        ({"queries.backend": "gguf"}, "generate", "The backend gguf needs a language model."),
+        ({"queries.backend": "endpoint"}, "generate", "The backend endpoint needs the address of a server."),
+        ({"training.teacher": "cross-encoder"}, "train", "The teacher cross-encoder needs a model."),
+        ({"training.teacher": "cross-encoder", "training.cross_encoder": "no"}, "train", "The cross-encoder in "),
+        ({"training.quantisation": "4-bit", "encoder.device": "cpu"}, "train", "The model cannot be held in 4 bits."),
+    ],
+)
+def test_what_a_later_stage_lacks_ends_a_run_before_it_begins(
+    project: Path, changes: dict[str, Any], stage: str, what: str
+) -> None:
+    folder = ProjectFolder.open(project)
+    folder.change_settings(changes)
+    done = engine_here("run", str(project), "--json", check=False)
+    started, failed, finished = (json.loads(line) for line in done.stdout.splitlines())
+    assert (started["event"], failed["event"], finished["state"]) == ("run_started", "stage_failed", "failed")
+    assert failed["stage"] == stage
+    assert failed["error"]["what"].startswith(what)
+
+
+def test_a_device_that_is_not_there_ends_a_run_that_would_use_it(project: Path) -> None:
+    ProjectFolder.open(project).change_settings({"encoder.device": "cuda:99"})
+    done = engine_here("run", str(project), "--json")  # all of it is up to date: no stage wants a device
+    assert "stage_failed" not in done.stdout
+    done = engine_here("run", str(project), "--only", "ingest,index,evaluate", "--force", "--json", check=False)
+    failed = [json.loads(line) for line in done.stdout.splitlines()][1]
+    assert (failed["event"], failed["stage"]) == ("stage_failed", "evaluate")
+    assert "encoder.device" in failed["error"]["to_do"]

@@ -58,6 +58,9 @@ def test_few_queries_serve_base_whatever_they_say():
     chosen = choose_served({"base": np.zeros(19), "adapted": np.ones(19)})
     assert chosen.served == "base"
     assert "only 19 held-out queries" in chosen.reason
+    assert chosen.reason.endswith(
+        "20. More documents, a larger queries.per_chunk or a larger evaluation.heldout_share give more of them."
+    )
     assert chosen.table[1].against_base is not None
     assert choose_served({"base": np.zeros(20), "adapted": np.ones(20)}).served == "adapted"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.queries.heldout import assign_split, cap_queries
+from engine.queries.heldout import assign_split, cap_queries, too_few_to_choose
 from engine.queries.stage import _split
 from engine.records import Document, Query
 from engine.settings import validate
@@ -92,3 +92,11 @@ def test_what_is_served_is_decided_before_when_to_stop() -> None:
         assert sides["heldout"]
         assert not sides["heldout"] & sides["validation"]
     assert alone > 5, "no seed held out a single article"
+
+
+def test_what_could_not_be_served_is_told_before_it_is_trained() -> None:
+    assert too_few_to_choose(20) == ""
+    assert "there are only 19 held-out queries to compare it" in too_few_to_choose(19)
+    assert "there is only 1 held-out query to compare it" in too_few_to_choose(1)
+    assert "there is no held-out query to compare it" in too_few_to_choose(0)
+    assert too_few_to_choose(0).endswith("a larger evaluation.heldout_share give more of them.")

@@ -9,6 +9,7 @@ import pytest
 
 from engine.corpus.beir import ImportedQuery
 from engine.queries import attach_imported, consistency_filter, deduplicate
+from engine.queries.consistency import told_share
 from engine.queries.dedupe import jaccard
 from engine.records import Chunk, Document, Query
 
@@ -21,6 +22,14 @@ def test_exact_duplicates_after_folding():
     result = deduplicate([query("What is X?"), query("what  is x?"), query("What is Y?")])
     assert [one.text for one in result.kept] == ["What is X?", "What is Y?"]
     assert [(one.query.text, one.original.text) for one in result.dropped] == [("what  is x?", "What is X?")]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [(1.0, "100 %"), (598 / 600, "over 99 %"), (0.994, "99 %"), (0.5, "50 %"), (2 / 600, "under 1 %"), (0.0, "0 %")],
+)
+def test_a_share_is_all_or_none_only_where_it_is(share: float, told: str) -> None:
+    assert told_share(share) == told
 
 
 def test_jaccard_by_hand():

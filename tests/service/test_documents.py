@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fixtures import office
+from fixtures.locked import CLOSED
 from fixtures.pipeline import ingest_here
 
 from engine.errors import InputError, ProjectBusyError, UsageError
@@ -106,7 +107,7 @@ def test_what_was_not_read_inside_files_is_listed_and_tried_again(project: Proje
     answer = call("skipped")
     assert [(row["path"], row["reason"], row["known"]) for row in answer["files"]] == [
         ("empty.txt", "empty", True),
-        ("mail.eml/locked.docx", "encrypted: it opens with a password only", True),
+        ("mail.eml/locked.docx", CLOSED, True),
         ("mail.eml/photo.jpg", "a picture: without OCR it holds no text", True),
         ("odd.qqq", "format not supported yet: .qqq", False),
     ]

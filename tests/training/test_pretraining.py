@@ -16,6 +16,7 @@ from engine.errors import CancelledError, StageError
 from engine.events import Choice, Event, HeldOut, TrainStep
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
+from engine.training.pretraining import of_new_head
 from engine.training.trainer import TrainResult
 
 CPU = Hardware("cpu", "float32", 2, ())
@@ -52,6 +53,12 @@ def test_a_fresh_head_learns_alone_at_first(go: Pretrain, masked: TrainingConfig
     assert "alone for 2 steps" in choice.reason
     late = go(masked, "late", given=bare)
     assert any(value.any() for name, value in adapter(late).items() if "lora_B" in name)
+
+
+def test_how_long_a_fresh_head_learns_alone_is_told_in_words() -> None:
+    assert of_new_head(0) == "the model's folder holds none; it is thrown away in the end"
+    assert "it learns alone for 1 step and is thrown away" in of_new_head(1)
+    assert "it learns alone for 2 steps and is thrown away" in of_new_head(2)
 
 
 def test_the_models_own_head_is_used(
