@@ -139,7 +139,7 @@ def test_objects_that_are_not_read_are_listed_by_their_kind(tmp_path: Path) -> N
     }
     why = "a file or an object inside this document that is not read"
     assert told(found_in(tmp_path, "a.docx", with_parts(office.docx(), parts)))[1:] == [
-        ("oleObject3.bin", "encrypted: it opens with a password only"),
+        ("oleObject3.bin", "encrypted: it opens with a password only; corpus.passwords_file can name a file with it"),
         ("oleObject1.bin and 1 more", f"{why}: Microsoft Equation 3.0"),
         ("oleObject4.bin", why),
         ("Sheet1.xlsx", "the workbook behind a chart, whose words and numbers are read"),
