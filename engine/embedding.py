@@ -44,9 +44,8 @@ def model_of(info: Mapping[str, Any]) -> ModelFolder:
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
     """Raises UsageError where the device or precision that project.toml names is not to be had here, as far as `foreseen` tells."""
     chosen = settings.encoder
-    if (
-        chosen.device.startswith("cuda") or chosen.dtype == "float16"
-    ):  # else nothing can be missing, and torch takes seconds
+    # with other settings nothing can be missing, and torch takes seconds
+    if chosen.device.startswith("cuda") or chosen.dtype == "float16":
         from engine.encoders.hardware import foreseen
 
         foreseen(chosen.device, chosen.dtype, purpose)

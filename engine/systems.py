@@ -20,6 +20,8 @@ MERGE = "merge-"
 """What a merge's name begins with; its λ follows."""
 WAYS = ("", "rrf_", "weighted_")
 """What stands before an encoder's name: nothing, or how its ranking is joined with BM25's."""
+JOINED = WAYS[1:]
+"""Those of hybrid search."""
 
 
 @dataclass(frozen=True, slots=True)

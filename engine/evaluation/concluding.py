@@ -11,7 +11,7 @@ from engine.embedding import model_fingerprint, served_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.stage import StageContext
 from engine.store import Artifact
-from engine.systems import BASE, BM25, CL, LEARNT, SERVED, UNWEIGHED, WAYS, ordered
+from engine.systems import BASE, BM25, CL, JOINED, LEARNT, SERVED, UNWEIGHED, WAYS, ordered
 from engine.version import __version__
 
 if TYPE_CHECKING:
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     Compared = Sequence[tuple[QuerySet, Comparison]]
 
 ARTIFACT = "evaluation"
-_JOINED = WAYS[1:]
 PAIRS = (
-    *((f"{way}{SERVED}", other) for way in _JOINED for other in (f"{way}{BASE}", BM25)),
-    *((f"{way}{UNWEIGHED}", f"{way}{BASE}") for way in _JOINED),
-    *((f"{way}{SERVED}", f"{way}{UNWEIGHED}") for way in _JOINED),
+    *((f"{way}{SERVED}", other) for way in JOINED for other in (f"{way}{BASE}", BM25)),
+    *((f"{way}{UNWEIGHED}", f"{way}{BASE}") for way in JOINED),
+    *((f"{way}{SERVED}", f"{way}{UNWEIGHED}") for way in JOINED),
     *((f"{way}{name}", f"{way}{CL}") for way in WAYS for name in (SERVED, UNWEIGHED)),
     (LEARNT, BM25),
 )

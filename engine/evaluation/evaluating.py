@@ -16,7 +16,7 @@ from engine.evaluation.sentence_pairs import SentencePairs
 from engine.evaluation.term_weights import TermWeights
 from engine.queries.heldout import MORE
 from engine.stage import StageContext
-from engine.systems import CL, ENCODERS, PLAIN, SERVED, WAYS, is_merge
+from engine.systems import CL, ENCODERS, JOINED, PLAIN, SERVED, is_merge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     Rankings = NDArray[np.int64]
 
 POOL_DEPTH = 30
-JOINED = WAYS[1:]
 
 
 class Evaluation:
