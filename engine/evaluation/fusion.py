@@ -2,9 +2,9 @@
 
 The rule. The even sum stays unless held-out queries show something better, because it was 2.6 and 3.0 points above RRF on two
 data sets and 0.7 below it on a third (docs/LOG.md, "Joining the rankings"). Of the weights of the grid the one nearest to one half
-is taken that is not shown to be worse in nDCG@10 (engine/metrics/differences.py) than the best one: held-out queries differ from
-those to come in how much of the documents' wording they repeat, and an even mixture is hurt least by that. RRF is taken where
-it is shown to be better than that sum.
+is taken that is not shown to be worse in nDCG@10 than the best of the others, by a test that knows that it is the best of several
+(`best_of_p`): held-out queries differ from those to come in how much of the documents' wording they repeat, and an even mixture is
+hurt least by that. RRF is taken where it is shown to be better than that sum (engine/metrics/differences.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics import Difference, bootstrap_means, randomisation_p, with_needed
-from engine.metrics.bootstrap import SAMPLES
+from engine.metrics import Difference, best_of_p, bootstrap_means, randomisation_p, with_needed
+from engine.metrics.bootstrap import CONFIDENCE, SAMPLES
 from engine.metrics.differences import difference
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
@@ -65,12 +65,20 @@ def choose_fusion(
         return not_tuned(f"{len(values)} held-out queries are too few to tune a weight on, {LEAST_QUERIES} are needed")
     means = bootstrap_means(values, samples, seed)  # (samples, 1 + weights)
     best = int(values[:, 1:].mean(0).argmax()) + 1
-    near = [column for column in range(1, values.shape[1]) if _gap(values, means, best, column).verdict != "better"]
-    taken = min(near, key=lambda column: (abs(weights[column - 1] - EVEN), column))
+    from_even = sorted(range(1, values.shape[1]), key=lambda column: (abs(weights[column - 1] - EVEN), column))
+    taken = next(
+        column for column in from_even if column == best or not _is_beaten(values[:, 1:], column - 1, samples, seed)
+    )
     gain, weight, tried = _gap(values, means, taken, 0), weights[taken - 1], (len(weights), len(values))
     if gain.verdict == "worse":
         return FusionChoice("rrf", weight, _ranks(weight, _gap(values, means, 0, taken), *tried))
     return FusionChoice("weighted", weight, _sum(weight, weights[best - 1], gain, *tried))
+
+
+def _is_beaten(values: NDArray[np.float64], column: int, samples: int, seed: int) -> bool:
+    """Whether the best of the other columns of `values` (q, c) is shown to be better than this one."""
+    others = np.delete(values, column, axis=1) - values[:, [column]]
+    return best_of_p(others, samples, seed) <= (1 - CONFIDENCE) / 2
 
 
 def _gap(values: NDArray[np.float64], means: NDArray[np.float64], one: int, other: int) -> Difference:

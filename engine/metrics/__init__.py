@@ -18,7 +18,7 @@ from engine.metrics.multihop import first_found, multihop_ap_at_k
 from engine.metrics.ndcg import Gain, ndcg_at_k
 from engine.metrics.overlap import Overlap, overlap
 from engine.metrics.power import queries_needed, with_needed, with_needed_pairs
-from engine.metrics.randomisation import randomisation_p
+from engine.metrics.randomisation import best_of_p, randomisation_p
 from engine.metrics.recall import recall_at_k
 from engine.metrics.relevance import Relevance
 from engine.metrics.run import NAMES, evaluate_run
@@ -40,6 +40,7 @@ __all__ = [
     "Verdict",
     "alignment",
     "average_precision_at_k",
+    "best_of_p",
     "bootstrap_means",
     "bootstrapped_accuracy",
     "choose_threshold",

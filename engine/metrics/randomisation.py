@@ -7,6 +7,8 @@ on how the differences are distributed. The paired bootstrap asks another questi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -23,25 +25,58 @@ def randomisation_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> F
     All 2ⁿ tosses where there are at most `samples` of them, which makes p exact; else `samples` random ones, the observed
     one counted among them, so that p is never 0. ValueError for an empty or non-finite matrix.
     """
+    matrix = _checked(gaps, samples)
+    observed = np.abs(matrix.sum(axis=0))
+    reached = observed - _TIE * np.maximum(np.abs(matrix).sum(axis=0), 1e-300)  # equal sums differ by their rounding
+    extreme = np.zeros(matrix.shape[1], dtype=np.int64)
+    for signs in _tosses(len(matrix), samples, seed):
+        extreme += np.count_nonzero(np.abs(signs @ matrix) >= reached, axis=0)
+    return _share(extreme, len(matrix), samples)
+
+
+def best_of_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> float:
+    """One-sided p that the best of c ways is better than what all are compared with, corrected for having been chosen.
+
+    `gaps` (n, c): per-query differences of each way from the other. Westfall & Young's (1993) single-step max-T: p is the share
+    of all tosses, a query's gaps keeping or changing sign together, whose largest t = Σ gap / √Σ gap² reaches the largest
+    observed one.
+    Tosses and ValueError as in `randomisation_p`.
+    """
+    matrix = _checked(gaps, samples)
+    scaled = matrix / np.maximum(np.sqrt((matrix**2).sum(axis=0)), 1e-300)
+    reached = scaled.sum(axis=0).max() - _TIE * np.sqrt(len(matrix))
+    extreme = np.zeros(1, dtype=np.int64)
+    for signs in _tosses(len(matrix), samples, seed):
+        extreme += np.count_nonzero((signs @ scaled).max(axis=1) >= reached)
+    return float(_share(extreme, len(matrix), samples)[0])
+
+
+def _checked(gaps: ArrayLike, samples: int) -> Floats:
     matrix = np.asarray(gaps, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0 or samples < 1:
         raise ValueError(f"nothing to randomise: differences of shape {matrix.shape}, {samples} samples")
     if not np.isfinite(matrix).all():
         raise ValueError("per-query differences hold NaN or infinity")
-    n = len(matrix)
-    exact = n < 60 and 2**n <= samples
-    total = 2**n if exact else samples
-    observed = np.abs(matrix.sum(axis=0))
-    reached = observed - _TIE * np.maximum(np.abs(matrix).sum(axis=0), 1e-300)  # equal sums differ by their rounding
-    rng = np.random.default_rng(seed)
-    extreme = np.zeros(matrix.shape[1], dtype=np.int64)
-    step = max(1, _BLOCK // n)
+    return matrix
+
+
+def _is_exact(n: int, samples: int) -> bool:
+    return n < 60 and 2**n <= samples
+
+
+def _tosses(n: int, samples: int, seed: int) -> Iterator[Floats]:
+    """Blocks (rows, n) of signs: all 2ⁿ patterns where they are few, else `samples` random ones."""
+    exact, rng = _is_exact(n, samples), np.random.default_rng(seed)
+    total, step = 2**n if exact else samples, max(1, _BLOCK // n)
     for start in range(0, total, step):
         rows = min(step, total - start)
         heads = _patterns(start, rows, n) if exact else rng.integers(0, 2, size=(rows, n), dtype=np.int8)
-        sums = (2.0 * heads - 1.0) @ matrix
-        extreme += np.count_nonzero(np.abs(sums) >= reached, axis=0)
-    p: Floats = extreme / total if exact else (extreme + 1) / (total + 1)
+        yield 2 * heads.astype(np.float64) - 1
+
+
+def _share(extreme: NDArray[np.int64], n: int, samples: int) -> Floats:
+    """p of `extreme` tosses; of random ones the observed one is counted, too."""
+    p: Floats = extreme / 2**n if _is_exact(n, samples) else (extreme + 1) / (samples + 1)
     return p
 
 

@@ -80,7 +80,19 @@ def test_among_equals_something_else_than_the_even_sum_is_seldom_chosen():
         table = {w: 0.5 + noise[:, 0] * (1 - w) + noise[:, 1] * w for w in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)}
         choice = choose_fusion(0.5 + 0.5 * noise[:, 0] + 0.5 * noise[:, 1] + 0.1 * noise[:, 2], table, samples=200)
         left += (choice.method, choice.weight) != ("weighted", EVEN)
-    assert left <= 15
+    assert left <= 8
+
+
+def test_a_weight_is_not_shown_to_be_better_because_it_is_the_best_of_many() -> None:
+    """Each of nine goes its own way: 2.2 standard errors of one are nothing beside eight others that had the chance."""
+    random = np.random.default_rng(12)
+    noise = random.normal(0, 0.2, (400, 10))
+    noise -= noise.mean(0)
+    even, weights = 0.5 + noise[:, 9], [round(0.1 * step, 1) for step in range(1, 10)]
+    table = {weight: even - 0.02 + noise[:, column] for column, weight in enumerate(weights)}
+    table[0.5], table[0.7] = even, even + 2.2 * noise[:, 6].std() / 20 + noise[:, 6]
+    assert choose_fusion(around(0.2, 400), table).weight == EVEN
+    assert choose_fusion(around(0.2, 400), {0.5: even, 0.7: table[0.7]}).weight == 0.7
 
 
 def test_too_few_queries_tune_nothing():
