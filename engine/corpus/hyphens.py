@@ -9,17 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
-from itertools import pairwise
-from typing import Any
 
-from engine.corpus.ocr import opened
+from engine.corpus.pdfium import LINE_END
 
 BREAK = "\ufdd2"  # what no text holds
-_ENDED = "\ufffe"  # what PDFium tells for a hyphen that ends a line
-_LONGEST = 40  # characters before and after it by which it is found again
-_WITHIN = 2**14  # characters after the last one that was found: a page has a few thousand
-_PAIR = re.compile(r"(?<![^\W\d_])([^\W\d_]++)-(?=([^\W\d_]++))")
+_ENDED = re.compile(f"(?<=\\S){LINE_END}(?=\\S)")
 _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
 _PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
 _HYPHEN = re.compile("([-\u2010])")
@@ -34,54 +28,11 @@ _LINKS = frozenset(
 _SHORTEST = 3  # letters
 
 
-def with_breaks(content: bytes, pages: Mapping[int, str]) -> dict[int, str]:
-    """The texts of a PDF's pages, by number, with a `BREAK` for each hyphen that ends a line: kreuzberg tells it, and what begins
-    the next line, as it tells `half-day`. A page that cannot be drawn has none.
-    """
-    changed = dict(pages)
-    hyphened = {number: pairs for number, text in pages.items() if (pairs := set(_PAIR.findall(text)))}
-    known = _words(pages.values()) if hyphened else Counter()
-    asked = [
-        number for number, pairs in hyphened.items() if any(_may_be_parted(left, right, known) for left, right in pairs)
-    ]
-    with suppress(ValueError, RuntimeError):
-        if asked:
-            with closing(opened(content)) as document:
-                for number in asked:
-                    if number <= len(document):
-                        changed[number] = _broken(pages[number], _text_of(document, number - 1))
-    return changed
-
-
-def _may_be_parted(left: str, right: str, known: Mapping[str, int]) -> bool:
-    """Whether it matters if a line ends between two parts: the hyphen may then go. To draw a page takes milliseconds."""
-    if right.lower() in _GO_ON or known.get((left + right).lower()):
-        return True
-    return not _has_hyphen(
-        left, right, {part: known.get(part, 0) for part in (left.lower(), right.lower())}, follows=False
-    )
-
-
-def _text_of(document: Any, index: int) -> str:
-    with suppress(RuntimeError), closing(document[index]) as page, closing(page.get_textpage()) as text:
-        return str(text.get_text_range())
-    return ""
-
-
-def _broken(text: str, drawn: str) -> str:
-    """A page's text with the line ends of `drawn`, which is the same text as PDFium tells it."""
-    parts: list[str] = []
-    at = 0
-    for before, after in pairwise(drawn.split(_ENDED)):
-        left, right = before[-_LONGEST:], after[:_LONGEST]
-        if not left[-1:].strip() or not right[:1].strip():
-            continue
-        left, right = left.split()[-1], right.split()[0]
-        found = text.find(f"{left}-{right}", at, at + _WITHIN)
-        if found >= 0:
-            parts += (text[at : found + len(left)], BREAK)
-            at = found + len(left) + 1
-    return "".join([*parts, text[at:]])
+def with_breaks(page: str) -> str:
+    """A page's text as PDFium tells it, with a `BREAK` for each hyphen that ends a line within a word."""
+    if BREAK in page:
+        page = page.replace(BREAK, "\ufffd")
+    return _ENDED.sub(BREAK, page).replace(LINE_END, "-") if LINE_END in page else page
 
 
 def unwrapped(page: str) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 from engine.corpus.archive import LARGEST_MEMBER
 from engine.corpus.compound import MAGIC, CompoundFile
 from engine.corpus.formats import FORMATS, ending_of, true_format
-from engine.corpus.ocr import opened
 from engine.corpus.package import DAMAGED, Package, package_of
+from engine.corpus.pdfium import opened
 from engine.corpus.readers import LeftOut, Member, UnreadableFileError, clean
 
 Inner = Member | LeftOut

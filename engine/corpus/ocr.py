@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from typing import Any
 
-from engine.corpus.passwords import known
 from engine.corpus.readers import clean
 
 Asker = Callable[[bytes], tuple[str, str]]
@@ -40,49 +38,34 @@ def text_in(picture: bytes) -> tuple[str, str]:
     return clean(text), problem
 
 
-def pages_filled(content: bytes, texts: Sequence[str]) -> tuple[list[str], str, dict[int, str]]:
+def pages_filled(document: Any, texts: Sequence[str]) -> tuple[list[str], str, dict[int, str]]:
     """The texts of a PDF's pages, those without any recognised; what to say of that, which is empty where nothing was; and, by
-    its number, why a page without text was not looked at, or could not be.
-
-    Raises ValueError where the PDF cannot be drawn.
+    its number, why a page without text was not looked at, or could not be. `document` is as pypdfium2 has it.
     """
     unread: dict[int, str] = {}
-    with closing(opened(content)) as document:
-        pages = [*texts, *[""] * (len(document) - len(texts))]
-        empty = [number for number, text in enumerate(pages[: len(document)]) if not any(map(str.isalnum, text))]
-        problems: list[str] = []
-        filled = 0
-        if len(empty) > MOST_PAGES:
-            problems.append(f"only {MOST_PAGES} of {len(empty)} pages without text were looked at")
-            unread |= dict.fromkeys((number + 1 for number in empty[MOST_PAGES:]), problems[0])
-        for done, number in enumerate(empty[:MOST_PAGES]):
-            if time.monotonic() > _end:
-                problem = text_in(b"")[1]
-                left = len(empty) - done
-                problems.append(f"{left} of {len(empty)} pages without text were not looked at: {problem}")
-                unread |= dict.fromkeys((late + 1 for late in empty[done:]), problem)
-                break
-            try:
-                pages[number], problem = text_in(_drawn(document[number]))
-            except (ValueError, RuntimeError) as error:  # of pdfium: the other pages can be drawn all the same
-                problem = str(error)
-            filled += bool(pages[number].strip())
-            problems += [f"page {number + 1}: {problem}"] if problem else []
-            unread |= {number + 1: problem} if problem else {}
+    pages = [*texts, *[""] * (len(document) - len(texts))]
+    empty = [number for number, text in enumerate(pages[: len(document)]) if not any(map(str.isalnum, text))]
+    problems: list[str] = []
+    filled = 0
+    if len(empty) > MOST_PAGES:
+        problems.append(f"only {MOST_PAGES} of {len(empty)} pages without text were looked at")
+        unread |= dict.fromkeys((number + 1 for number in empty[MOST_PAGES:]), problems[0])
+    for done, number in enumerate(empty[:MOST_PAGES]):
+        if time.monotonic() > _end:
+            problem = text_in(b"")[1]
+            left = len(empty) - done
+            problems.append(f"{left} of {len(empty)} pages without text were not looked at: {problem}")
+            unread |= dict.fromkeys((late + 1 for late in empty[done:]), problem)
+            break
+        try:
+            pages[number], problem = text_in(_drawn(document[number]))
+        except (ValueError, RuntimeError) as error:  # of pdfium: the other pages can be drawn all the same
+            problem = str(error)
+        filled += bool(pages[number].strip())
+        problems += [f"page {number + 1}: {problem}"] if problem else []
+        unread |= {number + 1: problem} if problem else {}
     told = f"by OCR: {filled} of {len(pages)} page{'' if len(pages) == 1 else 's'}" if filled else ""
     return pages, "; ".join([*filter(None, [told]), *problems[:3]]), dict(sorted(unread.items()))
-
-
-def opened(content: bytes) -> Any:
-    """A PDF as pypdfium2 opens it, with a known password where it needs one. Raises ValueError where none opens it."""
-    from pypdfium2 import PdfDocument, PdfiumError
-
-    for password in (None, *known()):
-        try:
-            return PdfDocument(content, password=password)
-        except PdfiumError:
-            continue
-    raise ValueError("its pages cannot be drawn")
 
 
 def _drawn(page: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Office documents, PDF, RTF and EPUB, through kreuzberg. Only ever called in a sandboxed child process."""
+"""Office documents, RTF and EPUB, through kreuzberg. Only ever called in a sandboxed child process."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.corpus import ocr
 from engine.corpus.excel_binary import as_sheets_show
-from engine.corpus.hyphens import with_breaks
 from engine.corpus.letters import letters_of
-from engine.corpus.passwords import known, why_closed
+from engine.corpus.passwords import why_closed
 from engine.corpus.places import place_pages
 from engine.corpus.prepared import prepared, restored
-from engine.corpus.readers import LeftOut, Page, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
-from engine.corpus.scans import pages_left_out, scanned_pages
+from engine.corpus.readers import Page, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 from engine.corpus.second_look import lacking
-from engine.corpus.structure import MARK, Text, from_nodes, from_pages, marked, parted
+from engine.corpus.structure import MARK, Text, from_nodes, from_slides
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
 MIME = {
@@ -36,13 +33,10 @@ MIME = {
     "epub": "application/epub+zip",
     "msg": "application/vnd.ms-outlook",
 }
-_PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
 _NO_TITLE = re.compile(
     r"(?:untitled|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$", re.IGNORECASE
 )
 _LONGEST_TITLE = 300
-_MOST_COMPARED = 4 * 10**9  # characters
-_PAGED = ("pdf", "pptx")
 _NO_TEXT = "no text was found in it that can be read"
 _OLD = ("doc", "ppt", "xls")
 
@@ -50,9 +44,9 @@ _OLD = ("doc", "ppt", "xls")
 class OfficeReader:
     """Reads what kreuzberg reads better than we would. The title is the document's own, else its first heading."""
 
-    formats = frozenset(MIME) - {"msg"}
+    formats = frozenset(MIME) - {"msg", "pdf"}
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument | LeftOut]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
         from engine.corpus.formats import true_format
 
@@ -61,19 +55,16 @@ class OfficeReader:
             format = true_format(path, format, data)
         content = prepared(format, read_bytes(path, data))
         result = extract(path, content, format)
-        told, note, unread = _pages_of_pdf(result, content) if format == "pdf" else (clean(result.content), "", {})
-        text = _text(result, told, format, content)
+        text = _text(result, clean(result.content), format, content)
         text = with_more(text, lacking(path, format, content, text.text))
         if not text.text.strip():
-            raise _without_text(path, format, content, note)
+            raise _without_text(path, format)
         metadata: Mapping[str, Any] = result.metadata
         yield ReadDocument(
             title_of(metadata, text, path), text.text, text.headings, format=format, pages=text.pages,
             author=author_of(metadata), created=seconds(metadata.get("created_at")),
-            changed=seconds(metadata.get("modified_at")), note=note,
+            changed=seconds(metadata.get("modified_at")),
         )  # fmt: skip
-        if unread:
-            yield pages_left_out(unread, len(result.pages or unread))
 
 
 READER = OfficeReader()
@@ -86,18 +77,18 @@ def extract(path: Path, content: bytes, format: str) -> Any:
         ExtractionConfig,
         KreuzbergError,
         PageConfig,
-        PdfConfig,
         extract_bytes_sync,
     )
 
-    paged, told = format in _PAGED, format in (*_PAGED, "docx")
+    slides = format == "pptx"
     config = ExtractionConfig(
         use_cache=False,
         enable_quality_processing=False,
-        pages=PageConfig(extract_pages=True, insert_page_markers=paged, marker_format=MARK) if told else None,
-        include_document_structure=not paged,
+        pages=PageConfig(extract_pages=True, insert_page_markers=slides, marker_format=MARK)
+        if format in ("pptx", "docx")
+        else None,
+        include_document_structure=not slides,
         output_format="plain",
-        pdf_options=PdfConfig(passwords=list(known())) if known() and format == "pdf" else None,
         concurrency=ConcurrencyConfig(max_threads=1),
     )
     try:
@@ -108,9 +99,6 @@ def extract(path: Path, content: bytes, format: str) -> Any:
 
 def _failed(path: Path, message: str) -> UnreadableFileError:
     told = message.partition(": ")[2] or message
-    if "Pdfium initialization failed" in message:
-        why = "the library that reads PDF files could not be loaded: it says nothing of this file"
-        return UnreadableFileError(path, why, "unsupported")
     if re.search(r"password|encrypted", told, re.IGNORECASE):
         return UnreadableFileError(path, why_closed(), "encrypted")
     if "no text content found" in told.lower():
@@ -119,48 +107,9 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
     return UnreadableFileError(path, f"damaged: {': '.join(parts)[:200]}", "damaged")
 
 
-def _pages_of_pdf(result: Any, content: bytes) -> tuple[str, str, dict[int, str]]:
-    """The marked text of a PDF, with what OCR recognises where it is on; what to say of that; and which pages are pictures
-    that nobody has read, each with what kept OCR from it.
-    """
-    before, pages = parted(clean(result.content))
-    if result.pages and pages:
-        _drop_tables(pages, clean(result.pages[-1]["content"]))
-        pages = with_breaks(content, pages)
-    scans = scanned_pages(content, pages)
-    if not ocr.on():
-        return marked(before, pages), "", dict.fromkeys(scans, "")
-    texts = ["" if number in scans else pages.get(number, "") for number in range(1, max(pages, default=0) + 1)]
-    try:
-        filled, note, unread = ocr.pages_filled(content, texts)
-    except (ValueError, RuntimeError) as error:
-        return marked(before, pages), str(error), dict.fromkeys(scans, str(error))
-    for number, text in enumerate(filled, 1):
-        own = pages.get(number, "")
-        pages[number] = text if number not in scans or _within(own, text) else f"{own.strip()}\n{text}"
-    return marked(before, pages), note, unread
-
-
-def _drop_tables(pages: dict[int, str], last: str) -> None:
-    """Takes away what kreuzberg tells behind the last page: what it takes for tables, which their pages have told already."""
-    number = max(pages)
-    whole = pages[number].strip("\n")
-    pages[number] = whole[: len(last.strip("\n"))]
-    words = set(re.findall(r"[^\W_]+", whole[len(pages[number]) :]))
-    if not words:
-        return
-    told = letters_of("".join(pages.values()))
-    if len(words) * len(told) > _MOST_COMPARED or not all(word in told for word in words):
-        pages[number] = whole
-
-
-def _within(own: str, text: str) -> bool:
-    return "".join(own.split()) in "".join(text.split())
-
-
 def _text(result: Any, content: str, format: str, data: bytes) -> Text:
-    if format in _PAGED:
-        return from_pages(content, "slide" if format == "pptx" else "page")
+    if format == "pptx":
+        return from_slides(content)
     content = restored(content)
     nodes = result.document["nodes"] if result.document else []
     if format == "xls":
@@ -188,11 +137,7 @@ def _restored(text: Text) -> Text:
     return Text(restored(text.text), headings, text.pages)
 
 
-def _without_text(path: Path, format: str, content: bytes, note: str) -> UnreadableFileError:
-    if note:
-        return UnreadableFileError(path, f"OCR found no text in it: {note}", "needs OCR")
-    if format == "pdf" and _PICTURE.search(content):
-        return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
+def _without_text(path: Path, format: str) -> UnreadableFileError:
     if format in _OLD:  # their charts, comments and text boxes are not looked into
         return UnreadableFileError(path, _NO_TEXT, "empty")
     return UnreadableFileError(path, "it holds no text", "empty")

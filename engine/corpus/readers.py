@@ -127,7 +127,7 @@ _BUILT_IN = {
     "txt": "plain", "md": "markdown", "html": "html", "beir": "beir", "csv": "tabular", "json": "tabular",
     "jsonl": "tabular", "eml": "mail", "mbox": "mail", "msg": "outlook", "zip": "archive", "odp": "slides_odp",
     **dict.fromkeys(("png", "jpg", "tif", "bmp", "gif", "webp"), "pictures"),
-    **dict.fromkeys(OFFICE, "office"), "wordml": "wordml",
+    **dict.fromkeys(OFFICE, "office"), "wordml": "wordml", "pdf": "pdf",
 }  # fmt: skip
 _readers: dict[str, Reader] = {}
 

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 from engine.corpus.letters import letters_of
-from engine.corpus.ocr import opened
 from engine.corpus.readers import LeftOut
 
 _LEAST = 0.05  # of a page without any text that pictures cover: less is a logo
@@ -18,23 +17,15 @@ _MOST_PROBLEMS = 3
 _DEEPEST = 4  # forms in forms
 
 
-def scanned_pages(content: bytes, texts: Mapping[int, str]) -> list[int]:
+def scanned_pages(document: Any, texts: Mapping[int, str]) -> list[int]:
     """The numbers of the pages that show a picture and say nothing, or next to nothing, as text; `texts` are by number.
 
-    A PDF that cannot be drawn has none.
+    `document` is as pypdfium2 has it.
     """
     few = {number: letters for number, text in texts.items() if (letters := len(letters_of(text))) <= _STAMP}
-    if not few:
-        return []
-    try:
-        with closing(opened(content)) as document:
-            return [
-                number
-                for number, letters in few.items()
-                if number <= len(document) and _covered(document, number - 1) >= (_WHOLE if letters else _LEAST)
-            ]
-    except (ValueError, RuntimeError):
-        return []
+    return [
+        number for number, letters in few.items() if _covered(document, number - 1) >= (_WHOLE if letters else _LEAST)
+    ]
 
 
 def pages_left_out(unread: Mapping[int, str], pages: int) -> LeftOut:
@@ -42,7 +33,7 @@ def pages_left_out(unread: Mapping[int, str], pages: int) -> LeftOut:
     with what kept OCR from it, empty where that is off.
     """
     numbers, one = list(unread), len(unread) == 1
-    which = f"page{'' if one else 's'} {', '.join(_runs(numbers))}"
+    which = f"page{'' if one else 's'} {', '.join(runs(numbers))}"
     reason = f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'} "
     if problems := [*dict.fromkeys(filter(None, unread.values()))][:_MOST_PROBLEMS]:
         reason += f"{'was' if one else 'were'} not read by OCR: {'; '.join(problems)}"
@@ -51,7 +42,8 @@ def pages_left_out(unread: Mapping[int, str], pages: int) -> LeftOut:
     return LeftOut(which, "quarantined", "needs OCR", reason)
 
 
-def _runs(numbers: Sequence[int]) -> Iterator[str]:
+def runs(numbers: Sequence[int]) -> Iterator[str]:
+    """`[1, 2, 3, 7]` → `1-3`, `7`."""
     starts = [numbers[0], *(after for before, after in pairwise(numbers) if after != before + 1)]
     ends = [*(before for before, after in pairwise(numbers) if after != before + 1), numbers[-1]]
     for start, end in zip(starts, ends, strict=True):

@@ -155,28 +155,33 @@ def parted(content: str) -> tuple[str, dict[int, str]]:
     return before.rstrip("\n") if pieces else before, dict(zip(map(int, pieces[::2]), texts, strict=True))
 
 
-def marked(before: str, pages: Mapping[int, str]) -> str:
-    """The text that `parted` takes apart."""
-    return "".join([before, *(MARK.format(page_num=number) + page for number, page in pages.items())])
-
-
-def from_pages(content: str, unit: str) -> Text:
-    """A text that holds `MARK`s. A slide's first line is its heading where it is short."""
-    before, parts = parted(content)
+def from_slides(content: str) -> Text:
+    """A text that holds `MARK`s, one for each slide, whose first line is its heading where it is short."""
+    before, slides = parted(content)
     built = Builder()
     built.block(before)
-    numbers, pages = list(parts), list(parts.values())
-    if unit == "page":
-        pages = put_together(_rejoined([unwrapped(page) for page in without_furniture(pages, numbers)]))
-    for number, text in zip(numbers, pages, strict=True):
+    for number, text in slides.items():
         if not text.strip():
             continue
-        built.page(number, f"{unit} {number}")
+        built.page(number, f"slide {number}")
         title, _, rest = text.strip().partition("\n")
-        if unit == "slide" and len(title) <= _LONGEST_SLIDE_TITLE:
+        if len(title) <= _LONGEST_SLIDE_TITLE:
             built.heading(1, title)
             text = rest
         built.block(text)
+    return built.done()
+
+
+def from_pages(pages: Mapping[int, str]) -> Text:
+    """The pages of a document by number, with a `BREAK` where a line's end parts a word: without what stands on every page, and
+    with words put together.
+    """
+    built = Builder()
+    texts = without_furniture(list(pages.values()), list(pages))
+    for number, text in zip(pages, put_together(_rejoined([unwrapped(page) for page in texts])), strict=True):
+        if text.strip():
+            built.page(number, f"page {number}")
+            built.block(text)
     return built.done()
 
 

@@ -25,6 +25,7 @@ from engine.corpus.scan import ScannedFile, scan
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "office"
 DIRECT = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "rtf", "epub"})
+PAGED = ("pdf", "pptx", "docx")
 ROUNDS = 3
 
 
@@ -43,12 +44,21 @@ def _length(outcome: Outcome) -> int:
 
 
 def directly(path: str) -> str:
-    """kreuzberg without anything around it, configured as the engine does it: the text alone."""
-    from engine.corpus.office import extract
+    """kreuzberg without anything around it: the text alone, with the structure and pages that the engine shows of it."""
+    from kreuzberg import ConcurrencyConfig, ExtractionConfig, KreuzbergError, PageConfig, extract_bytes_sync
 
+    from engine.corpus.office import MIME
+
+    format = FORMATS[ending_of(path)]
+    config = ExtractionConfig(
+        use_cache=False, enable_quality_processing=False, output_format="plain", disable_ocr=True,
+        pages=PageConfig(extract_pages=True) if format in PAGED else None,
+        include_document_structure=format not in PAGED[:2],
+        concurrency=ConcurrencyConfig(max_threads=1),
+    )  # fmt: skip
     try:
-        return str(extract(Path(path), Path(path).read_bytes(), FORMATS[ending_of(path)]).content)
-    except UnreadableFileError:
+        return str(extract_bytes_sync(Path(path).read_bytes(), MIME[format], config).content)
+    except (KreuzbergError, OSError, ValueError, RuntimeError):
         return ""
 
 

@@ -92,7 +92,6 @@ def test_what_only_looks_alike_stays() -> None:
 
 
 def test_pages_begin_where_they_do_without_their_headers() -> None:
-    content = "".join(f"\n\x02page {n}\x03\n{text}\n{n}" for n, text in enumerate(BODY, 1))
-    text = from_pages(content, "page")
+    text = from_pages({n: f"{text}\n{n}" for n, text in enumerate(BODY, 1)})
     assert text.text == "\n\n".join(BODY)
     assert [text.text[page.start :].split("\n")[0] for page in text.pages] == [page.split("\n")[0] for page in BODY]

@@ -188,7 +188,7 @@ def test_a_fault_of_a_reader_is_a_reason_like_any_other(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(reading, "extract", fail)
     with pytest.raises(UnreadableFileError) as error:
-        opened(tmp_path, "a.pdf", office.pdf("The pelican."))
+        opened(tmp_path, "a.docx", office.docx())
     assert (error.value.kind, error.value.why) == ("damaged", "its reader failed (PanicError)")
-    found = opened(tmp_path, "a.zip", office.zipped({"a.pdf": office.pdf("The pelican."), "b.txt": "The heron."}))
-    assert [item.member for item in found] == ["a.pdf", "b.txt"]
+    found = opened(tmp_path, "a.zip", office.zipped({"a.docx": office.docx(), "b.txt": "The heron."}))
+    assert [item.member for item in found] == ["a.docx", "b.txt"]

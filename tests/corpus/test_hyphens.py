@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.corpus import hyphens
-from engine.corpus.hyphens import BREAK, put_together
+from engine.corpus.hyphens import BREAK, put_together, with_breaks
 from engine.corpus.number_formats import style_of
 
 LONG = 30_000
@@ -17,11 +16,10 @@ LONG = 30_000
 @pytest.mark.parametrize(
     "go",
     [
-        lambda: hyphens._PAIR.findall("a" * LONG),
         lambda: put_together([f"b{BREAK}c " + "a" * LONG]),
         lambda: put_together([f"b{BREAK}c " + "a-" * LONG]),
         lambda: style_of("[" * 250_000),
-        lambda: hyphens._broken("a " * 5 * LONG, "ab\ufffecd " * LONG),
+        lambda: with_breaks("ab\x02cd \x02" * LONG),
     ],
 )
 def test_long_words_take_no_long_time(go: Callable[[], object]) -> None:

@@ -12,6 +12,7 @@ from fixtures import office
 from fixtures.pipeline import ingest_here
 
 from engine.corpus import ingest, ocr
+from engine.corpus.pdfium import opened
 from engine.corpus.sandbox import Limits, Outcome, Pool, Tesseract, find_tesseract
 from engine.doctor import examine
 from engine.errors import SettingsError
@@ -173,7 +174,7 @@ def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Monke
     monkeypatch.setattr(ocr, "_drawn", draw)
     monkeypatch.setattr(ocr, "_asker", lambda picture: ("The pelican sleeps.", ""))
     monkeypatch.setattr(ocr, "MOST_PAGES", 3)
-    pages, told, unread = ocr.pages_filled(office.pdf("", "", "", "", ""), [])
+    pages, told, unread = ocr.pages_filled(opened(office.pdf("", "", "", "", "")), [])
     assert [bool(page) for page in pages] == [True, False, True, False, False]
     few = "only 3 of 5 pages without text were looked at"
     assert unread == {2: "a torn page", 4: few, 5: few}
@@ -192,7 +193,7 @@ def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(monkey
     monkeypatch.setattr(ocr, "_drawn", lambda page: b"picture")
     ocr.use(asked, 25)
     try:
-        pages, told, unread = ocr.pages_filled(office.pdf("", "", "", "", ""), [])
+        pages, told, unread = ocr.pages_filled(opened(office.pdf("", "", "", "", "")), [])
         assert ocr.text_in(b"another") == (
             "",
             "OCR of this file has taken 25 s, and is given no more (corpus.ocr_seconds)",

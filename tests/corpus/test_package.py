@@ -13,7 +13,7 @@ from engine.corpus.package import DAMAGED, Package, forget, package_of
 from engine.corpus.places import place_pages
 from engine.corpus.readers import Page
 from engine.corpus.second_look import _pieces, paragraph_text
-from engine.corpus.structure import Text, marked, parted
+from engine.corpus.structure import Text, parted
 
 
 def packed(parts: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -107,7 +107,6 @@ def test_marked_pages_are_parted_at_their_marks() -> None:
     text = "before\n\n\n\x02page 1\x03\n\nThe tern.\n\n\n\x02page 2\x03\n\n\x02page 10\x03\nThe gull.\n"
     assert parted(text) == ("before", {1: "The tern.", 2: "", 10: "The gull.\n"})
     assert parted("no mark\n") == ("no mark\n", {})
-    assert parted(marked("", {1: "a", 2: "b\n\nc"})) == ("", {1: "a", 2: "b\n\nc"})
 
 
 def test_pages_begin_at_their_letters_beyond_a_piece_of_the_text() -> None:

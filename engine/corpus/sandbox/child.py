@@ -18,7 +18,6 @@ from typing import Any
 
 from engine.children import import_path
 from engine.corpus.readers import Kind
-from engine.corpus.sandbox.libraries import private_folder
 from engine.corpus.sandbox.nursery import Born
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.tesseract import Tesseract
@@ -34,7 +33,7 @@ _ONE_THREAD = (
     "OPENBLAS_NUM_THREADS",
     "MALLOC_ARENA_MAX",
 )
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "SYSTEMROOT", "VIRTUAL_ENV")
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "VIRTUAL_ENV")
 
 
 class Died(Exception):
@@ -214,8 +213,7 @@ def command(limits: Limits) -> list[str]:
 def environment() -> dict[str, str]:
     """What a reading process knows of the environment: nothing that is secret."""
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    kept |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
-    return kept | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private_folder()))
+    return kept | dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def started(limits: Limits) -> subprocess.Popen[bytes]:

@@ -17,14 +17,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from engine.corpus.sandbox.libraries import unpack
 from engine.corpus.sandbox.limits import allow_seconds, confine
 from engine.corpus.sandbox.nursery import divide, end_with_parent
 from engine.corpus.sandbox.wire import encoded, told
 
-_NAME, _UNPACKED, _NURSERY = "engine.corpus.sandbox.worker", "unpacked", "nursery"
+_NURSERY = "nursery"
 _SMALL = 2**16  # bytes
-_NEEDED = ("engine.corpus.opening", "engine.corpus.ocr", "engine.corpus.office", "kreuzberg", "lxml.etree", "pypdfium2")
+_NEEDED = ("engine.corpus.opening", "engine.corpus.pdf", "kreuzberg", "lxml.etree", "pypdfium2")
 
 
 def main(arguments: list[str]) -> int:
@@ -36,9 +35,6 @@ def main(arguments: list[str]) -> int:
         _become_nursery()
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
-    if not arguments[2:] and unpack() and sys.platform == "linux":
-        os.dup2(answers, 1)  # the library has threads by now, which would be confined in part only: begin anew
-        os.execv(sys.executable, [sys.executable, "-P", "-m", _NAME, *arguments[:2], _UNPACKED])
     _send(answers, encoded({"told": "ready", "offline": confine(memory)}))
     for line in sys.stdin.buffer:
         _answer(answers, json.loads(line), seconds)
@@ -48,10 +44,6 @@ def main(arguments: list[str]) -> int:
 def _become_nursery() -> None:
     """Become what others are born of. Returns in each that is; this process ends once no other is wanted."""
     control = socket.socket(fileno=os.dup(0))
-    if not (unpacking := os.fork()):
-        unpack()  # the library has threads after that: only a process without any can be divided
-        os._exit(0)
-    os.waitpid(unpacking, 0)
     for module in _NEEDED:
         with suppress(ImportError):
             import_module(module)

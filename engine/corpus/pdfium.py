@@ -1,0 +1,63 @@
+"""PDF files as PDFium opens them. Only ever called in a sandboxed child process."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from typing import Any
+
+from engine.corpus.passwords import known
+
+LINE_END = "\x02"  # what PDFium tells for a hyphen that ends a line, which it leaves out
+_UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts that do not say what they stand for
+_WHY = {
+    3: "its structure is not that of a PDF that can be read",
+    6: "its pages cannot be found",
+}
+_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:Z|([+-]\d\d)'?(\d\d)?)?")
+
+
+class LockedError(ValueError):
+    """A PDF that none of the known passwords opens; says why where it is not for want of the right one."""
+
+
+def opened(content: bytes) -> Any:
+    """A PDF as pypdfium2 opens it, with a known password where it needs one.
+
+    Raises LockedError where no password opens it, ValueError with the reason where it is damaged.
+    """
+    from pypdfium2 import PdfDocument, PdfiumError
+    from pypdfium2.raw import FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
+
+    for password in (None, *known()):
+        try:
+            return PdfDocument(content, password=password)
+        except PdfiumError as error:
+            if error.err_code == FPDF_ERR_SECURITY:
+                raise LockedError("locked in a way that no password opens here, as by rights management") from error
+            if error.err_code != FPDF_ERR_PASSWORD:
+                raise ValueError(_WHY.get(error.err_code or 0, "PDFium cannot make sense of it")) from error
+    raise LockedError
+
+
+def text_of(document: Any, index: int) -> str:
+    """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts.
+
+    Raises ValueError for a page that cannot be loaded.
+    """
+    from pypdfium2 import PdfiumError
+
+    try:
+        with closing(document[index]) as page, closing(page.get_textpage()) as text:
+            return _UNTOLD.sub("", text.get_text_bounded())
+    except PdfiumError as error:
+        raise ValueError("it is damaged") from error
+
+
+def iso_date(told: str) -> str:
+    """`D:20240103093826+01'00'` → `2024-01-03T09:38:26+01:00`; a date that is none → empty."""
+    if not (found := _DATE.match(told.strip())):
+        return ""
+    year, month, day, hour, minute, second, ahead, minutes = found.groups()
+    zone = f"{ahead}:{minutes or '00'}" if ahead else ""
+    return f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:{second or '00'}{zone}"

@@ -1,0 +1,97 @@
+"""PDF files: pages, what they say of themselves, pages that are damaged, and text that runs from right to left."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from matplotlib.figure import Figure
+
+from engine.corpus.pdf import PdfReader
+from engine.corpus.pdfium import iso_date, opened, text_of
+from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError
+from tests.fixtures import office
+
+
+def read(content: bytes) -> list[ReadDocument | LeftOut]:
+    return list(PdfReader().read(Path("a.pdf"), content))
+
+
+@pytest.mark.parametrize(
+    ("told", "date"),
+    [
+        ("D:20240103093826+01'00'", "2024-01-03T09:38:26+01:00"),
+        ("D:20240103093826-0330", "2024-01-03T09:38:26-03:30"),
+        ("D:20240103093826Z", "2024-01-03T09:38:26"),
+        ("D:20240103093826", "2024-01-03T09:38:26"),
+        ("20240103", "2024-01-03T00:00:00"),
+        ("D:2024", "2024-01-01T00:00:00"),
+        ("yesterday", ""),
+        ("", ""),
+    ],
+)
+def test_dates_keep_their_zone(told: str, date: str) -> None:
+    assert iso_date(told) == date
+
+
+def test_what_a_pdf_says_of_itself() -> None:
+    (document,) = read(office.pdf("The pelican boards at dawn."))
+    assert isinstance(document, ReadDocument)
+    assert (document.title, document.author) == ("Harbour plan", "Ada Quay")
+    assert document.created == 1930367167  # 2031-03-04 05:06:07 UTC
+    assert document.changed is None
+
+
+def test_a_date_that_is_none_and_one_of_no_calendar_are_left_out() -> None:
+    (document,) = read(
+        office.pdf("The pelican.").replace(b"D:20310304050607Z".hex().encode(), b"D:20311399".hex().encode())
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.created is None
+
+
+def test_a_damaged_page_is_told_and_the_others_are_read() -> None:
+    content = office.pdf("The pelican.", "The heron.", "The tern.")
+    torn = content.replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
+    document, left = read(torn)
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nThe tern."
+    assert [page.name for page in document.pages] == ["page 1", "page 3"]
+    assert left == LeftOut("page 2", "quarantined", "damaged", "1 of 3 pages is damaged and cannot be read")
+
+
+def test_a_pdf_of_damaged_pages_alone_is_damaged() -> None:
+    content = office.pdf("The pelican.").replace(b"/Type/Page/Parent", b"/Type/Pork/Parent", 1)
+    with pytest.raises(UnreadableFileError) as error:
+        read(content)
+    assert (error.value.kind, error.value.why) == ("damaged", "damaged: its pages cannot be read")
+
+
+def test_glyphs_that_stand_for_nothing_leave_no_control_characters() -> None:
+    (document,) = read(office.pdf("The pe\x01li\x08can."))
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican."
+
+
+def test_a_word_that_a_line_end_parts() -> None:
+    """PDFium leaves out the hyphen and the line's end, and tells a sign of its own."""
+    with opened(office.pdf("The har-\nbour of North-\nSouth.")) as document:
+        told = text_of(document, 0)
+    assert told == "The har\x02bour of North\x02South."
+    (read_document,) = read(office.pdf("The har-\nbour of North-\nSouth."))
+    assert isinstance(read_document, ReadDocument)
+    assert read_document.text == "The harbour of North-South."
+
+
+def test_lines_from_right_to_left_are_read_in_their_order() -> None:
+    """kreuzberg's own PDFium told their words in the order in which they stand on the page, from left to right."""
+    line, figure = "שלום עולם זהו מסמך 123 בדיקה", Figure()
+    figure.text(0.1, 0.8, line)
+    figure.text(0.1, 0.5, "The pelican boards.")
+    with mpl.rc_context({"pdf.fonttype": 42}):
+        figure.savefig(made := BytesIO(), format="pdf")
+    (document,) = read(made.getvalue())
+    assert isinstance(document, ReadDocument)
+    assert document.text == f"{line}\nThe pelican boards."
