@@ -15,9 +15,9 @@ from engine.corpus import ocr
 from engine.corpus.hyphens import with_breaks
 from engine.corpus.office import author_of, seconds, title_of
 from engine.corpus.passwords import why_closed
-from engine.corpus.pdfium import LockedError, iso_date, opened, text_of
+from engine.corpus.pdfium import LockedError, iso_date, opened, page_of, text_of
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError, clean, read_bytes
-from engine.corpus.scans import pages_left_out, runs, scanned_pages
+from engine.corpus.scans import is_scan, pages_left_out, runs
 from engine.corpus.structure import from_pages
 
 _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
@@ -32,8 +32,8 @@ class PdfReader:
         """See `Reader.read`."""
         content = read_bytes(path, data)
         with closing(_document(path, content)) as document:
-            pages, damaged = _pages(document)
-            pages, note, unread = _with_pictures(document, pages)
+            pages, scans, damaged = _pages(document)
+            pages, note, unread = _with_scans(document, pages, scans)
             metadata = _metadata(document)
         text = from_pages(pages)
         if not text.text.strip():
@@ -61,24 +61,29 @@ def _document(path: Path, content: bytes) -> Any:
         raise UnreadableFileError(path, f"damaged: {error}", "damaged") from error
 
 
-def _pages(document: Any) -> tuple[dict[int, str], list[int]]:
-    """The texts of all pages by number, empty for those that are damaged; and the numbers of these."""
+def _pages(document: Any) -> tuple[dict[int, str], list[int], list[int]]:
+    """The texts of all pages by number, empty for those that are damaged; the numbers of those that are pictures; and of those that
+    are damaged.
+    """
     pages: dict[int, str] = {}
+    scans: list[int] = []
     damaged: list[int] = []
-    for index in range(len(document)):
+    for number in range(1, len(document) + 1):
+        pages[number] = ""
         try:
-            pages[index + 1] = with_breaks(clean(text_of(document, index)))
+            with page_of(document, number - 1) as page:
+                pages[number] = with_breaks(clean(text_of(page)))
+                if is_scan(page, pages[number]):
+                    scans.append(number)
         except ValueError:
-            pages[index + 1] = ""
-            damaged.append(index + 1)
-    return pages, damaged
+            damaged.append(number)
+    return pages, scans, damaged
 
 
-def _with_pictures(document: Any, pages: dict[int, str]) -> tuple[dict[int, str], str, dict[int, str]]:
+def _with_scans(document: Any, pages: dict[int, str], scans: list[int]) -> tuple[dict[int, str], str, dict[int, str]]:
     """The pages with what OCR recognises where it is on; what to say of that; and which pages are pictures that nobody has read,
     each with what kept OCR from it.
     """
-    scans = scanned_pages(document, pages)
     if not ocr.on():
         return pages, "", dict.fromkeys(scans, "")
     texts = ["" if number in scans else text for number, text in pages.items()]

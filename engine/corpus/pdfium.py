@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from engine.corpus.passwords import known
@@ -40,18 +41,25 @@ def opened(content: bytes) -> Any:
     raise LockedError
 
 
-def text_of(document: Any, index: int) -> str:
-    """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts.
+@contextmanager
+def page_of(document: Any, index: int) -> Iterator[Any]:
+    """A page while it is looked at: to load one takes longer than all that is asked of it.
 
-    Raises ValueError for a page that cannot be loaded.
+    Raises ValueError for a page that cannot be loaded or does not let itself be read.
     """
     from pypdfium2 import PdfiumError
 
     try:
-        with closing(document[index]) as page, closing(page.get_textpage()) as text:
-            return _UNTOLD.sub("", text.get_text_bounded())
+        with closing(document[index]) as page:
+            yield page
     except PdfiumError as error:
         raise ValueError("it is damaged") from error
+
+
+def text_of(page: Any) -> str:
+    """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts."""
+    with closing(page.get_textpage()) as text:
+        return _UNTOLD.sub("", text.get_text_bounded())
 
 
 def iso_date(told: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -12,20 +11,17 @@ from engine.corpus.readers import LeftOut
 
 _LEAST = 0.05  # of a page without any text that pictures cover: less is a logo
 _WHOLE = 0.7  # of a page with some text that pictures cover: less is an illustration
+_ENOUGH = 2000  # characters, which tell of most pages that they say more than a stamp
 _STAMP = 40  # letters and digits that a scan may bear as text: a number, or when it came in
 _MOST_PROBLEMS = 3
 _DEEPEST = 4  # forms in forms
 
 
-def scanned_pages(document: Any, texts: Mapping[int, str]) -> list[int]:
-    """The numbers of the pages that show a picture and say nothing, or next to nothing, as text; `texts` are by number.
-
-    `document` is as pypdfium2 has it.
-    """
-    few = {number: letters for number, text in texts.items() if (letters := len(letters_of(text))) <= _STAMP}
-    return [
-        number for number, letters in few.items() if _covered(document, number - 1) >= (_WHOLE if letters else _LEAST)
-    ]
+def is_scan(page: Any, text: str) -> bool:
+    """Whether a page, as pypdfium2 has it, shows a picture and says nothing, or next to nothing, as text."""
+    if len(letters_of(text[:_ENOUGH])) > _STAMP or (letters := len(letters_of(text))) > _STAMP:
+        return False
+    return _covered(page) >= (_WHOLE if letters else _LEAST)
 
 
 def pages_left_out(unread: Mapping[int, str], pages: int) -> LeftOut:
@@ -50,15 +46,14 @@ def runs(numbers: Sequence[int]) -> Iterator[str]:
         yield f"{start}-{end}" if end > start else f"{start}"
 
 
-def _covered(document: Any, index: int) -> float:
-    """The share of a page that its pictures cover; 0 for one that cannot be loaded."""
+def _covered(page: Any) -> float:
+    """The share of a page that its pictures cover; 0 where that cannot be told."""
     from pypdfium2 import PdfiumError
     from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 
     try:
-        with closing(document[index]) as page:
-            width, height = page.get_size()
-            boxes = [shown.get_bounds() for shown in page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_DEEPEST)]
+        width, height = page.get_size()
+        boxes = [shown.get_bounds() for shown in page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_DEEPEST)]
     except PdfiumError:
         return 0.0
     areas = (max(0.0, right - left) * max(0.0, top - bottom) for left, bottom, right, top in boxes)

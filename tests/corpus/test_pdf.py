@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from engine.corpus.pdf import PdfReader
-from engine.corpus.pdfium import iso_date, opened, text_of
+from engine.corpus.pdfium import iso_date, opened, page_of, text_of
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError
 from tests.fixtures import office
 
@@ -77,8 +77,8 @@ def test_glyphs_that_stand_for_nothing_leave_no_control_characters() -> None:
 
 def test_a_word_that_a_line_end_parts() -> None:
     """PDFium leaves out the hyphen and the line's end, and tells a sign of its own."""
-    with opened(office.pdf("The har-\nbour of North-\nSouth.")) as document:
-        told = text_of(document, 0)
+    with opened(office.pdf("The har-\nbour of North-\nSouth.")) as document, page_of(document, 0) as page:
+        told = text_of(page)
     assert told == "The har\x02bour of North\x02South."
     (read_document,) = read(office.pdf("The har-\nbour of North-\nSouth."))
     assert isinstance(read_document, ReadDocument)
