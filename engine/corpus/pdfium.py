@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from engine.corpus.passwords import known
+from engine.corpus.right_to_left import in_reading_order, runs_right_to_left
 
 LINE_END = "\x02"  # what PDFium tells for a hyphen that ends a line, which it leaves out
 _UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts that do not say what they stand for
@@ -59,7 +60,8 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
 def text_of(page: Any) -> str:
     """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts."""
     with closing(page.get_textpage()) as text:
-        return _UNTOLD.sub("", text.get_text_bounded())
+        told = text.get_text_bounded()
+        return _UNTOLD.sub("", in_reading_order(text) if runs_right_to_left(told) else told)
 
 
 def iso_date(told: str) -> str:

@@ -85,13 +85,31 @@ def test_a_word_that_a_line_end_parts() -> None:
     assert read_document.text == "The harbour of North-South."
 
 
-def test_lines_from_right_to_left_are_read_in_their_order() -> None:
-    """kreuzberg's own PDFium told their words in the order in which they stand on the page, from left to right."""
-    line, figure = "שלום עולם זהו מסמך 123 בדיקה", Figure()
-    figure.text(0.1, 0.8, line)
-    figure.text(0.1, 0.5, "The pelican boards.")
+def text_drawn(*lines: str) -> str:
+    """The text of a PDF with these lines, each shaped as the rules of its script want."""
+    figure = Figure()
+    for number, line in enumerate(lines):
+        figure.text(0.1, 0.8 - 0.2 * number, line)
     with mpl.rc_context({"pdf.fonttype": 42}):
         figure.savefig(made := BytesIO(), format="pdf")
     (document,) = read(made.getvalue())
     assert isinstance(document, ReadDocument)
-    assert document.text == f"{line}\nThe pelican boards."
+    return document.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "שלום עולם זהו מסמך 123 בדיקה",
+        "مرحبا بالعالم",
+        "السلام عليكم لا إله",  # a glyph for lam and alef
+        "الإسلام والأدب",
+        "عقد رقم PHX-121 بتاريخ 2024",
+    ],
+)
+def test_lines_from_right_to_left_are_read_in_their_order(line: str) -> None:
+    assert text_drawn(line, "The pelican boards PHX-121.") == f"{line}\nThe pelican boards PHX-121."
+
+
+def test_a_code_within_a_line_from_right_to_left_stays_whole() -> None:
+    assert "a_b.C-7" in text_drawn("عقد رقم a_b.C-7 بتاريخ 2024").split()

@@ -1,0 +1,75 @@
+"""Lines of a PDF page that run from right to left, in the order in which they are read.
+
+PDFium turns them round sign by sign. What a glyph for several letters stands for, such as lam and alef, and codes such as
+`PHX-121` come out in the wrong order by that: where the signs stand on the page tells the right one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from ctypes import byref
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+_LETTER = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A character with where it stands: left, right, bottom, top in points."""
+
+    char: str
+    place: tuple[float, float, float, float]
+
+    @property
+    def is_turned(self) -> bool:
+        return _LETTER.match(self.char) is not None
+
+
+def runs_right_to_left(text: str) -> bool:
+    """Whether a text has letters of a script that runs from right to left."""
+    return not text.isascii() and _LETTER.search(text) is not None
+
+
+def in_reading_order(page: Any) -> str:
+    """The text of a page, as pypdfium2 has its text page; lines without such letters as PDFium tells them."""
+    lines = ("".join(sign.char for sign in _ordered(line)) for line in _lines(list(_signs(page))))
+    return "\n".join(lines)
+
+
+def _signs(page: Any) -> Iterator[_Sign]:
+    from pypdfium2 import raw
+
+    for index in range(raw.FPDFText_CountChars(page)):
+        place = raw.FS_RECTF()
+        raw.FPDFText_GetLooseCharBox(
+            page, index, byref(place)
+        )  # as high as the font: a dash overlaps with what is beside it
+        yield _Sign(chr(raw.FPDFText_GetUnicode(page, index)), (place.left, place.right, place.bottom, place.top))
+
+
+def _lines(signs: Sequence[_Sign]) -> Iterator[list[_Sign]]:
+    for is_end, line in groupby(signs, key=lambda sign: sign.char in "\r\n"):
+        if not is_end:
+            yield list(line)
+
+
+def _ordered(line: list[_Sign]) -> Iterator[_Sign]:
+    if not any(sign.is_turned for sign in line):
+        yield from line
+        return
+    for is_turned, run in groupby(line, key=lambda sign: (sign.is_turned, sign.char.isspace())):
+        signs = list(run)
+        if is_turned[0]:
+            for _place, of_glyph in groupby(signs, key=lambda sign: sign.place):
+                yield from reversed(list(of_glyph))
+        elif not is_turned[1] and _stand_on_one_line(signs):
+            yield from sorted(signs, key=lambda sign: sign.place[0])
+        else:
+            yield from signs
+
+
+def _stand_on_one_line(signs: Sequence[_Sign]) -> bool:
+    return max(sign.place[2] for sign in signs) < min(sign.place[3] for sign in signs)
