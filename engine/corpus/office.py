@@ -15,8 +15,9 @@ from engine.corpus.passwords import why_closed
 from engine.corpus.places import place_pages
 from engine.corpus.prepared import prepared, restored
 from engine.corpus.readers import Page, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
-from engine.corpus.second_look import lacking
-from engine.corpus.structure import MARK, Text, from_nodes, from_slides
+from engine.corpus.second_look import lacking, unsaid
+from engine.corpus.slides_ppt import slides_of
+from engine.corpus.structure import MARK, Text, from_nodes, from_slides, parted
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
 MIME = {
@@ -109,8 +110,12 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
 
 def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     if format == "pptx":
-        return from_slides(content)
+        before, told = parted(content)
+        return from_slides(told, before)
     content = restored(content)
+    if format == "ppt" and (slides := slides_of(data)) is not None:
+        shown = from_slides(slides.pages)
+        return with_more(shown, unsaid((*slides.beside, *(() if slides.whole else content.split("\n"))), shown.text))
     nodes = result.document["nodes"] if result.document else []
     if format == "xls":
         nodes = as_sheets_show(nodes, data)
