@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.corpus import zip_aes
+from engine.corpus.damage import damaged
 from engine.corpus.encodings import guessed_of_names
 from engine.corpus.formats import MOST_UNPACKED, open_zip, refuse_bomb, refuse_part
 from engine.corpus.passwords import known, why_closed
@@ -75,7 +76,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: 
         how = _COMPRESSIONS.get(member.compress_type, f"method {member.compress_type}")
         return LeftOut(name, "quarantined", "unsupported", f"packed with {how}, which is not unpacked")
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError) as error:
-        return LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
+        return LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
 def _unlocked(

@@ -11,6 +11,7 @@ from io import SEEK_END, BytesIO
 from pathlib import Path
 
 from engine.corpus.compound import MAGIC, CompoundFile
+from engine.corpus.damage import damaged
 from engine.corpus.package import DAMAGED, package_of
 from engine.corpus.passwords import why_closed
 from engine.corpus.readers import LARGEST_FILE, UnreadableFileError, read_bytes
@@ -148,7 +149,7 @@ def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
             return zipfile.ZipFile(BytesIO(_without_tail(read_bytes(path, data))))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
         refuse_part(path, data)
-        raise UnreadableFileError(path, f"damaged: {str(error).rstrip('.') or 'not a ZIP archive'}") from error
+        raise UnreadableFileError(path, damaged(error)) from error
 
 
 def _without_tail(content: bytes) -> bytes:
@@ -227,14 +228,14 @@ def _read(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byte
     try:
         return archive.read(member)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
-        raise UnreadableFileError(path, f"damaged: {error}") from error
+        raise UnreadableFileError(path, damaged(error)) from error
 
 
 def _compound_format(path: Path, data: bytes | None) -> str:
     try:
         compound = CompoundFile(read_bytes(path, data))
     except (ValueError, OverflowError) as error:
-        raise UnreadableFileError(path, f"damaged: {error}") from error
+        raise UnreadableFileError(path, damaged(error)) from error
     if "EncryptedPackage" in compound or "EncryptionInfo" in compound:
         raise UnreadableFileError(path, why_closed(), "encrypted")
     kind = next((kind for stream, kind in _STREAMS if stream in compound), "")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.damage import damaged
 from engine.corpus.excel_binary import as_sheets_show
 from engine.corpus.letters import letters_of
 from engine.corpus.passwords import why_closed
@@ -102,10 +103,13 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
     told = message.partition(": ")[2] or message
     if re.search(r"password|encrypted", told, re.IGNORECASE):
         return UnreadableFileError(path, why_closed(), "encrypted")
+    if "SecurityError" in told:
+        return UnreadableFileError(
+            path, "locked in a way that no password opens here, as by rights management", "encrypted"
+        )
     if "no text content found" in told.lower():
         return UnreadableFileError(path, _NO_TEXT, "empty")
-    parts = dict.fromkeys(part.strip() for part in " ".join(clean(told).split()).split(": "))
-    return UnreadableFileError(path, f"damaged: {': '.join(parts)[:200]}", "damaged")
+    return UnreadableFileError(path, damaged(clean(told)), "damaged")
 
 
 def _text(result: Any, content: str, format: str, data: bytes) -> Text:
