@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.compound import CompoundFile
 from engine.corpus.damage import damaged
 from engine.corpus.excel_binary import as_sheets_show
 from engine.corpus.letters import letters_of
@@ -56,7 +58,7 @@ class OfficeReader:
         if format not in self.formats:  # who opens files names them by what they are
             format = true_format(path, format, data)
         content = prepared(format, read_bytes(path, data))
-        result = extract(path, content, format)
+        result = _extracted(path, content, format)
         text = _text(result, clean(result.content), format, content)
         text = with_more(text, lacking(path, format, content, text.text))
         if not text.text.strip():
@@ -70,6 +72,19 @@ class OfficeReader:
 
 
 READER = OfficeReader()
+
+
+def _extracted(path: Path, content: bytes, format: str) -> Any:
+    """`extract`; of an old file that is damaged in a way that does no harm, once more without that."""
+    try:
+        return extract(path, content, format)
+    except UnreadableFileError as error:
+        if format not in _OLD or error.kind != "damaged":
+            raise
+        with suppress(ValueError, OverflowError):
+            if (tidied := CompoundFile(content).tidied()) != content:
+                return extract(path, tidied, format)
+        raise
 
 
 def extract(path: Path, content: bytes, format: str) -> Any:
@@ -103,10 +118,6 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
     told = message.partition(": ")[2] or message
     if re.search(r"password|encrypted", told, re.IGNORECASE):
         return UnreadableFileError(path, why_closed(), "encrypted")
-    if "SecurityError" in told:
-        return UnreadableFileError(
-            path, "locked in a way that no password opens here, as by rights management", "encrypted"
-        )
     if "no text content found" in told.lower():
         return UnreadableFileError(path, _NO_TEXT, "empty")
     return UnreadableFileError(path, damaged(clean(told)), "damaged")

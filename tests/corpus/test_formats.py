@@ -69,6 +69,14 @@ def test_a_document_without_a_title_is_called_as_its_file(tmp_path: Path, name: 
     assert only(opened(tmp_path, name, UNTITLED[name])).title == "A"
 
 
+@pytest.mark.parametrize("name", ["a.doc", "a.ppt"])
+def test_sectors_that_are_used_and_not_there_do_no_harm(tmp_path: Path, name: str) -> None:
+    content = bytearray(UNTITLED[name])
+    table = 512 * (int.from_bytes(content[76:80], "little") + 1)
+    content[table + 500 : table + 512] = b"\xfe\xff\xff\xff" * 3
+    assert only(opened(tmp_path, name, bytes(content))) == only(opened(tmp_path, name, UNTITLED[name]))
+
+
 @pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.pdf", "a.eml", "a.mhtml"])
 def test_dates_are_the_documents_own(tmp_path: Path, name: str) -> None:
     assert only(opened(tmp_path, name, {**TITLED, **MAILS}[name])).created == CREATED
