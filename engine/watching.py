@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import CancelledError, EngineError, NoDocumentsError, ProjectBusyError, SettingsError, UsageError
-from engine.events import Event, Progress, StageFinished
+from engine.events import Event, Progress, StageFinished, StageStarted, Warned
 from engine.project import OWN_FOLDERS, ProjectFolder
 
 WORDS, MEANING = ("ingest", "index"), ("embed",)  # what makes documents found by their words, and by their meaning
@@ -36,7 +36,8 @@ def watch(
 ) -> None:
     """Bring the project in line now, and again whenever something changes in its folders, until `stop` is set.
 
-    `tell` gets a sentence after each time. A file that cannot be read, or a run that holds the project, ends nothing.
+    `tell` gets a sentence after each time, `on_event` every event but warnings that a stage repeats. A file that cannot be
+    read, or a run that holds the project, ends nothing.
     Raises UsageError where the project names no folder, ProjectBusyError never.
     """
     sources = project.sources(project.settings())
@@ -112,6 +113,28 @@ def _file_mark(path: Path) -> tuple[int, int, int] | None:
 
 
 @dataclass
+class _Warnings:
+    """What every stage has warned of, in its last run and in the one at work."""
+
+    _former: dict[str, set[str]] = field(default_factory=dict)
+    _now: dict[str, set[str]] = field(default_factory=dict)
+
+    def is_news(self, event: Event) -> bool:
+        """Whether an event is anything but a warning that its stage gave in its last run, too."""
+        if isinstance(event, StageStarted):
+            broken_off = self._now.get(event.stage, set())
+            self._former[event.stage] = self._former.get(event.stage, set()) | broken_off
+            self._now[event.stage] = set()
+        elif isinstance(event, StageFinished):
+            self._former[event.stage] = self._now.pop(event.stage, set())
+        elif isinstance(event, Warned) and event.stage in self._now:
+            known = event.text in self._former[event.stage] | self._now[event.stage]
+            self._now[event.stage].add(event.text)
+            return not known
+        return True
+
+
+@dataclass
 class _Keeper:
     project: ProjectFolder
     tell: Callable[[str], None]
@@ -123,6 +146,7 @@ class _Keeper:
     _embedding: float = 0.0
     _told: float = 0.0
     _problem: str = ""
+    _warnings: _Warnings = field(default_factory=_Warnings)
 
     def take_changes(self) -> None:
         """What changes from here on asks for a run of its own. Those that no run has seen to yet wait since the first of them."""
@@ -187,7 +211,7 @@ class _Keeper:
                 done[event.stage] = event.summary
             elif isinstance(event, Progress):
                 self._tell_progress(event)
-            if self.on_event is not None:
+            if self._warnings.is_news(event) and self.on_event is not None:
                 self.on_event(event)
 
         run(self.project, stages=stages, on_event=note, should_stop=should_stop)

@@ -12,9 +12,10 @@ import pytest
 from fixtures.pipeline import ingest_here
 
 from engine.errors import ProjectBusyError
+from engine.events import StageFinished, StageStarted, Warned
 from engine.project import ProjectFolder
 from engine.store import Artifact
-from engine.watching import Changes, _Keeper, _Sources, _watch_folders, watched_folders
+from engine.watching import Changes, _Keeper, _Sources, _Warnings, _watch_folders, watched_folders
 
 Begin = Callable[[ProjectFolder], threading.Event]
 
@@ -163,6 +164,41 @@ def test_the_same_problem_is_told_once(tmp_path: Path) -> None:
     keeper.bring_in_line()
     assert len(told) == 1
     assert "does not exist" in told[0]
+
+
+def test_a_warning_is_told_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # where no tesseract is
+    project = make(tmp_path)
+    told: list[str] = []
+    keeper = _Keeper(
+        project, print, lambda event: told.append(getattr(event, "text", "")), threading.Event(), Changes()
+    )
+
+    def warned() -> list[str]:
+        told.clear()
+        keeper._run(("ingest",), lambda: False)
+        return [text for text in told if "corpus.ocr is on" in text]
+
+    project.change_settings({"corpus.ocr": True})
+    with_ocr = warned()
+    assert len(with_ocr) == 1
+    (tmp_path / "documents" / "new.txt").write_text("The pelican boards.")
+    assert warned() == []
+    project.change_settings({"corpus.ocr": False})
+    assert warned() == []
+    project.change_settings({"corpus.ocr": True})
+    assert warned() == with_ocr
+
+
+def test_a_warning_of_a_stage_that_was_broken_off_is_not_told_again() -> None:
+    warnings = _Warnings()
+    begun = StageStarted(stage="embed", fingerprint="", reason="")
+    ended = StageFinished(stage="embed", seconds=1, peak_memory_mb=1, summary={})
+    slow, cut = Warned(stage="embed", text="slow"), Warned(stage="embed", text="cut")
+    repaired = Warned(stage="run", text="repaired")
+    runs = [begun, slow, begun, slow, cut, cut, ended, begun, cut, ended, begun, slow, ended, repaired, repaired]
+    told = [event for event in runs if warnings.is_news(event) and isinstance(event, Warned)]
+    assert told == [slow, cut, slow, repaired, repaired]
 
 
 def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from engine.corpus import zip_aes
-from engine.corpus.formats import MOST_UNPACKED, open_zip, refuse_bomb
+from engine.corpus.damage import damaged
+from engine.corpus.encodings import guessed_of_names
+from engine.corpus.formats import MOST_UNPACKED, open_zip, refuse_bomb, refuse_part
 from engine.corpus.passwords import known, why_closed
 from engine.corpus.readers import Found, LeftOut, Member, UnreadableFileError
 
@@ -17,7 +21,8 @@ LARGEST_MEMBER = 256 * 2**20
 _PIECE = 2**20
 _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 _ENCRYPTED = 1
-_UTF8_NAME = 0x800
+_UTF8_NAME, _UTF8_BESIDE = 0x800, 0x7075
+_MOST_ALONE = 1000  # names that are looked at one by one
 _COMPRESSIONS = {
     1: "Shrink", 6: "Implode", 9: "Deflate64", 93: "Zstandard", 95: "XZ", 96: "JPEG", 97: "WavPack", 98: "PPMd",
     zip_aes.METHOD: "AES and a compression",
@@ -31,14 +36,15 @@ class ZipReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
+        refuse_part(path, data)
         with open_zip(path, data) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             refuse_bomb(path, members)
             if not members:
                 raise UnreadableFileError(path, "an archive without files", "empty")
             left, hidden = MOST_UNPACKED, True
-            for member in members:
-                found = _member(archive, member, left)
+            for member, name in zip(members, names_of(members), strict=True):
+                found = _member(archive, member, name, left)
                 if found is not None:
                     hidden = False
                     left -= len(found.data) if isinstance(found, Member) else 0
@@ -50,8 +56,7 @@ class ZipReader:
 READER = ZipReader()
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> Found | None:
-    name = _name(member)
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: int) -> Found | None:
     if name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/") or name[1:3] == ":\\":
         shown = name.replace("\\", "/").strip("/")
         return LeftOut(shown, "quarantined", "refused", "its name leads out of the archive")
@@ -71,7 +76,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, left: int) -> Fou
         how = _COMPRESSIONS.get(member.compress_type, f"method {member.compress_type}")
         return LeftOut(name, "quarantined", "unsupported", f"packed with {how}, which is not unpacked")
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError) as error:
-        return LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
+        return LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
 def _unlocked(
@@ -91,14 +96,47 @@ def _unlocked(
     return None
 
 
-def _name(member: zipfile.ZipInfo) -> str:
-    """A member's name; one that its archive does not call UTF-8 may still be that."""
-    if member.flag_bits & _UTF8_NAME:
-        return member.filename
+def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
+    """The names of members as they were written: in UTF-8, as the archive says or as they are told beside (APPNOTE 4.6.9) or
+    just are; else in the code page that fits them all, or each, best.
+    """
+    told = [_told_name(member) for member in members]
+    unsure = {name for name in told if isinstance(name, bytes)}
+    encoding = guessed_of_names(b"\n".join(sorted(unsure)))
+    alone = not encoding and len(unsure) <= _MOST_ALONE
+    names = {name: _decoded_name(name, encoding or (guessed_of_names(name) if alone else "")) for name in unsure}
+    return [names[name] if isinstance(name, bytes) else name for name in told]
+
+
+def _told_name(member: zipfile.ZipInfo) -> str | bytes:
+    """A member's name, as bytes where nothing tells what they mean."""
     try:
-        return member.filename.encode("cp437").decode("utf-8")
+        raw = member.orig_filename.partition("\0")[0].encode("cp437")
     except UnicodeError:
         return member.filename
+    if member.flag_bits & _UTF8_NAME or raw.isascii():
+        return member.filename
+    beside = _name_beside(member.extra, zlib.crc32(raw))
+    with suppress(UnicodeError):
+        return (beside or raw).decode("utf-8")
+    return raw
+
+
+def _name_beside(extra: bytes, check: int) -> bytes:
+    """The name in UTF-8 that a field beside a member tells, where it is of the name with this checksum; empty without one."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, size = struct.unpack_from("<HH", extra, at)
+        if kind == _UTF8_BESIDE and extra[at + 5 : at + 9] == check.to_bytes(4, "little"):
+            return extra[at + 9 : at + 4 + size]
+        at += 4 + size
+    return b""
+
+
+def _decoded_name(name: bytes, encoding: str) -> str:
+    with suppress(UnicodeError):
+        return name.decode(encoding or "cp437")
+    return name.decode("cp437")
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None) -> bytes:

@@ -81,7 +81,22 @@ class CompoundFile:
                 left, number = left - self._sector, self._table[number]
         return places, self._sector
 
+    def tidied(self) -> bytes:
+        """The file with the sectors free in its table that it does not have, which stricter readers want."""
+        size, count = self._sector, len(self._data) // self._sector - 1
+        content = bytearray(self._data)
+        for number, sector in enumerate(self._table_sectors()):
+            place = (sector + 1) * size
+            entries = len(self._sector_at(sector)) // 4
+            first = min(entries, max(0, count - number * (size // 4)))
+            content[place + 4 * first : place + 4 * entries] = _NO_STREAM.to_bytes(4, "little") * (entries - first)
+        return bytes(content)
+
     def _allocation_table(self) -> tuple[int, ...]:
+        table = b"".join(map(self._sector_at, self._table_sectors()))
+        return struct.unpack(f"<{len(table) // 4}I", table[: len(table) // 4 * 4])
+
+    def _table_sectors(self) -> list[int]:
         header = struct.unpack_from("<109I", self._data, 76)
         next_block, blocks = struct.unpack_from("<II", self._data, 68)
         sectors = [number for number in header if number < _LAST_SECTOR]
@@ -93,8 +108,9 @@ class CompoundFile:
                 break
             *more, next_block = struct.unpack(f"<{self._sector // 4}I", block)
             sectors += [number for number in more if number < _LAST_SECTOR]
-        table = b"".join(self._sector_at(number) for number in sectors)
-        return struct.unpack(f"<{len(table) // 4}I", table[: len(table) // 4 * 4])
+        return list(
+            dict.fromkeys(sectors)
+        )  # each once: a table that names one again and again would be many times the file
 
     def _sector_at(self, number: int) -> bytes:
         at = (number + 1) * self._sector

@@ -38,6 +38,18 @@ _CANDIDATES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cp874", _THAI), ("mac_roman", _WEST), ("cp850", _WEST), ("cp437", _WEST), ("cp852", _CENTRAL), ("cp932", ()), ("euc_jp", ()),
     ("cp949", ()), ("gb18030", ()), ("big5", ()),
 )  # fmt: skip
+_OF_NAMES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("cp437", _WEST), ("cp850", _WEST), ("cp852", _CENTRAL), ("cp1252", _WEST), ("cp1250", _CENTRAL), ("cp866", _CYRILLIC),
+    ("cp1251", _CYRILLIC), ("cp857", _TURKISH), ("cp1254", _TURKISH), ("cp862", _HEBREW), ("cp737", _GREEK), ("cp1253", _GREEK),
+    ("cp932", ()), ("gb18030", ()), ("big5", ()), ("cp949", ()),
+)  # fmt: skip
+_OF_KANJI = 4  # Japanese without kana is taken for that where four times as much speaks for it
+_LEAST_OF_NAMES = 0.7
+_GOOD_AS_IT_IS, _LITTLE_BETTER = 0.45, 0.8
+_FREQUENT_HANGUL = frozenset(
+    "이다의가는에을기지고사하대시인자서정로수도한리나아일스상장제구전주보부공해조원어동성유비용안과여회신문경연마라소진계무물국방학미선출교관치"
+    "발화분요통개내생실영모급입새폴더텍트록획료명단"
+)
 _SAMPLE = 4000  # bytes beyond ASCII are enough
 _LONGEST_SAMPLE = 64 * 1024
 _AROUND = 200
@@ -73,6 +85,26 @@ def guessed(data: bytes) -> str:
     scores = [(_score(sample, encoding, languages) / max(1, high), encoding) for encoding, languages in _CANDIDATES]
     best, encoding = max(scores, key=lambda scored: scored[0])
     return encoding if best >= _LEAST else _by_library(data)
+
+
+def guessed_of_names(names: bytes) -> str:
+    """The code page of Windows that names in an archive are most likely in, a line each; empty where they are best read in cp437,
+    as the format has it.
+
+    Names are short: what is written in one place alone counts, two languages of the same letters by their frequent ones.
+    """
+    sample = names[:_LONGEST_SAMPLE]
+    high = max(1, len(_HIGH.findall(sample)))
+    scores = {encoding: _score(sample, encoding, languages) / high for encoding, languages in _OF_NAMES}
+    best = max(scores, key=lambda encoding: scores[encoding])
+    if scores["cp437"] >= max(_GOOD_AS_IT_IS, scores[best] - _LITTLE_BETTER):
+        return ""
+    if scores[best] < _LEAST_OF_NAMES:  # Japanese without kana, for which more was asked
+        return "cp932" if _OF_KANJI * scores["cp932"] >= _LEAST_OF_NAMES else ""
+    if best in ("gb18030", "cp949") and scores["gb18030"] == scores["cp949"]:
+        signs = [char for char in sample.decode("cp949", "replace") if char > "\x7f"]
+        return "cp949" if 2 * len(_FREQUENT_HANGUL.intersection(signs)) >= len(set(signs)) else "gb18030"
+    return best
 
 
 def _by_library(data: bytes) -> str:
@@ -168,7 +200,7 @@ def _score_east(text: str, encoding: str) -> float:
         else:
             score -= 2 if char.isalpha() and not "\uff61" <= char <= "\uff9f" else 4
     japanese_without_kana = encoding in ("cp932", "euc_jp") and kana * 10 < all_of_them
-    return score / 4 if japanese_without_kana and score > 0 else score
+    return score / _OF_KANJI if japanese_without_kana and score > 0 else score
 
 
 def _is_lone(before: str, after: str) -> bool:

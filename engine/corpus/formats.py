@@ -7,10 +7,11 @@ import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
 
 from engine.corpus.compound import MAGIC, CompoundFile
+from engine.corpus.damage import damaged
 from engine.corpus.package import DAMAGED, package_of
 from engine.corpus.passwords import why_closed
 from engine.corpus.readers import LARGEST_FILE, UnreadableFileError, read_bytes
@@ -32,6 +33,9 @@ IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".
 STREAMED = frozenset({"zip", "mbox"})  # read piece by piece: they may be larger than what is read at once
 BINARY = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip"})
 MOST_UNPACKED = 2**30
+_FARTHEST_END = 22 + 2**16  # bytes: an archive's end record and its longest comment
+_ELSEWHERE = 0xFFFF  # the number stands in the record of large archives
+_PART = "one part of a ZIP archive in several parts (.z01, .z02 …): it is read once they are put together, as `zip -s 0` does"
 _SUSPICIOUS_RATIO = 200
 _UNSUSPICIOUS = 2**26
 _FOLDERS = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
@@ -96,7 +100,7 @@ def true_format(path: Path, format: str, data: bytes | None = None) -> str:
         return "rtf"
     if format not in BINARY:
         return format
-    return _text_in_disguise(path, format, head)
+    return _text_in_disguise(path, format, head, data)
 
 
 def _head(path: Path, data: bytes | None) -> bytes:
@@ -106,7 +110,7 @@ def _head(path: Path, data: bytes | None) -> bytes:
         return file.read(4096)
 
 
-def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
+def _text_in_disguise(path: Path, format: str, head: bytes, data: bytes | None) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"<?xml") and b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
         return "wordml"
@@ -120,6 +124,8 @@ def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
         return "eml"
     if format == "xls" and _is_tabbed(head):
         return "csv"
+    if format == "zip":
+        refuse_part(path, data)
     if format == "zip" and head.startswith((b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")):
         return "zip"
     raise UnreadableFileError(path, f"its content is not that of a .{format} file", "damaged")
@@ -142,7 +148,8 @@ def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
                 raise
             return zipfile.ZipFile(BytesIO(_without_tail(read_bytes(path, data))))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
-        raise UnreadableFileError(path, f"damaged: {str(error).rstrip('.') or 'not a ZIP archive'}") from error
+        refuse_part(path, data)
+        raise UnreadableFileError(path, damaged(error)) from error
 
 
 def _without_tail(content: bytes) -> bytes:
@@ -151,6 +158,20 @@ def _without_tail(content: bytes) -> bytes:
     if end < 0:
         raise zipfile.BadZipFile("File is not a zip file")
     return content[: end + 22 + int.from_bytes(content[end + 20 : end + 22], "little")]
+
+
+def refuse_part(path: Path, data: bytes | None = None) -> None:
+    """Raises UnreadableFileError for one part of an archive that was cut into several: its end names another disk than the first
+    (APPNOTE 4.3.16), or it has none and begins as the first part does.
+    """
+    with path.open("rb") if data is None else BytesIO(data) as file:
+        head = file.read(4)
+        file.seek(max(0, file.seek(0, SEEK_END) - _FARTHEST_END))
+        tail = file.read()
+    end = tail.rfind(b"PK\x05\x06")
+    disk = int.from_bytes(tail[end + 4 : end + 6], "little") if end >= 0 else int(head == b"PK\x07\x08")
+    if disk not in (0, _ELSEWHERE):
+        raise UnreadableFileError(path, _PART, "unsupported")
 
 
 def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
@@ -207,14 +228,14 @@ def _read(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byte
     try:
         return archive.read(member)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
-        raise UnreadableFileError(path, f"damaged: {error}") from error
+        raise UnreadableFileError(path, damaged(error)) from error
 
 
 def _compound_format(path: Path, data: bytes | None) -> str:
     try:
         compound = CompoundFile(read_bytes(path, data))
     except (ValueError, OverflowError) as error:
-        raise UnreadableFileError(path, f"damaged: {error}") from error
+        raise UnreadableFileError(path, damaged(error)) from error
     if "EncryptedPackage" in compound or "EncryptionInfo" in compound:
         raise UnreadableFileError(path, why_closed(), "encrypted")
     kind = next((kind for stream, kind in _STREAMS if stream in compound), "")

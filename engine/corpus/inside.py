@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.corpus.archive import LARGEST_MEMBER
 from engine.corpus.compound import MAGIC, CompoundFile
+from engine.corpus.damage import damaged
 from engine.corpus.formats import FORMATS, ending_of, true_format
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.pdfium import opened
@@ -116,7 +117,7 @@ def _taken(attachment: Callable[[], Any], number: int) -> Inner:
         name = clean(file.get_name()) or name
         return Member(name, bytes(file.get_data()))
     except (RuntimeError, ValueError) as error:  # of PDFium
-        return LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
+        return LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
 def _by_kind(objects: Iterator[tuple[str, Inner | str]]) -> Iterator[Inner]:
@@ -150,7 +151,7 @@ def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
         try:
             yield name, _object(name, package.read(part))
         except DAMAGED as error:
-            yield name, LeftOut(name, "quarantined", "damaged", f"damaged: {str(error).rstrip('.')}")
+            yield name, LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
 def _pooled(format: str, content: bytes) -> Iterator[tuple[str, Inner | str]]:
@@ -177,7 +178,7 @@ def _object(name: str, data: bytes) -> Inner | str:
     try:
         return _stored(name, CompoundFile(data), "", data)
     except (ValueError, OverflowError) as error:
-        return LeftOut(name, "quarantined", "damaged", f"damaged: {error}")
+        return LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
 def _stored(name: str, compound: CompoundFile, folder: str, whole: bytes = b"") -> Inner | str:

@@ -13,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from engine.corpus.base64_mended import NOT_BASE64, from_base64
 from engine.corpus.formats import FORMATS, IMAGES, ending_of, is_header, is_mail
 from engine.corpus.office import MIME
 from engine.corpus.plain import decode_as
@@ -41,6 +42,8 @@ _MAILS = ("message/rfc822", "message/global")
 _READ_APART = ("text/csv", "text/rtf")
 _OF_PAGES = ("text/css", "text/javascript", "application/javascript", "application/x-javascript", "text/x-amp-html")
 _SMALLEST_PICTURE = 16 * 1024  # bytes; a smaller one within a written page is a logo, a line or a face
+_PACKED = "Content-Transfer-Encoding"
+_PACKED_AS = re.compile(r"\s*([\w-]+)")
 _DEEPEST = 50
 _MOST_NEW = 0.2  # of the words of one form of a body that another may lack
 _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7a3]")
@@ -206,12 +209,13 @@ class _Body:
         fields = _fields(part) if within.startswith("message/") else ""  # elsewhere they are how the mail came here
         label = part.get_content_charset() or ""
         try:
-            text, note = _decoded(_payload(part), kind, label, self._path)
+            content, damage = _payload(part)
+            text, note = _decoded(content, kind, label, self._path)
         except UnreadableFileError as error:
-            self.shown |= {id(part)} if error.kind == "empty" else set()
+            self.shown |= {id(part)} if error.kind == "empty" and not damage else set()
             return fields
         self.shown.add(id(part))
-        self.notes += filter(None, [note])
+        self.notes += filter(None, [note, damage])
         return text.strip() or fields
 
     def _chosen(self, parts: list[email.message.Message], texts: list[str]) -> list[str]:
@@ -235,7 +239,7 @@ def _decorates(part: email.message.Message) -> bool:
     """Whether a part of a written page is a picture that nobody gave a name, or one too small to hold words."""
     if not part.get_content_type().startswith("image/") or part.get_content_disposition() == "attachment":
         return False
-    return not _name(part) or len(_payload(part)) < _SMALLEST_PICTURE
+    return not _name(part) or len(_payload(part)[0]) < _SMALLEST_PICTURE
 
 
 def _fields(part: email.message.Message) -> str:
@@ -254,9 +258,17 @@ def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
     return shown_text(source), note
 
 
-def _payload(part: email.message.Message) -> bytes:
+def _payload(part: email.message.Message) -> tuple[bytes, str]:
+    """The bytes of a part, and what is to be said of how they were packed; empty where they were as they should be."""
+    told = str(part.get(_PACKED, ""))
+    packed = _PACKED_AS.match(told.lower())
+    if packed is not None and packed[1] != told.lower():
+        part.replace_header(_PACKED, packed[1])
+    content = part.get_payload()
+    if packed is not None and packed[1] == "base64" and isinstance(content, str):
+        return from_base64(content.encode("utf-8", "replace"), text=part.get_content_maintype() == "text")
     content = part.get_payload(decode=True)
-    return content if isinstance(content, bytes) else b""
+    return content if isinstance(content, bytes) else b"", ""
 
 
 def _name(part: email.message.Message) -> str:
@@ -271,13 +283,17 @@ def _name(part: email.message.Message) -> str:
     return " ".join(clean(name).split())
 
 
-def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Member]:
+def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Member | LeftOut]:
     for number, part in parts:
         kind, inner = part.get_content_type(), part.get_payload()
-        content = _payload(part)
+        content, damage = _payload(part)
+        name = _file_name(part, kind, number)
         if isinstance(inner, list) and inner and isinstance(inner[0], email.message.Message):
             content = inner[0].as_bytes()
-        yield Member(_file_name(part, kind, number), content)
+        if content or not damage:
+            yield Member(name, content)
+        if damage and damage != NOT_BASE64:
+            yield LeftOut(f"{name}/rest" if content else name, "quarantined", "damaged", damage)
 
 
 def _file_name(part: email.message.Message, kind: str, number: int) -> str:

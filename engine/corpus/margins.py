@@ -13,7 +13,8 @@ _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
 _MARGIN = re.compile(rb"<(?:\w+:)?(?:odd|even|first)(?:Header|Footer)\b[^<>]*>([^<]*)<")
 _CODE = re.compile(r'&(?:(&)|([LCR])|([PNDTAFZ])|"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d+|[A-Za-z+-])')
-_FIELD = "\ufdd3"  # what no text holds
+FIELD = "\ufdd3"
+"""Stands for a field in a text: what no text holds."""
 _FIELDS = frozenset({
     "page-number", "page-count", "page-continuation", "sheet-name", "title", "date", "time", "file-name", "author-name",
     "date-time", "header", "footer",
@@ -37,7 +38,7 @@ def of_sheet(data: bytes) -> Iterator[str]:
         return
     for found in _MARGIN.finditer(data, max(0, data.rfind(b"sheetData>"))):
         coded = unescape(found[1].decode("utf-8", "replace"))
-        yield from _lines(_CODE.sub(_decoded, coded))
+        yield from without_fields(_CODE.sub(_decoded, coded))
 
 
 def of_open_document(styles: Any) -> Iterator[str]:
@@ -45,7 +46,7 @@ def of_open_document(styles: Any) -> Iterator[str]:
     for margin in styles.iter(*_OF_OPEN_DOCUMENT):
         if margin.get(f"{_STYLE}display") != "false":
             for paragraph in margin.iter(f"{_TEXT}p", f"{_TEXT}h"):
-                yield from _lines(_said(paragraph))
+                yield from without_fields(_said(paragraph))
 
 
 def of_slides(styles: Any | None, content: Any) -> Iterator[str]:
@@ -55,13 +56,13 @@ def of_slides(styles: Any | None, content: Any) -> Iterator[str]:
     for name in _DECLARED:
         for shared in content.iter(f"{_PRESENTATION}{name}"):
             if shared.get(f"{_PRESENTATION}source") != "current-date":
-                yield from _lines(_said(shared))
+                yield from without_fields(_said(shared))
     used = {page.get(f"{_DRAW}master-page-name") for page in content.iter(f"{_DRAW}page")}
     for master in () if styles is None else styles.iter(f"{_STYLE}master-page"):
         if master.get(f"{_STYLE}name") in used:
             for paragraph in master.iter(f"{_TEXT}p", f"{_TEXT}h"):
                 if not any(map(_is_hidden, paragraph.iterancestors())):
-                    yield from _lines(_said(paragraph))
+                    yield from without_fields(_said(paragraph))
 
 
 def _is_hidden(above: Any) -> bool:
@@ -71,7 +72,7 @@ def _is_hidden(above: Any) -> bool:
 
 def _decoded(code: re.Match[str]) -> str:
     ampersand, place, field = code.groups()
-    return "&" if ampersand else "\n" if place else _FIELD if field else ""
+    return "&" if ampersand else "\n" if place else FIELD if field else ""
 
 
 def _said(node: Any) -> str:
@@ -80,7 +81,7 @@ def _said(node: Any) -> str:
     for child in node:
         name = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else ""
         if name in _FIELDS:
-            pieces.append(_FIELD)
+            pieces.append(FIELD)
         elif name in _SPACES:
             pieces.append(" ")
         elif name:
@@ -89,9 +90,9 @@ def _said(node: Any) -> str:
     return "".join(pieces)
 
 
-def _lines(text: str) -> Iterator[str]:
+def without_fields(text: str) -> Iterator[str]:
     """The lines of a text without its fields; none that does no more than number pages."""
     for line in text.split("\n"):
-        shown = " ".join(line.replace(_FIELD, " ").split())
-        if shown and not (_FIELD in line and _OF_NUMBERS.issuperset(_WORD.findall(shown.casefold()))):
+        shown = " ".join(line.replace(FIELD, " ").split())
+        if shown and not (FIELD in line and _OF_NUMBERS.issuperset(_WORD.findall(shown.casefold()))):
             yield shown

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.compound import CompoundFile
+from engine.corpus.damage import damaged
 from engine.corpus.excel_binary import as_sheets_show
 from engine.corpus.letters import letters_of
 from engine.corpus.passwords import why_closed
 from engine.corpus.places import place_pages
 from engine.corpus.prepared import prepared, restored
 from engine.corpus.readers import Page, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
-from engine.corpus.second_look import lacking
-from engine.corpus.structure import MARK, Text, from_nodes, from_slides
+from engine.corpus.second_look import lacking, unsaid
+from engine.corpus.slides_ppt import slides_of
+from engine.corpus.structure import MARK, Text, from_nodes, from_slides, parted
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
 MIME = {
@@ -54,7 +58,7 @@ class OfficeReader:
         if format not in self.formats:  # who opens files names them by what they are
             format = true_format(path, format, data)
         content = prepared(format, read_bytes(path, data))
-        result = extract(path, content, format)
+        result = _extracted(path, content, format)
         text = _text(result, clean(result.content), format, content)
         text = with_more(text, lacking(path, format, content, text.text))
         if not text.text.strip():
@@ -68,6 +72,19 @@ class OfficeReader:
 
 
 READER = OfficeReader()
+
+
+def _extracted(path: Path, content: bytes, format: str) -> Any:
+    """`extract`; of an old file that is damaged in a way that does no harm, once more without that."""
+    try:
+        return extract(path, content, format)
+    except UnreadableFileError as error:
+        if format not in _OLD or error.kind != "damaged":
+            raise
+        with suppress(ValueError, OverflowError):
+            if (tidied := CompoundFile(content).tidied()) != content:
+                return extract(path, tidied, format)
+        raise
 
 
 def extract(path: Path, content: bytes, format: str) -> Any:
@@ -103,14 +120,17 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
         return UnreadableFileError(path, why_closed(), "encrypted")
     if "no text content found" in told.lower():
         return UnreadableFileError(path, _NO_TEXT, "empty")
-    parts = dict.fromkeys(part.strip() for part in " ".join(clean(told).split()).split(": "))
-    return UnreadableFileError(path, f"damaged: {': '.join(parts)[:200]}", "damaged")
+    return UnreadableFileError(path, damaged(clean(told)), "damaged")
 
 
 def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     if format == "pptx":
-        return from_slides(content)
+        before, told = parted(content)
+        return from_slides(told, before)
     content = restored(content)
+    if format == "ppt" and (slides := slides_of(data)) is not None:
+        shown = from_slides(slides.pages)
+        return with_more(shown, unsaid((*slides.beside, *(() if slides.whole else content.split("\n"))), shown.text))
     nodes = result.document["nodes"] if result.document else []
     if format == "xls":
         nodes = as_sheets_show(nodes, data)

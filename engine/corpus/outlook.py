@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.corpus.compound import CompoundFile
+from engine.corpus.damage import damaged
 from engine.corpus.office import author_of, extract, seconds, title_of
 from engine.corpus.readers import Found, LeftOut, Member, ReadDocument, UnreadableFileError, clean, read_bytes
 from engine.corpus.structure import Text
@@ -28,7 +29,7 @@ class OutlookReader:
         try:
             compound = CompoundFile(content)
         except (ValueError, OverflowError) as error:
-            raise UnreadableFileError(path, f"damaged: {error}") from error
+            raise UnreadableFileError(path, damaged(error)) from error
         result = extract(path, content, "msg")
         text = Text(clean(result.content).strip())
         if not text.text:

@@ -73,7 +73,8 @@ def scan(
 
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
     a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
-    their source only, unless `follow_links`, and a file reached in two ways counts once. A folder with a corpus.jsonl whose
+    their source only, unless `follow_links`, and a file reached in two ways counts once: a link to what is read is
+    left out. A folder with a corpus.jsonl whose
     first line is an entry of a BEIR data set is one: that file is its only document. A folder that is a project of this
     program is left out. A file without an ending is looked into: it may be a mail. `pictures`: whether these are
     documents, as they are to OCR. Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
@@ -181,10 +182,15 @@ class _Walk:
         if not self._follow_links and os.path.commonpath([real, self._real]) != self._real:
             if self._matches(path):
                 self._skip(path, "a link that leads out of the folder", "refused")
-        elif stat.S_ISDIR(status.st_mode):
+        elif stat.S_ISDIR(status.st_mode) and real not in self._walked:
             self._folders.append((path, real))
         elif self._matches(path):
-            self._take(path, status, real)
+            if real in self._walked:
+                self._skip(path, "a link to a folder that is looked into already")
+            elif real in self._taken:
+                self._skip(path, "a link to a file that is read already")
+            else:
+                self._take(path, status, real)
 
     def _is_beir(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> bool:
         path = prefix + BEIR_CORPUS

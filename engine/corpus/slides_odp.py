@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.damage import damaged
 from engine.corpus.formats import open_zip
 from engine.corpus.margins import of_slides
 from engine.corpus.office import seconds, with_more
@@ -64,7 +65,7 @@ def _xml(path: Path, archive: Any, name: str) -> Any:
     try:
         return etree.fromstring(archive.read(name), parser)
     except (KeyError, BadZipFile, zlib.error, RuntimeError, EOFError, ValueError, etree.XMLSyntaxError) as error:
-        raise UnreadableFileError(path, f"damaged: {name}: {str(error)[:200]}") from error
+        raise UnreadableFileError(path, damaged(f"{name}: {error}")) from error
 
 
 def _add(built: Builder, slide: Any, number: int) -> None:

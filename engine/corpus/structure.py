@@ -13,6 +13,8 @@ from engine.corpus.number_formats import as_shown
 from engine.corpus.readers import Heading, Page, clean
 
 MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted text holds
+NOTES = "Notes:"
+"""The line above the notes of a slide, as kreuzberg tells it; no heading of a slide that says nothing else."""
 _MARKED = re.compile("\x02page (\\d+)\x03")
 _LONGEST_HEADING = 300
 _LONGEST_SLIDE_TITLE = 120
@@ -155,9 +157,8 @@ def parted(content: str) -> tuple[str, dict[int, str]]:
     return before.rstrip("\n") if pieces else before, dict(zip(map(int, pieces[::2]), texts, strict=True))
 
 
-def from_slides(content: str) -> Text:
-    """A text that holds `MARK`s, one for each slide, whose first line is its heading where it is short."""
-    before, slides = parted(content)
+def from_slides(slides: Mapping[int, str], before: str = "") -> Text:
+    """The slides by number, each with its first line as its heading where that is short; `before`: what stands before them."""
     built = Builder()
     built.block(before)
     for number, text in slides.items():
@@ -165,7 +166,7 @@ def from_slides(content: str) -> Text:
             continue
         built.page(number, f"slide {number}")
         title, _, rest = text.strip().partition("\n")
-        if len(title) <= _LONGEST_SLIDE_TITLE:
+        if title != NOTES and len(title) <= _LONGEST_SLIDE_TITLE:
             built.heading(1, title)
             text = rest
         built.block(text)

@@ -18,6 +18,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.damage import damaged
 from engine.corpus.formats import MOST_UNPACKED
 from engine.corpus.passwords import known, patience, why_closed
 from engine.corpus.readers import UnreadableFileError
@@ -101,7 +102,7 @@ def unlocked_package(path: Path, data: bytes) -> bytes:
     except _Unknown as error:
         raise _locked(path, f"its lock is of a kind that cannot be opened ({error})") from None
     except (KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, RuntimeError) as error:
-        raise UnreadableFileError(path, f"damaged: {str(error)[:200] or type(error).__name__}") from error
+        raise UnreadableFileError(path, damaged(error)) from error
     raise UnreadableFileError(path, why_closed(), "encrypted")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.damage import damaged
 from engine.corpus.office import seconds
 from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 from engine.corpus.second_look import paragraph_text
@@ -31,7 +32,7 @@ class WordXmlReader:
         try:
             root = etree.fromstring(_PICTURE.sub(rb"\1", read_bytes(path, data)), parser)
         except (etree.XMLSyntaxError, ValueError) as error:
-            raise UnreadableFileError(path, f"damaged: {str(error)[:200]}") from error
+            raise UnreadableFileError(path, damaged(error)) from error
         built = Builder()
         levels = _levels(root)
         for body in root.iter(f"{_WORD}body"):

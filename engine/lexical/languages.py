@@ -32,7 +32,7 @@ STEMMERS = {
 _WITHOUT_STOP_WORDS = {"ar", "el", "ro", "ta", "tr"}
 STOP_WORDS = {code: name for code, name in STEMMERS.items() if code not in _WITHOUT_STOP_WORDS}
 UNKNOWN = "und"
-SAME_AS = {"nb": "no", "nn": "no"}
+SAME_AS = {"nb": "no", "nn": "no", "zxx": UNKNOWN}
 
 _SAMPLE_TEXTS = 200
 _SAMPLE_CHARS = 600
@@ -68,6 +68,8 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
         return NO_LANGUAGE, "too little text to tell the language"
     code, letters = votes.most_common(1)[0]
     share = letters / total
+    if code == UNKNOWN:
+        return NO_LANGUAGE, f"{share:.0%} of the sample reads as no language"
     if share < _LEAST_SHARE:
         return NO_LANGUAGE, f"mixed languages: the most frequent, {code}, has only {share:.0%} of the sample"
     return code, f"{share:.0%} of the sample reads as {code}"
@@ -92,7 +94,7 @@ def margin_over(text: str, code: str) -> float:
 
 
 def language_of(text: str) -> str:
-    """The language code of one text; "und" where there are too few letters to tell."""
+    """The language code of one text; "und" where there are too few letters to tell, or where it is in none."""
     from py3langid import classify
 
     letters = sum(map(str.isalpha, text))

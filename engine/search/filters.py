@@ -12,10 +12,12 @@ from unicodedata import normalize
 
 from engine.corpus.formats import FORMATS, PICTURES, STREAMED, ending_of
 from engine.errors import UsageError
-from engine.lexical.languages import SAME_AS, STEMMERS
+from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
 from engine.records import Document
 
 MOST_FACETS = 20
+UNKNOWN_LANGUAGE = "unknown"
+"""What documents in no language that is known are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class SearchFilter:
 
     `paths`: globs of which one must match (`contracts/**`). `formats`: `md`, `html` …; other endings of such files mean the
     same (`htm`), and `zip` or `mbox` what lies in one. `authors`: words of which one must stand in the author's name, whatever
-    its case; one in double quotes must be the whole of it. `languages`: codes such as `en`.
+    its case; one in double quotes must be the whole of it. `languages`: codes such as `en`, or `unknown`.
     `after` (inclusive) and `before` (exclusive): seconds since the epoch, of the date that a document gives itself, else
     of its file's.
     """
@@ -52,7 +54,7 @@ class SearchFilter:
             if matches(document.path)
             and (not formats or not formats.isdisjoint(_formats_of(document)))
             and (not self.authors or any(_is_author(text, document.author) for text in self.authors))
-            and (not languages or document.language in languages)
+            and (not languages or language_named(document.language) in languages)
             and (self.after is None or date_of(document) >= self.after)
             and (self.before is None or date_of(document) < self.before)
         }
@@ -71,14 +73,15 @@ def unknown_formats(wanted: Iterable[str], documents: Iterable[Document]) -> lis
 
 
 def language_named(text: str) -> str:
-    """The code of a language as documents have it: `en-GB` → `en`, `German` → `de`."""
+    """The code of a language as documents have it: `en-GB` → `en`, `German` → `de`, `unknown` → `und`."""
     code = re.split("[-_]", text.strip().lower())[0]
+    code = UNKNOWN if code == UNKNOWN_LANGUAGE else code
     return next((known for known, name in STEMMERS.items() if name == code), SAME_AS.get(code, code))
 
 
 def unknown_languages(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
     """Those languages that no document is in."""
-    known = {document.language for document in documents}
+    known = {language_named(document.language) for document in documents}
     return [text for text in wanted if language_named(text) not in known]
 
 
@@ -113,11 +116,15 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
     counts = {
         "format": Counter(document.format for document in listed),
         "author": Counter(composed(document.author) for document in listed if document.author),
-        "language": Counter(document.language for document in listed if document.language),
+        "language": Counter(_language_told(document.language) for document in listed if document.language),
         "year": Counter(map(_year, listed)),
         "folder": _folders([composed(document.path).split("/")[:-1] for document in listed]),
     }
     return {name: dict(found.most_common(MOST_FACETS)) for name, found in counts.items()}
+
+
+def _language_told(code: str) -> str:
+    return UNKNOWN_LANGUAGE if SAME_AS.get(code, code) == UNKNOWN else code
 
 
 def _year(document: Document) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.corpus.encodings import _telling, guessed
+from engine.corpus.encodings import _telling, guessed, guessed_of_names
 from engine.corpus.html import READER
 from engine.corpus.plain import decode_as, decoded
 from engine.corpus.readers import UnreadableFileError
@@ -33,6 +33,32 @@ SENTENCES = (
     ("펠리컨은 부두에서 쉬면서 배를 기다립니다.", ("cp949", "iso2022_kr")),
     (RUSSIAN * 5, ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")),
 )
+
+
+NAMES = (
+    ("gb18030", ("报告.docx", "年度报告2023.docx", "资料/会议记录.txt", "新建文本文档.txt", "照片", "合同")),
+    ("big5", ("報告.docx", "年度報告2023.docx", "資料/會議記錄.txt", "新文字文件.txt")),
+    (
+        "cp932",
+        ("報告書.docx", "議事録2023.docx", "新しいフォルダー/新規テキスト.txt", "ソフト.txt", "写真", "資料.pdf"),
+    ),
+    ("cp949", ("보고서.docx", "회의록2023.docx", "새 폴더/새 텍스트 문서.txt", "사진")),
+    ("cp866", ("Отчёт.docx", "Годовой отчет 2023.docx", "Новая папка/Договор.txt", "фото.txt", "Акт", "СЧЕТ.pdf")),
+    ("cp1251", ("Отчёт.docx", "Годовой отчет 2023.docx", "Новая папка/Договор.txt")),
+    ("cp437", ("Übersicht.docx", "Prüfbericht näher.docx", "Año nuevo.txt", "résumé.pdf", "Größe ½.txt", "½ mile.txt")),
+    ("cp850", ("São Paulo.txt", "Ærø.txt")),
+    ("cp852", ("Zpráva č. 3.docx", "Żółw.txt", "Příloha.pdf", "umowa kupna sprzedaży.pdf")),
+    ("cp1252", ("Übersicht.docx", "résumé.pdf", "Año nuevo.txt")),
+    ("cp737", ("Αναφορά.docx", "Έκθεση 2023.txt")),
+    ("cp862", ("דוח שנתי.docx", "שלום.txt")),
+    ("cp857", ("İş planı.docx",)),
+)
+
+
+@pytest.mark.parametrize(("encoding", "name"), [(encoding, name) for encoding, names in NAMES for name in names])
+def test_a_short_name_is_read_in_the_code_page_of_its_program(encoding: str, name: str) -> None:
+    written = name.encode(encoding)
+    assert written.decode(guessed_of_names(written) or "cp437") == name
 
 
 @pytest.mark.parametrize(("text", "encoding"), [(text, name) for text, names in SENTENCES for name in names])

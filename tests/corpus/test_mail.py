@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import textwrap
+from collections.abc import Callable
 from email import policy
 from email.message import EmailMessage, Message
 from email.mime.multipart import MIMEMultipart
@@ -181,3 +184,75 @@ def test_a_mail_that_is_cut_has_its_line(tmp_path: Path, monkeypatch: pytest.Mon
     assert [(item.member, getattr(item, "kind", "")) for item in found] == [
         ("0001.eml", ""), ("0001.eml/rest", "too large"), ("0002.eml", ""),
     ]  # fmt: skip
+
+
+def packed(content: bytes, damage: Callable[[list[str]], list[str]], kind: str = "text/plain; charset=utf-8") -> str:
+    lines = damage(base64.encodebytes(content).decode().splitlines())
+    return f"{HEADER}Content-Type: {kind}\nContent-Transfer-Encoding: base64\n\n" + "\n".join(lines) + "\n"
+
+
+SAID = "".join(f"Berth {number}: the pelican boards at dawn, näher.\n" for number in range(40))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: [*lines[:-1], lines[-1].rstrip("=")],
+        lambda lines: [*lines[:-1], lines[-1].rstrip("=") + "A"],
+        lambda lines: [*lines[:3], "!" + lines[3], *lines[4:]],
+        lambda lines: [*lines, "", "_____", "Unsubscribe", "Write to the heron list."],
+        lambda lines: textwrap.wrap("".join(lines).rstrip("="), 75),
+    ],
+)
+def test_base64_that_is_cut_or_has_words_around_it_is_text(
+    tmp_path: Path, damage: Callable[[list[str]], list[str]]
+) -> None:
+    text, others = read(tmp_path, packed(SAID.encode(), damage))
+    assert text.startswith(SAID.rstrip().removesuffix("."))
+    assert text.removeprefix(SAID.rstrip()).strip() in ("", "_____\nUnsubscribe\nWrite to the heron list.")
+    assert others == []
+
+
+def test_of_damaged_lines_of_base64_the_rest_is_told_and_how_many(tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    path.write_text(packed(SAID.encode(), lambda lines: [*lines[:4], lines[4][1:], *lines[5:]]))
+    (found,) = everything_in(path, "eml")
+    assert isinstance(found, ReadDocument)
+    assert found.note == "1 of 33 lines of its base64 could not be read"
+    lost = SAID.encode()[4 * 57 : 5 * 57].decode(errors="ignore")
+    assert found.text.partition("\n\n")[2] == SAID.replace(lost, "").strip()
+
+
+def test_two_pieces_of_base64_are_both_told(tmp_path: Path) -> None:
+    text, _ = read(tmp_path, packed(b"The pelican.", lambda lines: [*lines, "IFRoZSBoZXJvbi4="]))
+    assert text == "The pelican. The heron."
+
+
+def test_what_is_called_base64_and_is_plain_is_read_as_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    path.write_text(packed(b"", lambda _: ["Hello", "The pelican boards at dawn, and the heron at noon."]))
+    (found,) = everything_in(path, "eml")
+    assert isinstance(found, ReadDocument)
+    assert "Hello\nThe pelican boards" in found.text
+    assert found.note == "it says that it is base64, which it is not: it is read as it stands"
+
+
+def test_what_cannot_be_read_of_an_attachment_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    cut = packed(SAID.encode(), lambda lines: [lines[0], lines[1][:-1], *lines[2:]], 'text/plain; name="log.txt"')
+    gone = packed(b"", lambda _: ["A"], 'text/plain; name="gone.txt"')
+    parts = "\n--x\n".join(mail.removeprefix(HEADER) for mail in (cut, gone))
+    path.write_text(f"{HEADER}Content-Type: multipart/mixed; boundary=x\n\n--x\n{parts}\n--x--\n")
+    found = list(everything_in(path, "eml"))
+    assert [(item.member, getattr(item, "reason", "")) for item in found] == [
+        ("", ""), ("log.txt", ""), ("log.txt/rest", "1 of 33 lines of its base64 could not be read"),
+        ("gone.txt", "its base64 cannot be read"),
+    ]  # fmt: skip
+    assert isinstance(found[1], ReadDocument)
+    assert "RoZSBwZWxpY2F" not in found[1].text
+
+
+def test_how_a_part_is_packed_may_be_written_in_any_way(tmp_path: Path) -> None:
+    for name in ("BASE64;", " base64 (as usual)"):
+        text, _ = read(tmp_path, f"{HEADER}Content-Transfer-Encoding: {name}\n\nVGhlIHBlbGljYW4u\n")
+        assert text == "The pelican."

@@ -96,6 +96,9 @@ def test_links_stay_inside_and_loops_end(tmp_path: Path) -> None:
     assert paths(found) == ["a.txt", "current.md", "sub/b.txt"]
     assert reasons(found)["out"] == reasons(found)["out.txt"] == "a link that leads out of the folder"
     assert reasons(found)["self"].startswith("broken link")
+    assert reasons(found)["again.txt"] == "a link to a file that is read already"
+    assert reasons(found)["sub/loop"] == "a link to a folder that is looked into already"
+    assert reasons(scan([inside], exclude=["again.txt", "loop"])).keys() == {"out", "out.txt", "self"}
 
 
 def test_a_prefix_of_the_folder_name_is_not_inside(tmp_path: Path) -> None:
@@ -180,7 +183,9 @@ def test_a_project_is_left_out_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "p")
     found = scan([tmp_path])
     assert paths(found) == ["a.txt"]
-    assert reasons(found) == {"p": "a bmembed project", "q/project.toml": "format not supported yet: .toml"}
+    looked_into = "a link to a folder that is looked into already"
+    told = {"p": "a bmembed project", "link": looked_into, "q/project.toml": "format not supported yet: .toml"}
+    assert reasons(found) == told
     assert reasons(scan([tmp_path / "p"])) == {".": "a bmembed project"}
     assert paths(scan([tmp_path / "p" / "documents"])) == ["d.md"]
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.lexical import Analyzer, detect_language, matched_spans, supported_languages
+from engine.lexical.languages import language_of
 
 ENGLISH = Analyzer("en")
 PLAIN = Analyzer("none")
@@ -130,6 +131,9 @@ def test_detected_languages() -> None:
     assert code == "none"
     assert "mixed" in reason
     assert detect_language([])[0] == "none"
+    signs = "+++ *** === @@@ abcdefgh ijklmnop qrst uvwx"
+    assert detect_language([signs] * 5) == ("none", "100% of the sample reads as no language")
+    assert language_of(signs) == "und"
     assert detect_language(["12 34", ""])[0] == "none"
     assert detect_language(["今日は東京の天気がとても良いです。明日も晴れるでしょう。"])[0] == "ja"
 

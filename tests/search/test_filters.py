@@ -132,6 +132,14 @@ def test_letters_written_apart_from_their_marks_are_the_same() -> None:
     assert facets([*named, other])["folder"] == {"B\u00fcro": 2, "other": 1}
 
 
+def test_what_is_in_no_language_that_is_known_is_called_so_and_found_by_that() -> None:
+    known = [replace(document(n, "a.md"), language=code) for n, code in enumerate(("en", "und", "zxx", ""))]
+    assert facets(known)["language"] == {"unknown": 2, "en": 1}
+    for text in ("unknown", "Unknown", "und", "zxx"):
+        assert SearchFilter(languages=(text,)).allowed(known) == {1, 2}
+    assert unknown_languages(("unknown", "fr"), known) == ["fr"]
+
+
 def test_languages_by_code_or_name() -> None:
     known = [replace(document(n, "a.md"), language=code) for n, code in enumerate(("en", "de", "no", "zh", "und"))]
     for text, wanted in (("EN-gb", {0}), ("German", {1}), ("nb", {2}), ("zh_TW", {3}), ("fr", set()), ("und", {4})):
