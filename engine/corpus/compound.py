@@ -53,6 +53,10 @@ class CompoundFile:
         self._named = dict(self._walk())
         self._streams = {path.lower(): entry for path, entry in self._named.items()}
 
+    def holds(self, data: bytes) -> bool:
+        """Whether this was opened from just these bytes, which costs no comparison."""
+        return self._data is data
+
     def names(self) -> list[str]:
         """Paths of all streams."""
         return list(self._named)
@@ -160,3 +164,21 @@ def _entry(raw: bytes) -> _Entry:
     start, size = struct.unpack_from("<IQ", raw, 116)
     name = raw[: max(0, min(length, 64) - 2)].decode("utf-16-le", "replace")
     return _Entry(name, kind, left, right, child, start, size & 0x7FFFFFFF)
+
+
+_last: CompoundFile | None = None
+
+
+def compound_of(content: bytes) -> CompoundFile:
+    """The compound file that some bytes are; the same for the same bytes until `forget`. Raises as `CompoundFile`."""
+    global _last
+    if _last is None or not _last.holds(content):
+        _last = None
+        _last = CompoundFile(content)
+    return _last
+
+
+def forget() -> None:
+    """Let go of the compound file that was opened last."""
+    global _last
+    _last = None

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from engine.corpus.compound import CompoundFile
+from engine.corpus.compound import compound_of
 from engine.corpus.number_formats import BUILT_IN, Style, style_of
 
 _BEGIN, _END, _SHEET, _FROM_1904, _FORMAT, _XF = 0x0809, 0x0A, 0x85, 0x22, 0x041E, 0xE0
@@ -58,7 +58,7 @@ def as_sheets_show(nodes: Sequence[Mapping[str, Any]], content: bytes) -> Sequen
     are where it has none, or is damaged.
     """
     try:
-        compound = CompoundFile(content)
+        compound = compound_of(content)
         stream = compound.read("Workbook") or compound.read("Book")
         book = _book(stream)
         return list(_shown(nodes, stream, book)) if book.styles else nodes

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from io import SEEK_END, BytesIO
 from pathlib import Path
 
-from engine.corpus.compound import MAGIC, CompoundFile
+from engine.corpus.compound import MAGIC, CompoundFile, compound_of
 from engine.corpus.damage import damaged
 from engine.corpus.package import DAMAGED, package_of
 from engine.corpus.passwords import why_closed
@@ -233,7 +233,7 @@ def _read(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byte
 
 def _compound_format(path: Path, data: bytes | None) -> str:
     try:
-        compound = CompoundFile(read_bytes(path, data))
+        compound = compound_of(read_bytes(path, data))
     except (ValueError, OverflowError) as error:
         raise UnreadableFileError(path, damaged(error)) from error
     if "EncryptedPackage" in compound or "EncryptionInfo" in compound:

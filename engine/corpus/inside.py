@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.corpus.archive import LARGEST_MEMBER
-from engine.corpus.compound import MAGIC, CompoundFile
+from engine.corpus.compound import MAGIC, CompoundFile, compound_of
 from engine.corpus.damage import damaged
 from engine.corpus.formats import FORMATS, ending_of, true_format
 from engine.corpus.package import DAMAGED, Package, package_of
@@ -157,7 +157,7 @@ def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
 def _pooled(format: str, content: bytes) -> Iterator[tuple[str, Inner | str]]:
     """As `_embedded`, of a compound file: each object has a folder of its own."""
     try:
-        compound = CompoundFile(content)
+        compound = compound_of(content)
     except (ValueError, OverflowError):
         return
     folders = {found[0]: found[1] for name in compound.names() if (found := _POOLS[format].match(name))}
@@ -176,7 +176,7 @@ def _object(name: str, data: bytes) -> Inner | str:
     if ending_of(name) in FORMATS or not data.startswith(MAGIC):
         return Member(name, data)
     try:
-        return _stored(name, CompoundFile(data), "", data)
+        return _stored(name, compound_of(data), "", data)
     except (ValueError, OverflowError) as error:
         return LeftOut(name, "quarantined", "damaged", damaged(error))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from engine.corpus import compound, package
 from engine.corpus.compound import MAGIC
 from engine.corpus.formats import (
     BINARY,
@@ -20,7 +21,6 @@ from engine.corpus.formats import (
 )
 from engine.corpus.inside import files_inside, may_hold_files
 from engine.corpus.ocr import on
-from engine.corpus.package import forget
 from engine.corpus.readers import (
     OFFICE,
     Found,
@@ -56,7 +56,8 @@ def everything_in(
     try:
         yield from _Opening(frozenset(without), begin).file(path, format)
     finally:
-        forget()
+        package.forget()
+        compound.forget()
 
 
 @dataclass

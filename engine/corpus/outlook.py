@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.corpus.compound import CompoundFile
+from engine.corpus.compound import CompoundFile, compound_of
 from engine.corpus.damage import damaged
 from engine.corpus.office import author_of, extract, seconds, title_of
 from engine.corpus.readers import Found, LeftOut, Member, ReadDocument, UnreadableFileError, clean, read_bytes
@@ -27,7 +27,7 @@ class OutlookReader:
         """See `Reader.read`."""
         content = read_bytes(path, data)
         try:
-            compound = CompoundFile(content)
+            compound = compound_of(content)
         except (ValueError, OverflowError) as error:
             raise UnreadableFileError(path, damaged(error)) from error
         result = extract(path, content, "msg")

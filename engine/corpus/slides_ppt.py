@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from engine.corpus.compound import CompoundFile
+from engine.corpus.compound import compound_of
 from engine.corpus.margins import FIELD, without_fields
 from engine.corpus.readers import clean
 from engine.corpus.structure import NOTES, rows_as_text
@@ -99,7 +99,7 @@ class _Listed:
 def slides_of(content: bytes) -> Slides | None:
     """The slides of a presentation, whose bytes are `content`, in their order; None where none is found."""
     try:
-        compound = CompoundFile(content)
+        compound = compound_of(content)
         folder = _DUAL if _DUAL + _STREAM in compound else ""
         user = compound.read(f"{folder}{_USER}", 20)
         records = _Records(compound.read(f"{folder}{_STREAM}"))

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.corpus.compound import CompoundFile
+from engine.corpus.compound import CompoundFile, compound_of
 
 _COMPRESSED = 0x40000000
 _CLX_AT = 0x01A2  # of the place and length of the table of pieces, in the file's information block
@@ -37,7 +37,7 @@ class _Piece:
 def as_printed(content: bytes) -> bytes:
     """The bytes of a document whose text is as it is printed; the same where nothing is to be changed, or where it is damaged."""
     try:
-        compound = CompoundFile(content)
+        compound = compound_of(content)
         sectors, size = compound.sectors("WordDocument")
         word = bytearray(compound.read("WordDocument"))
         if not sectors or not _changed(word, list(_pieces(compound, bytes(word)))):
