@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from engine.corpus import ocr
 from engine.corpus.hyphens import with_breaks
 from engine.corpus.office import author_of, seconds, title_of
 from engine.corpus.passwords import why_closed
+from engine.corpus.pdf_beside import beside, with_forms
 from engine.corpus.pdfium import LockedError, iso_date, opened, page_of, text_of
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError, clean, read_bytes
 from engine.corpus.scans import is_scan, pages_left_out, runs
@@ -32,21 +34,21 @@ class PdfReader:
         """See `Reader.read`."""
         content = read_bytes(path, data)
         with closing(_document(path, content)) as document:
-            pages, scans, damaged = _pages(document)
-            pages, note, unread = _with_scans(document, pages, scans)
+            pages = _pages(document)
+            texts, note, unread = _with_scans(document, pages)
             metadata = _metadata(document)
-        text = from_pages(pages)
+        text = from_pages(texts, pages.beside)
         if not text.text.strip():
-            raise _without_text(path, content, note, damaged=damaged, pictures=bool(unread))
+            raise _without_text(path, content, note, damaged=pages.damaged, pictures=bool(unread))
         yield ReadDocument(
             title_of(metadata, text, path), text.text, text.headings, format="pdf", pages=text.pages,
             author=author_of(metadata), created=seconds(metadata["created_at"]),
             changed=seconds(metadata["modified_at"]), note=note,
         )  # fmt: skip
-        if damaged:
-            yield _damaged_pages(damaged, len(pages))
+        if pages.damaged:
+            yield _damaged_pages(pages.damaged, len(texts))
         if unread:
-            yield pages_left_out(unread, len(pages))
+            yield pages_left_out(unread, len(texts))
 
 
 READER = PdfReader()
@@ -54,36 +56,46 @@ READER = PdfReader()
 
 def _document(path: Path, content: bytes) -> Any:
     try:
-        return opened(content)
+        return with_forms(opened(content))
     except LockedError as error:
         raise UnreadableFileError(path, str(error) or why_closed(), "encrypted") from error
     except ValueError as error:
         raise UnreadableFileError(path, f"damaged: {error}", "damaged") from error
 
 
-def _pages(document: Any) -> tuple[dict[int, str], list[int], list[int]]:
-    """The texts of all pages by number, empty for those that are damaged; the numbers of those that are pictures; and of those that
-    are damaged.
+@dataclass(slots=True)
+class _Pages:
+    """By number: the texts of all pages, empty for those that are damaged, and what stands beside them; the numbers of those that
+    are pictures, and of those that are damaged.
     """
-    pages: dict[int, str] = {}
-    scans: list[int] = []
-    damaged: list[int] = []
+
+    texts: dict[int, str] = field(default_factory=dict)
+    beside: dict[int, str] = field(default_factory=dict)
+    scans: list[int] = field(default_factory=list)
+    damaged: list[int] = field(default_factory=list)
+
+
+def _pages(document: Any) -> _Pages:
+    found = _Pages()
     for number in range(1, len(document) + 1):
-        pages[number] = ""
+        found.texts[number] = ""
         try:
             with page_of(document, number - 1) as page:
-                pages[number] = with_breaks(clean(text_of(page)))
-                if is_scan(page, pages[number]):
-                    scans.append(number)
+                text = found.texts[number] = with_breaks(clean(text_of(page)))
+                if more := clean(beside(page, text)):
+                    found.beside[number] = more
+                if is_scan(page, text):
+                    found.scans.append(number)
         except ValueError:
-            damaged.append(number)
-    return pages, scans, damaged
+            found.damaged.append(number)
+    return found
 
 
-def _with_scans(document: Any, pages: dict[int, str], scans: list[int]) -> tuple[dict[int, str], str, dict[int, str]]:
+def _with_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
     """The pages with what OCR recognises where it is on; what to say of that; and which pages are pictures that nobody has read,
     each with what kept OCR from it.
     """
+    pages, scans = found.texts, found.scans
     if not ocr.on():
         return pages, "", dict.fromkeys(scans, "")
     texts = ["" if number in scans else text for number, text in pages.items()]

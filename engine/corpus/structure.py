@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from engine.corpus.furniture import without_furniture
@@ -173,16 +174,18 @@ def from_slides(slides: Mapping[int, str], before: str = "") -> Text:
     return built.done()
 
 
-def from_pages(pages: Mapping[int, str]) -> Text:
+def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
     """The pages of a document by number, with a `BREAK` where a line's end parts a word: without what stands on every page, and
-    with words put together.
+    with words put together. What stands `beside` the text of a page comes after it.
     """
     built = Builder()
     texts = without_furniture(list(pages.values()), list(pages))
     for number, text in zip(pages, put_together(_rejoined([unwrapped(page) for page in texts])), strict=True):
-        if text.strip():
+        more = beside.get(number, "")
+        if text.strip() or more:
             built.page(number, f"page {number}")
             built.block(text)
+            built.block(more)
     return built.done()
 
 

@@ -113,3 +113,58 @@ def test_lines_from_right_to_left_are_read_in_their_order(line: str) -> None:
 
 def test_a_code_within_a_line_from_right_to_left_stays_whole() -> None:
     assert "a_b.C-7" in text_drawn("عقد رقم a_b.C-7 بتاريخ 2024").split()
+
+
+def with_notes(*notes: bytes) -> bytes:
+    """A page that says `The pelican.`, with these notes on it, fields of a form among them."""
+    places = b" ".join(b"%d 0 R" % number for number in range(20, 20 + len(notes)))
+    content = office.pdf("The pelican.")
+    content = content.replace(b"<</Type/Catalog", b"<</Type/Catalog/AcroForm<</Fields[%s]>>" % places)
+    content = content.replace(b"<</Type/Page/", b"<</Type/Page/Annots[%s]/" % places)
+    objects = b"".join(
+        b"%d 0 obj\n<</Type/Annot/Rect[9 9 90 30]%s>>\nendobj\n" % (number, note)
+        for number, note in enumerate(notes, 20)
+    )
+    return content.replace(b"xref\n", objects + b"xref\n", 1)
+
+
+def test_what_was_filled_into_a_form_is_read_with_the_names_of_its_fields() -> None:
+    (document,) = read(
+        with_notes(
+            b"/Subtype/Widget/FT/Tx/T(form.Berth_code[0])/V(PHX-121)",
+            b"/Subtype/Widget/FT/Tx/T(n2)/TU(Name of the pilot)/V(Ada\nQuay)",
+            b"/Subtype/Widget/FT/Tx/T(empty)/V()",
+            b"/Subtype/Widget/FT/Tx/Ff 8192/T(secret)/V(hunter2)",
+            b"/Subtype/Widget/FT/Tx/F 2/T(hidden)/V(never shown)",
+            b"/Subtype/Widget/FT/Ch/Ff 131072/T(Ship)/Opt[(Heron)(Tern)]/V(Tern)",
+            b"/Subtype/Widget/FT/Tx/T(bird)/V(The pelican.)",
+        )
+    )
+    assert isinstance(document, ReadDocument)
+    assert (
+        document.text
+        == "The pelican.\n\nBerth code: PHX-121\nName of the pilot: Ada Quay\nShip: Tern\nbird: The pelican."
+    )
+    assert [page.start for page in document.pages] == [0]
+
+
+def test_comments_are_read_and_links_are_not() -> None:
+    (document,) = read(
+        with_notes(
+            b"/Subtype/Text/Contents(Who signs this?)",
+            b"/Subtype/Highlight/Contents(pelican)",
+            b"/Subtype/Link/Contents(to the index)",
+            b"/Subtype/FreeText/Contents(Who signs this?)",
+        )
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nWho signs this?"
+
+
+def test_a_form_on_a_page_without_text_is_text() -> None:
+    content = with_notes(b"/Subtype/Widget/FT/Tx/T(code)/V(PHX-121)").replace(
+        b"(The pelican.) Tj", b"() Tj" + b" " * 13
+    )
+    (document,) = read(content)
+    assert isinstance(document, ReadDocument)
+    assert document.text == "code: PHX-121"
