@@ -15,6 +15,7 @@ from typing import Any
 from engine.corpus import ocr
 from engine.corpus.hyphens import with_breaks
 from engine.corpus.office import author_of, seconds, title_of
+from engine.corpus.outline import headings_of, outline
 from engine.corpus.passwords import why_closed
 from engine.corpus.pdf_beside import beside, with_forms
 from engine.corpus.pdfium import LockedError, iso_date, opened, page_of, text_of
@@ -36,13 +37,13 @@ class PdfReader:
         with closing(_document(path, content)) as document:
             pages = _pages(document)
             texts, note, unread = _with_scans(document, pages)
-            metadata = _metadata(document)
+            metadata, bookmarks = _metadata(document), outline(document)
         text = from_pages(texts, pages.beside)
         if not text.text.strip():
             raise _without_text(path, content, note, damaged=pages.damaged, pictures=bool(unread))
         yield ReadDocument(
-            title_of(metadata, text, path), text.text, text.headings, format="pdf", pages=text.pages,
-            author=author_of(metadata), created=seconds(metadata["created_at"]),
+            title_of(metadata, text, path), text.text, headings_of(bookmarks, text.text, text.pages), format="pdf",
+            pages=text.pages, author=author_of(metadata), created=seconds(metadata["created_at"]),
             changed=seconds(metadata["modified_at"]), note=note,
         )  # fmt: skip
         if pages.damaged:
