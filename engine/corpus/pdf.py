@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,10 @@ def _within(own: str, text: str) -> bool:
 
 
 def _metadata(document: Any) -> Mapping[str, str]:
-    told = document.get_metadata_dict()
+    told = dict.fromkeys(("Title", "Author", "CreationDate", "ModDate"), "")
+    for key in told:
+        with suppress(ValueError):  # half a surrogate
+            told[key] = document.get_metadata_value(key)
     return {
         "title": told["Title"],
         "authors": ", ".join(filter(None, map(str.strip, told["Author"].split(";")))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from ctypes import POINTER, c_ushort, cast, create_string_buffer
 from functools import partial
 from typing import Any
@@ -16,9 +17,14 @@ _OFF = ("", "Off")
 
 
 def with_forms(document: Any) -> Any:
-    """A document, as pypdfium2 has it, whose form can be asked for; before any of its pages is loaded."""
-    if document.get_formtype():
-        document.init_forms()
+    """A document, as pypdfium2 has it, whose form can be asked for where PDFium can make sense of it; before any of its pages is
+    loaded.
+    """
+    from pypdfium2 import PdfiumError
+
+    with suppress(PdfiumError):
+        if document.get_formtype():
+            document.init_forms()
     return document
 
 

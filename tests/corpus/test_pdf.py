@@ -52,6 +52,13 @@ def test_a_date_that_is_none_and_one_of_no_calendar_are_left_out() -> None:
     assert document.created is None
 
 
+def test_a_title_that_is_no_text_costs_only_itself() -> None:
+    title = b"Harbour plan".hex().encode()
+    (document,) = read(office.pdf("The pelican.").replace(b"/Title<" + title, b"/Title<FEFFD800"))
+    assert isinstance(document, ReadDocument)
+    assert (document.title, document.author) == ("A", "Ada Quay")
+
+
 def test_a_damaged_page_is_told_and_the_others_are_read() -> None:
     content = office.pdf("The pelican.", "The heron.", "The tern.")
     torn = content.replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
