@@ -113,3 +113,24 @@ def test_lines_from_right_to_left_are_read_in_their_order(line: str) -> None:
 
 def test_a_code_within_a_line_from_right_to_left_stays_whole() -> None:
     assert "a_b.C-7" in text_drawn("عقد رقم a_b.C-7 بتاريخ 2024").split()
+
+
+def meaning(shown: str, signs: dict[str, str]) -> str:
+    """The text of a PDF which says that some of its glyphs stand for other signs than theirs."""
+    told = "\n".join(f"<{ord(glyph):02X}><{sign.encode('utf-16-be').hex()}>" for glyph, sign in signs.items())
+    table = f"begincmap 1 begincodespacerange <00><FF> endcodespacerange {len(signs)} beginbfchar\n{told}\nendbfchar endcmap"
+    content = office.pdf(shown, extra=b"<</Length %d>>stream\n%s\nendstream" % (len(table), table.encode()))
+    (document,) = read(content.replace(b"/Helvetica", b"/Helvetica/ToUnicode 8 0 R"))
+    assert isinstance(document, ReadDocument)
+    return document.text
+
+
+def test_signs_of_two_halves_stay_whole_beside_letters_from_right_to_left() -> None:
+    signs = {"A": "א", "B": "ב", "C": "😀"}
+    assert meaning("xyz C AB", signs) == "xyz 😀 בא"
+    assert meaning("ACB", signs) == "ב😀א"
+
+
+def test_what_stands_beyond_the_edges_of_a_page_is_not_told_beside_letters_from_right_to_left() -> None:
+    lines = "\n".join(["AB", *["pelican"] * 40])
+    assert meaning(lines, {}).count("pelican") == meaning(lines, {"A": "א", "B": "ב"}).count("pelican") == 35
