@@ -6,8 +6,9 @@ Only ever called in a sandboxed child process.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from engine.corpus import ocr
 from engine.corpus.hyphens import with_breaks
 from engine.corpus.office import author_of, seconds, title_of
 from engine.corpus.passwords import why_closed
-from engine.corpus.pdfium import LockedError, iso_date, opened, page_of, text_of
+from engine.corpus.pdfium import LockedError, iso_date, opened, page_of, said, text_of
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError, clean, read_bytes
 from engine.corpus.scans import is_scan, pages_left_out, runs
 from engine.corpus.structure import from_pages
@@ -33,11 +34,11 @@ class PdfReader:
         content = read_bytes(path, data)
         with closing(_document(path, content)) as document:
             pages, scans, damaged = _pages(document)
-            pages, note, unread = _with_scans(document, pages, scans)
+            pages, note, unread = _with_scans(document, pages, scans, damaged)
             metadata = _metadata(document)
         text = from_pages(pages)
         if not text.text.strip():
-            raise _without_text(path, content, note, damaged=damaged, pictures=bool(unread))
+            raise _without_text(path, content, note, len(pages), damaged=damaged, pictures=bool(unread))
         yield ReadDocument(
             title_of(metadata, text, path), text.text, text.headings, format="pdf", pages=text.pages,
             author=author_of(metadata), created=seconds(metadata["created_at"]),
@@ -80,18 +81,21 @@ def _pages(document: Any) -> tuple[dict[int, str], list[int], list[int]]:
     return pages, scans, damaged
 
 
-def _with_scans(document: Any, pages: dict[int, str], scans: list[int]) -> tuple[dict[int, str], str, dict[int, str]]:
+def _with_scans(
+    document: Any, pages: dict[int, str], scans: Sequence[int], damaged: Sequence[int]
+) -> tuple[dict[int, str], str, dict[int, str]]:
     """The pages with what OCR recognises where it is on; what to say of that; and which pages are pictures that nobody has read,
     each with what kept OCR from it.
     """
     if not ocr.on():
         return pages, "", dict.fromkeys(scans, "")
-    texts = ["" if number in scans else text for number, text in pages.items()]
-    filled, note, unread = ocr.pages_filled(document, texts)
-    for number, text in enumerate(filled, 1):
+    silent = {number for number, text in pages.items() if not any(map(str.isalnum, text))}
+    found, note, unread = ocr.recognised(document, sorted(silent.union(scans).difference(damaged)))
+    filled = dict(pages)
+    for number, text in found.items():
         own = pages[number]
-        pages[number] = text if number not in scans or _within(own, text) else f"{own.strip()}\n{text}"
-    return pages, note, unread
+        filled[number] = text if _within(own, text) else f"{own.strip()}\n{text}"
+    return filled, note, unread
 
 
 def _within(own: str, text: str) -> bool:
@@ -99,29 +103,38 @@ def _within(own: str, text: str) -> bool:
 
 
 def _metadata(document: Any) -> Mapping[str, str]:
-    told = document.get_metadata_dict()
+    title, author, created, modified = (
+        said(partial(document.get_metadata_value, key)) for key in ("Title", "Author", "CreationDate", "ModDate")
+    )
     return {
-        "title": told["Title"],
-        "authors": ", ".join(filter(None, map(str.strip, told["Author"].split(";")))),
-        "created_at": iso_date(told["CreationDate"]),
-        "modified_at": iso_date(told["ModDate"]),
+        "title": title,
+        "authors": ", ".join(filter(None, map(str.strip, author.split(";")))),
+        "created_at": iso_date(created),
+        "modified_at": iso_date(modified),
     }
 
 
-def _damaged_pages(numbers: list[int], pages: int) -> LeftOut:
+def _damaged_pages(numbers: Sequence[int], pages: int) -> LeftOut:
     one = len(numbers) == 1
     which = f"page{'' if one else 's'} {', '.join(runs(numbers))}"
-    why = (
-        f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'} {'is' if one else 'are'} damaged and cannot be read"
+    of = f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'}"
+    return LeftOut(
+        which, "quarantined", "damaged", f"{of} {'is' if one else 'are'} damaged or missing, and cannot be read"
     )
-    return LeftOut(which, "quarantined", "damaged", why)
 
 
-def _without_text(path: Path, content: bytes, note: str, *, damaged: list[int], pictures: bool) -> UnreadableFileError:
+def _without_text(
+    path: Path, content: bytes, note: str, pages: int, *, damaged: Sequence[int], pictures: bool
+) -> UnreadableFileError:
     if note:
         return UnreadableFileError(path, f"OCR found no text in it: {note}", "needs OCR")
-    if damaged:
+    if len(damaged) == pages:
         return UnreadableFileError(path, "damaged: its pages cannot be read", "damaged")
+    if ocr.on() and _PICTURE.search(content):
+        return UnreadableFileError(path, "OCR found no text in it", "needs OCR")
     if pictures or _PICTURE.search(content):
         return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
+    if damaged:
+        why = f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text"
+        return UnreadableFileError(path, why, "damaged")
     return UnreadableFileError(path, "it holds no text", "empty")
