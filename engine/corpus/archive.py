@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.corpus import zip_aes
 from engine.corpus.damage import damaged
 from engine.corpus.encodings import guessed_of_names
-from engine.corpus.formats import MOST_UNPACKED, open_zip, refuse_bomb, refuse_part
+from engine.corpus.formats import MOST_UNPACKED, is_part, open_zip, refuse_bomb, refuse_part
 from engine.corpus.passwords import known, why_closed
 from engine.corpus.readers import Found, LeftOut, Member, UnreadableFileError
 
@@ -22,7 +22,7 @@ _PIECE = 2**20
 _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 _ENCRYPTED = 1
 _UTF8_NAME, _UTF8_BESIDE = 0x800, 0x7075
-_MOST_ALONE = 1000  # names that are looked at one by one
+_MOST_ALONE = 2**15  # bytes of names that are looked at one by one
 _COMPRESSIONS = {
     1: "Shrink", 6: "Implode", 9: "Deflate64", 93: "Zstandard", 95: "XZ", 96: "JPEG", 97: "WavPack", 98: "PPMd",
     zip_aes.METHOD: "AES and a compression",
@@ -36,9 +36,10 @@ class ZipReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
-        refuse_part(path, data)
         with open_zip(path, data) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
+            if is_part(path, data) and not _are_here(archive, members):
+                refuse_part(path, data)
             refuse_bomb(path, members)
             if not members:
                 raise UnreadableFileError(path, "an archive without files", "empty")
@@ -54,6 +55,16 @@ class ZipReader:
 
 
 READER = ZipReader()
+
+
+def _are_here(archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo]) -> bool:
+    """Whether each member begins where the archive says, in this file."""
+    assert archive.fp is not None
+    for member in members:
+        archive.fp.seek(max(0, member.header_offset))
+        if archive.fp.read(4) != b"PK\x03\x04":
+            return False
+    return True
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: int) -> Found | None:
@@ -103,7 +114,7 @@ def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
     told = [_told_name(member) for member in members]
     unsure = {name for name in told if isinstance(name, bytes)}
     encoding = guessed_of_names(b"\n".join(sorted(unsure)))
-    alone = not encoding and len(unsure) <= _MOST_ALONE
+    alone = not encoding and sum(map(len, unsure)) <= _MOST_ALONE
     names = {name: _decoded_name(name, encoding or (guessed_of_names(name) if alone else "")) for name in unsure}
     return [names[name] if isinstance(name, bytes) else name for name in told]
 

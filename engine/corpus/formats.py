@@ -161,8 +161,14 @@ def _without_tail(content: bytes) -> bytes:
 
 
 def refuse_part(path: Path, data: bytes | None = None) -> None:
-    """Raises UnreadableFileError for one part of an archive that was cut into several: its end names another disk than the first
-    (APPNOTE 4.3.16), or it has none and begins as the first part does.
+    """Raises UnreadableFileError for one part of an archive that was cut into several."""
+    if is_part(path, data):
+        raise UnreadableFileError(path, _PART, "unsupported")
+
+
+def is_part(path: Path, data: bytes | None = None) -> bool:
+    """Whether an archive says that it is one part of several: its end names another disk than the first (APPNOTE 4.3.16), or it has
+    none and begins as the first part does.
     """
     with path.open("rb") if data is None else BytesIO(data) as file:
         head = file.read(4)
@@ -170,8 +176,7 @@ def refuse_part(path: Path, data: bytes | None = None) -> None:
         tail = file.read()
     end = tail.rfind(b"PK\x05\x06")
     disk = int.from_bytes(tail[end + 4 : end + 6], "little") if end >= 0 else int(head == b"PK\x07\x08")
-    if disk not in (0, _ELSEWHERE):
-        raise UnreadableFileError(path, _PART, "unsupported")
+    return disk not in (0, _ELSEWHERE)
 
 
 def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:

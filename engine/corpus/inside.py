@@ -15,7 +15,7 @@ from engine.corpus.compound import MAGIC, CompoundFile, compound_of
 from engine.corpus.damage import damaged
 from engine.corpus.formats import FORMATS, ending_of, true_format
 from engine.corpus.package import DAMAGED, Package, package_of
-from engine.corpus.pdfium import opened
+from engine.corpus.pdfium import opened, said
 from engine.corpus.readers import LeftOut, Member, UnreadableFileError, clean
 
 Inner = Member | LeftOut
@@ -114,10 +114,10 @@ def _taken(attachment: Callable[[], Any], number: int) -> Inner:
     name = f"attachment-{number}"
     try:
         file = attachment()
-        name = clean(file.get_name()) or name
+        name = clean(said(file.get_name)) or name
         return Member(name, bytes(file.get_data()))
-    except (RuntimeError, ValueError) as error:  # of PDFium
-        return LeftOut(name, "quarantined", "damaged", damaged(error))
+    except (RuntimeError, ValueError):  # of PDFium
+        return LeftOut(name, "quarantined", "damaged", "damaged: PDFium cannot take it out of the PDF")
 
 
 def _by_kind(objects: Iterator[tuple[str, Inner | str]]) -> Iterator[Inner]:

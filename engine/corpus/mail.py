@@ -264,11 +264,19 @@ def _payload(part: email.message.Message) -> tuple[bytes, str]:
     packed = _PACKED_AS.match(told.lower())
     if packed is not None and packed[1] != told.lower():
         part.replace_header(_PACKED, packed[1])
-    content = part.get_payload()
-    if packed is not None and packed[1] == "base64" and isinstance(content, str):
-        return from_base64(content.encode("utf-8", "replace"), text=part.get_content_maintype() == "text")
+    if packed is not None and packed[1] == "base64" and isinstance(part.get_payload(), str):
+        return from_base64(_as_sent(part), text=part.get_content_maintype() == "text")
     content = part.get_payload(decode=True)
     return content if isinstance(content, bytes) else b"", ""
+
+
+def _as_sent(part: email.message.Message) -> bytes:
+    """The bytes of a part as they stand in the mail, whatever it says of them."""
+    told = part[_PACKED]
+    part.replace_header(_PACKED, "8bit")
+    content = part.get_payload(decode=True)
+    part.replace_header(_PACKED, told)
+    return content if isinstance(content, bytes) else b""
 
 
 def _name(part: email.message.Message) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 from engine.corpus.readers import clean
@@ -38,46 +39,41 @@ def text_in(picture: bytes) -> tuple[str, str]:
     return clean(text), problem
 
 
-def pages_filled(document: Any, texts: Sequence[str]) -> tuple[list[str], str, dict[int, str]]:
-    """The texts of a PDF's pages, those without any recognised; what to say of that, which is empty where nothing was; and, by
-    its number, why a page without text was not looked at, or could not be. `document` is as pypdfium2 has it.
+def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], str, dict[int, str]]:
+    """By their numbers from 1, the texts that these pages of a PDF show; what to say of that, which is empty where nothing was
+    recognised; and why a page was not looked at, or could not be. `document` is as pypdfium2 has it.
     """
+    texts: dict[int, str] = {}
     unread: dict[int, str] = {}
-    pages = [*texts, *[""] * (len(document) - len(texts))]
-    empty = [number for number, text in enumerate(pages[: len(document)]) if not any(map(str.isalnum, text))]
     problems: list[str] = []
-    filled = 0
-    if len(empty) > MOST_PAGES:
-        problems.append(f"only {MOST_PAGES} of {len(empty)} pages without text were looked at")
-        unread |= dict.fromkeys((number + 1 for number in empty[MOST_PAGES:]), problems[0])
-    for done, number in enumerate(empty[:MOST_PAGES]):
+    if len(numbers) > MOST_PAGES:
+        problems.append(f"only {MOST_PAGES} of {len(numbers)} pages without text were looked at")
+        unread |= dict.fromkeys(numbers[MOST_PAGES:], problems[0])
+    for done, number in enumerate(numbers[:MOST_PAGES]):
         if time.monotonic() > _end:
             problem = text_in(b"")[1]
-            left = len(empty) - done
-            problems.append(f"{left} of {len(empty)} pages without text were not looked at: {problem}")
-            unread |= dict.fromkeys((late + 1 for late in empty[done:]), problem)
+            left = len(numbers) - done
+            problems.append(f"{left} of {len(numbers)} pages without text were not looked at: {problem}")
+            unread |= dict.fromkeys(numbers[done:], problem)
             break
         try:
-            pages[number], problem = text_in(_drawn(document[number]))
+            texts[number], problem = text_in(_drawn(document[number - 1]))
         except (ValueError, RuntimeError) as error:  # of pdfium: the other pages can be drawn all the same
             problem = str(error)
-        filled += bool(pages[number].strip())
-        problems += [f"page {number + 1}: {problem}"] if problem else []
-        unread |= {number + 1: problem} if problem else {}
-    told = f"by OCR: {filled} of {len(pages)} page{'' if len(pages) == 1 else 's'}" if filled else ""
-    return pages, "; ".join([*filter(None, [told]), *problems[:3]]), dict(sorted(unread.items()))
+        problems += [f"page {number}: {problem}"] if problem else []
+        unread |= {number: problem} if problem else {}
+    filled, pages = sum(bool(text.strip()) for text in texts.values()), len(document)
+    told = f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}" if filled else ""
+    return texts, "; ".join([*filter(None, [told]), *problems[:3]]), dict(sorted(unread.items()))
 
 
 def _drawn(page: Any) -> bytes:
     """A page as a grey PGM picture."""
-    width, height = page.get_size()
-    scale = min(_DOTS, (_MOST_DOTS / max(1.0, width * height)) ** 0.5)
-    bitmap = page.render(scale=scale, grayscale=True)
-    try:
-        return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(_rows(bitmap))
-    finally:
-        bitmap.close()
-        page.close()
+    with closing(page):
+        width, height = page.get_size()
+        scale = min(_DOTS, (_MOST_DOTS / max(1.0, width * height)) ** 0.5)
+        with closing(page.render(scale=scale, grayscale=True)) as bitmap:
+            return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(_rows(bitmap))
 
 
 def _rows(bitmap: Any) -> Iterator[bytes]:

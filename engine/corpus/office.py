@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.corpus.compound import CompoundFile
-from engine.corpus.damage import damaged
+from engine.corpus.damage import damaged, without_names
 from engine.corpus.excel_binary import as_sheets_show
 from engine.corpus.letters import letters_of
 from engine.corpus.passwords import why_closed
@@ -116,7 +116,7 @@ def extract(path: Path, content: bytes, format: str) -> Any:
 
 def _failed(path: Path, message: str) -> UnreadableFileError:
     told = message.partition(": ")[2] or message
-    if re.search(r"password|encrypted", told, re.IGNORECASE):
+    if re.search(r"password|encrypted", without_names(told), re.IGNORECASE):
         return UnreadableFileError(path, why_closed(), "encrypted")
     if "no text content found" in told.lower():
         return UnreadableFileError(path, _NO_TEXT, "empty")

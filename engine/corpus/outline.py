@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any
 
+from engine.corpus.pdfium import said
 from engine.corpus.readers import Heading, Page, clean
 
 _MOST = 10_000  # bookmarks
@@ -32,11 +32,10 @@ def outline(document: Any) -> list[Bookmark]:
     """The bookmarks that lead to a page of a document, as pypdfium2 has it."""
     found: list[Bookmark] = []
     for bookmark in islice(document.get_toc(max_depth=_DEEPEST), _MOST):
-        with suppress(ValueError):  # a title that is no text
-            title, place = " ".join(clean(bookmark.get_title()).split()), bookmark.get_dest()
-            index = place.get_index() if place else None
-            if title and index is not None:
-                found.append(Bookmark(bookmark.level + 1, title[:_LONGEST], index + 1))
+        title, place = " ".join(clean(said(bookmark.get_title)).split()), bookmark.get_dest()
+        index = place.get_index() if place else None
+        if title and index is not None:
+            found.append(Bookmark(bookmark.level + 1, title[:_LONGEST], index + 1))
     return found
 
 

@@ -6,9 +6,10 @@ Only ever called in a sandboxed child process.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from engine.corpus.office import author_of, seconds, title_of
 from engine.corpus.outline import headings_of, outline
 from engine.corpus.passwords import why_closed
 from engine.corpus.pdf_beside import beside, with_forms
-from engine.corpus.pdfium import LockedError, iso_date, opened, page_of, text_of
+from engine.corpus.pdfium import LockedError, iso_date, opened, page_of, said, text_of
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError, clean, read_bytes
 from engine.corpus.scans import is_scan, pages_left_out, runs
 from engine.corpus.structure import from_pages
@@ -40,7 +41,7 @@ class PdfReader:
             metadata, bookmarks = _metadata(document), outline(document)
         text = from_pages(texts, pages.beside)
         if not text.text.strip():
-            raise _without_text(path, content, note, damaged=pages.damaged, pictures=bool(unread))
+            raise _without_text(path, content, note, len(texts), damaged=pages.damaged, pictures=bool(unread))
         yield ReadDocument(
             title_of(metadata, text, path), text.text, headings_of(bookmarks, text.text, text.pages), format="pdf",
             pages=text.pages, author=author_of(metadata), created=seconds(metadata["created_at"]),
@@ -96,15 +97,16 @@ def _with_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict
     """The pages with what OCR recognises where it is on; what to say of that; and which pages are pictures that nobody has read,
     each with what kept OCR from it.
     """
-    pages, scans = found.texts, found.scans
     if not ocr.on():
-        return pages, "", dict.fromkeys(scans, "")
-    texts = ["" if number in scans else text for number, text in pages.items()]
-    filled, note, unread = ocr.pages_filled(document, texts)
-    for number, text in enumerate(filled, 1):
-        own = pages[number]
-        pages[number] = text if number not in scans or _within(own, text) else f"{own.strip()}\n{text}"
-    return pages, note, unread
+        return found.texts, "", dict.fromkeys(found.scans, "")
+    silent = {number for number, text in found.texts.items() if not any(map(str.isalnum, text))}
+    asked = sorted(silent.union(found.scans).difference(found.damaged))
+    recognised, note, unread = ocr.recognised(document, asked)
+    filled = dict(found.texts)
+    for number, text in recognised.items():
+        own = filled[number]
+        filled[number] = text if _within(own, text) else f"{own.strip()}\n{text}"
+    return filled, note, unread
 
 
 def _within(own: str, text: str) -> bool:
@@ -112,32 +114,38 @@ def _within(own: str, text: str) -> bool:
 
 
 def _metadata(document: Any) -> Mapping[str, str]:
-    told = dict.fromkeys(("Title", "Author", "CreationDate", "ModDate"), "")
-    for key in told:
-        with suppress(ValueError):  # half a surrogate
-            told[key] = document.get_metadata_value(key)
+    title, author, created, modified = (
+        said(partial(document.get_metadata_value, key)) for key in ("Title", "Author", "CreationDate", "ModDate")
+    )
     return {
-        "title": told["Title"],
-        "authors": ", ".join(filter(None, map(str.strip, told["Author"].split(";")))),
-        "created_at": iso_date(told["CreationDate"]),
-        "modified_at": iso_date(told["ModDate"]),
+        "title": title,
+        "authors": ", ".join(filter(None, map(str.strip, author.split(";")))),
+        "created_at": iso_date(created),
+        "modified_at": iso_date(modified),
     }
 
 
-def _damaged_pages(numbers: list[int], pages: int) -> LeftOut:
+def _damaged_pages(numbers: Sequence[int], pages: int) -> LeftOut:
     one = len(numbers) == 1
     which = f"page{'' if one else 's'} {', '.join(runs(numbers))}"
-    why = (
-        f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'} {'is' if one else 'are'} damaged and cannot be read"
+    of = f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'}"
+    return LeftOut(
+        which, "quarantined", "damaged", f"{of} {'is' if one else 'are'} damaged or missing, and cannot be read"
     )
-    return LeftOut(which, "quarantined", "damaged", why)
 
 
-def _without_text(path: Path, content: bytes, note: str, *, damaged: list[int], pictures: bool) -> UnreadableFileError:
+def _without_text(
+    path: Path, content: bytes, note: str, pages: int, *, damaged: Sequence[int], pictures: bool
+) -> UnreadableFileError:
     if note:
         return UnreadableFileError(path, f"OCR found no text in it: {note}", "needs OCR")
-    if damaged:
+    if len(damaged) == pages:
         return UnreadableFileError(path, "damaged: its pages cannot be read", "damaged")
+    if ocr.on() and _PICTURE.search(content):
+        return UnreadableFileError(path, "OCR found no text in it", "needs OCR")
     if pictures or _PICTURE.search(content):
         return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
+    if damaged:
+        why = f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text"
+        return UnreadableFileError(path, why, "damaged")
     return UnreadableFileError(path, "it holds no text", "empty")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -62,6 +62,14 @@ def text_of(page: Any) -> str:
     with closing(page.get_textpage()) as text:
         told = text.get_text_bounded()
         return _UNTOLD.sub("", in_reading_order(text) if runs_right_to_left(told) else told)
+
+
+def said(get: Callable[[], str]) -> str:
+    """What pypdfium2 gets of a title or a name: it gives up where one holds half a sign, which becomes U+FFFD here."""
+    try:
+        return str(get())
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-16-le", "replace")
 
 
 def iso_date(told: str) -> str:

@@ -34,9 +34,28 @@ def runs_right_to_left(text: str) -> bool:
 
 
 def in_reading_order(page: Any) -> str:
-    """The text of a page, as pypdfium2 has its text page; lines without such letters as PDFium tells them."""
-    lines = ("".join(sign.char for sign in _ordered(line)) for line in _lines(list(_signs(page))))
+    """The text that a page shows, as pypdfium2 has its text page; lines without such letters as PDFium tells them."""
+    lines = ("".join(sign.char for sign in _ordered(line)) for line in _lines(list(_shown(page))))
     return "\n".join(lines)
+
+
+def _shown(page: Any) -> Iterator[_Sign]:
+    """The signs of a page but for those that stand beyond its edges; two halves of one are put together."""
+    left, bottom, right, top = page.page.get_bbox()
+    half = ""
+    for sign in _signs(page):
+        begins, ends, foot, head = sign.place
+        if begins < ends and (ends < left or begins > right or head < bottom or foot > top):
+            continue
+        if not "\ud800" <= sign.char <= "\udfff":
+            half = ""
+            yield sign
+        elif half:  # in a line that is turned round the second one comes first
+            whole = "".join(sorted((half, sign.char))).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            half = ""
+            yield _Sign(whole, sign.place)
+        else:
+            half = sign.char
 
 
 def _signs(page: Any) -> Iterator[_Sign]:
@@ -44,9 +63,8 @@ def _signs(page: Any) -> Iterator[_Sign]:
 
     for index in range(raw.FPDFText_CountChars(page)):
         place = raw.FS_RECTF()
-        raw.FPDFText_GetLooseCharBox(
-            page, index, byref(place)
-        )  # as high as the font: a dash overlaps with what is beside it
+        # as high as the font: a dash overlaps with what is beside it
+        raw.FPDFText_GetLooseCharBox(page, index, byref(place))
         yield _Sign(chr(raw.FPDFText_GetUnicode(page, index)), (place.left, place.right, place.bottom, place.top))
 
 

@@ -73,11 +73,11 @@ def scan(
 
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
     a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
-    their source only, unless `follow_links`, and a file reached in two ways counts once: a link to what is read is
-    left out. A folder with a corpus.jsonl whose
-    first line is an entry of a BEIR data set is one: that file is its only document. A folder that is a project of this
-    program is left out. A file without an ending is looked into: it may be a mail. `pictures`: whether these are
-    documents, as they are to OCR. Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
+    their source only, unless `follow_links`, and a file reached in two ways counts once: a link to what is met already is
+    left out. A folder with a corpus.jsonl whose first line is an entry of a BEIR data set is one: that file is its only
+    document. A folder that is a project of this program is left out. A file without an ending is looked into: it may be a
+    mail. `pictures`: whether these are documents, as they are to OCR. Raises InputError for a missing source, UsageError
+    for a pattern that cannot be understood.
     """
     wanted, unwanted = _patterns(include), _patterns(exclude)
     result = Scan()
@@ -186,7 +186,7 @@ class _Walk:
             self._folders.append((path, real))
         elif self._matches(path):
             if real in self._walked:
-                self._skip(path, "a link to a folder that is looked into already")
+                self._skip(path, "a link to a folder that is met already")
             elif real in self._taken:
                 self._skip(path, "a link to a file that is read already")
             else:

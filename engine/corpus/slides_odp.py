@@ -65,7 +65,7 @@ def _xml(path: Path, archive: Any, name: str) -> Any:
     try:
         return etree.fromstring(archive.read(name), parser)
     except (KeyError, BadZipFile, zlib.error, RuntimeError, EOFError, ValueError, etree.XMLSyntaxError) as error:
-        raise UnreadableFileError(path, damaged(f"{name}: {error}")) from error
+        raise UnreadableFileError(path, damaged(error, name)) from error
 
 
 def _add(built: Builder, slide: Any, number: int) -> None:

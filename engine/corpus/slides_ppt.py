@@ -1,45 +1,35 @@
 """PowerPoint presentations of before 2007 slide by slide: kreuzberg tells their texts without the slides, and hints of masters.
 
-[MS-PPT] 2.1.2 (how the parts are found), 2.3.1 (a record's head), 2.4.14 (lists of slides), 2.5.1 (a slide), 2.9 (texts);
-[MS-ODRAW] 2.2 (shapes). Nothing here trusts a number that the file gives.
+[MS-PPT] 2.4.14 (lists of slides), 2.5.1 (a slide); [MS-ODRAW] 2.2 (shapes). `records_ppt` has what these are made of.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.corpus.compound import compound_of
-from engine.corpus.margins import FIELD, without_fields
-from engine.corpus.readers import clean
+from engine.corpus.records_ppt import OTHER, TITLES, PptText, Record, Records, places_in
 from engine.corpus.structure import NOTES, rows_as_text
 
 _DOCUMENT, _SLIDE, _SLIDE_ATOM, _NOTES, _PERSIST, _MAIN_MASTER = 0x03E8, 0x03EE, 0x03EF, 0x03F0, 0x03F3, 0x03F8
-_LIST, _EDIT, _DIRECTORY, _STRING = 0x0FF0, 0x0FF5, 0x1772, 0x0FBA
+_LIST, _STRING = 0x0FF0, 0x0FBA
 _SLIDES, _MASTERS, _NOTES_PAGES = range(3)  # what a list is of
 _DRAWING, _DRAWN, _GROUP, _SHAPE, _KIND = 0x040C, 0xF002, 0xF003, 0xF004, 0xF00A
 _DATA, _BOX, _CHILD_ANCHOR, _PLACEHOLDER = 0xF011, 0xF00D, 0xF00F, 0x0BC3
 _PROPERTIES, _MORE_PROPERTIES = (0xF00B, 0xF121, 0xF122), 0x3FFF
 _WORD_ART, _TABLE = 0x00C0, 0x039F
-_HEADER, _WIDE, _NARROW, _REFERENCE = 0x0F9F, 0x0FA0, 0x0FA8, 0x0F9E
-_FIELDS = frozenset(
-    {0x0FD8, 0x0FF7, 0x0FF8, 0x0FF9, 0x0FFA, 0x1015}
-)  # number, dates, header, footer: a sign in the text
+_REFERENCE = 0x0F9E
 _MARGINS, _MARGIN_FLAGS = 0x0FD9, 0x0FDA
 _IN_MARGINS = {0: 0x01 | 0x04, 1: 0x10, 2: 0x20}  # date, header, footer: the flags that say that it is shown
 _OF_NOTES = 4
 _COMMENT, _TO_COMMENTS = 0x2EE0, frozenset({0x1388, 0x138A, 0x138B})
-_TITLES = (0, 6)  # kinds of text
 _DELETED = 0x08
 _SHOWS_MASTER = 0x01
 _DUAL = "PP97_DUALSTORAGE/"  # beside what PowerPoint 95 reads
 _STREAM, _USER = "PowerPoint Document", "Current User"
-_LINE_BREAK = 0x0B
-_UNPRINTED = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n")
-_DEEPEST = 64
 _MOST_CELLS = 10_000
-_OVERLAP = 4  # no more is walked through than so many times the stream's length
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,34 +44,10 @@ class Slides:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
-    kind: int
-    instance: int
-    start: int
-    end: int
-
-
-@dataclass(slots=True)
-class _Text:
-    """A text; `kind` is that of its header, 4 for what is neither title nor body."""
-
-    kind: int
-    units: bytearray = field(default_factory=bytearray)  # UTF-16
-
-    def paragraphs(self) -> str:
-        """The text with a blank line between paragraphs, without fields."""
-        text = clean(self.units.decode("utf-16-le", "replace").rstrip("\0"))
-        if FIELD in text:
-            text = "\n".join(without_fields(text))
-        breaks = {**_UNPRINTED, _LINE_BREAK: " " if self.kind in _TITLES else "\n"}
-        return "\n\n".join(filter(None, (line.strip().translate(breaks) for line in text.split("\n"))))
-
-
-@dataclass(frozen=True, slots=True)
 class _Shape:
     """What a shape says, where it is in its group (top, left), and whether it is a hint of a master or takes its place."""
 
-    texts: tuple[_Text, ...]
+    texts: tuple[PptText, ...]
     place: tuple[int, int]
     holds_place: bool
     begins_table: bool
@@ -93,7 +59,7 @@ class _Listed:
 
     persist: int
     number: int
-    texts: list[_Text]
+    texts: list[PptText]
 
 
 def slides_of(content: bytes) -> Slides | None:
@@ -102,120 +68,17 @@ def slides_of(content: bytes) -> Slides | None:
         compound = compound_of(content)
         folder = _DUAL if _DUAL + _STREAM in compound else ""
         user = compound.read(f"{folder}{_USER}", 20)
-        records = _Records(compound.read(f"{folder}{_STREAM}"))
-        places = _persisted(records, struct.unpack_from("<I", user, 16)[0] if len(user) == 20 else 0)
+        records = Records(compound.read(f"{folder}{_STREAM}"))
+        places = places_in(records, struct.unpack_from("<I", user, 16)[0] if len(user) == 20 else 0)
         return _Deck(records, places).slides()
     except (ValueError, OverflowError, struct.error):
         return None
 
 
-class _Records:
-    """The records of a stream. Raises ValueError once more of them were read than a sound stream has."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.whole = True
-        self._left = _OVERLAP * len(data)
-
-    def at(self, place: int, end: int) -> _Record:
-        """The record at a place, cut where it says that it is longer than what it lies in."""
-        head, kind, size = struct.unpack_from("<HHI", self.data, place)
-        self.spend(8)
-        self.whole = self.whole and place + 8 + size <= end
-        return _Record(kind, head >> 4, place + 8, min(place + 8 + size, end))
-
-    def inside(self, record: _Record) -> Iterator[_Record]:
-        """The records in a record."""
-        at = record.start
-        while at + 8 <= record.end:
-            inner = self.at(at, record.end)
-            yield inner
-            at = inner.end
-
-    def under(self, record: _Record, through: frozenset[int]) -> Iterator[_Record]:
-        """The records in a record and, after each of the kinds that are gone `through`, those in it."""
-        stack = [self.inside(record)]
-        while stack:
-            for inner in stack[-1]:
-                yield inner
-                if inner.kind in through:
-                    self.whole = self.whole and len(stack) < _DEEPEST
-                    stack += [self.inside(inner)] if len(stack) < _DEEPEST else []
-                    break
-            else:
-                stack.pop()
-
-    def read(self, record: _Record) -> bytes:
-        """The bytes of a record."""
-        self.spend(record.end - record.start)
-        return self.data[record.start : record.end]
-
-    def numbers(self, record: _Record, form: str, offset: int = 0) -> tuple[int, ...]:
-        """Numbers in a record. Raises struct.error where it is too short for them."""
-        if record.start + offset + struct.calcsize(form) > record.end:
-            raise struct.error("a record that is too short")
-        return struct.unpack_from(form, self.data, record.start + offset)
-
-    def texts(self, records: Iterable[_Record]) -> list[_Text]:
-        """The texts among records, each after its header, with a mark for each field."""
-        texts: list[_Text] = []
-        for record in records:
-            if record.kind == _HEADER:
-                texts.append(_Text(self.numbers(record, "<I")[0]))
-            elif record.kind in (_WIDE, _NARROW):
-                data = self.read(record)
-                texts = texts or [_Text(4)]
-                texts[-1].units += data if record.kind == _WIDE else data.decode("latin-1").encode("utf-16-le")
-            elif record.kind in _FIELDS and texts:
-                at = 2 * self.numbers(record, "<I")[0]
-                if texts[-1].units[at : at + 2] == b"*\0":
-                    texts[-1].units[at : at + 2] = FIELD.encode("utf-16-le")
-        return texts
-
-    def spend(self, size: int) -> None:
-        """Counts what is read. Raises ValueError where that is too much."""
-        self._left -= size
-        if self._left < 0:
-            raise ValueError("records that are read again and again")
-
-
-def _persisted(records: _Records, edit: int) -> dict[int, int]:
-    """Where each container begins, by its number: of several directories the one that was written last tells."""
-    places: dict[int, int] = {}
-    seen: set[int] = set()
-    every = _Record(0, 0, 0, len(records.data))
-    if edit + 8 > every.end or records.at(edit, every.end).kind != _EDIT:
-        edit = max((record.start - 8 for record in records.inside(every) if record.kind == _EDIT), default=every.end)
-    while edit not in seen and edit + 8 <= every.end:
-        seen.add(edit)
-        record = records.at(edit, every.end)
-        if record.kind != _EDIT:
-            break
-        edit, directory = records.numbers(record, "<II", 8)
-        for number, place in _entries(records, directory):
-            places.setdefault(number, place)
-        if not edit:
-            break
-    return places
-
-
-def _entries(records: _Records, directory: int) -> Iterator[tuple[int, int]]:
-    record = records.at(directory, len(records.data))
-    if record.kind != _DIRECTORY:
-        return
-    data = records.read(record)
-    at = 0
-    while at + 4 <= len(data):
-        (told,) = struct.unpack_from("<I", data, at)
-        first, count = told & 0xFFFFF, min(told >> 20, (len(data) - at - 4) // 4)
-        yield from enumerate(struct.unpack_from(f"<{count}I", data, at + 4), first)
-        at += 4 + 4 * count
-
-
 class _Deck:
     """A presentation's parts."""
 
-    def __init__(self, records: _Records, places: Mapping[int, int]) -> None:
+    def __init__(self, records: Records, places: Mapping[int, int]) -> None:
         self._records = records
         self._places = places
         self._document = self._find_document()
@@ -238,16 +101,21 @@ class _Deck:
         for number in used:
             if number in masters:
                 self._add_master(masters[number])
+        for page in notes.values():  # that no slide names
+            said = self._said(self._container(page, _NOTES), page.texts)
+            self._beside.update(dict.fromkeys(line for text in said for line in text.split("\n") if line))
         self._add_margins(self._document, without_notes=not listed[_NOTES_PAGES])
         return Slides(pages, tuple(self._beside), self._records.whole)
 
-    def _find_document(self) -> _Record:
-        """The document's container: that of the last edit, else the last one of the stream."""
+    def _find_document(self) -> Record:
+        """The document's container: that of the last edit, which `_places` names first, else the last one of the stream."""
         records, end = self._records, len(self._records.data)
-        every = _Record(0, 0, 0, end)
+        every = Record(0, 0, 0, end)
         named = [place for place in self._places.values() if place + 8 <= end]
-        found = [record for place in named if (record := records.at(place, end)).kind == _DOCUMENT]
-        found = found or [record for record in records.inside(every) if record.kind == _DOCUMENT]
+        for place in named:
+            if (record := records.at(place, end)).kind == _DOCUMENT:
+                return record
+        found = [record for record in records.inside(every) if record.kind == _DOCUMENT]
         if not found:
             raise ValueError("a presentation without a document")
         return found[-1]
@@ -257,7 +125,7 @@ class _Deck:
         for record in records.inside(self._document):
             if record.kind != _LIST or record.instance != kind:
                 continue
-            slide, inner = None, list[_Record]()
+            slide, inner = None, list[Record]()
             for part in records.inside(record):
                 if part.kind != _PERSIST:
                     inner.append(part)
@@ -269,7 +137,7 @@ class _Deck:
             if slide is not None:
                 yield _Listed(*slide, records.texts(inner))
 
-    def _container(self, listed: _Listed, *kinds: int) -> _Record | None:
+    def _container(self, listed: _Listed, *kinds: int) -> Record | None:
         end = len(self._records.data)
         place = self._places.get(listed.persist, end)
         record = self._records.at(place, end) if place + 8 <= end else None
@@ -278,7 +146,7 @@ class _Deck:
             return None
         return record
 
-    def _belongings(self, slide: _Record | None) -> tuple[int, int]:
+    def _belongings(self, slide: Record | None) -> tuple[int, int]:
         """The numbers of a slide's master, 0 where it does not show it, and of its notes."""
         for record in () if slide is None else self._records.inside(slide):
             if record.kind == _SLIDE_ATOM:
@@ -286,7 +154,7 @@ class _Deck:
                 return master if flags & _SHOWS_MASTER else 0, note
         return 0, 0
 
-    def _page(self, listed: _Listed, slide: _Record | None, notes: _Listed | None) -> str:
+    def _page(self, listed: _Listed, slide: Record | None, notes: _Listed | None) -> str:
         parts = self._said(slide, listed.texts)
         if slide is not None:
             self._add_margins(slide)
@@ -294,7 +162,7 @@ class _Deck:
         said = self._said(container, [])
         return "\n\n".join([*parts, *([NOTES, *said] if said else []), *self._comments(slide)])
 
-    def _said(self, container: _Record | None, outline: list[_Text]) -> list[str]:
+    def _said(self, container: Record | None, outline: list[PptText]) -> list[str]:
         """The paragraphs and tables of a slide, or of its notes; last those of its texts in the outline that no shape shows."""
         left = dict(enumerate(outline))
         titles: list[str] = []
@@ -303,12 +171,12 @@ class _Deck:
             if len(shapes) > 1:
                 others.append(_table(shapes))
             for text in shapes[0].texts if len(shapes) == 1 else ():
-                (titles if text.kind in _TITLES else others).append(text.paragraphs())
+                (titles if text.kind in TITLES else others).append(text.paragraphs())
         for text in left.values():
-            (titles if text.kind in _TITLES else others).append(text.paragraphs())
+            (titles if text.kind in TITLES else others).append(text.paragraphs())
         return list(filter(None, titles + others))
 
-    def _shapes(self, container: _Record, outline: list[_Text], left: dict[int, _Text]) -> Iterator[list[_Shape]]:
+    def _shapes(self, container: Record, outline: list[PptText], left: dict[int, PptText]) -> Iterator[list[_Shape]]:
         """The shapes in a container's drawing, one by one, those of a table together; what they show of `outline` leaves `left`."""
         records = self._records
         table: list[_Shape] = []
@@ -328,9 +196,9 @@ class _Deck:
                     yield [shape]
         yield from filter(None, [table])
 
-    def _shape(self, shape: _Record, outline: list[_Text], left: dict[int, _Text]) -> _Shape:
+    def _shape(self, shape: Record, outline: list[PptText], left: dict[int, PptText]) -> _Shape:
         records = self._records
-        texts: list[_Text] = []
+        texts: list[PptText] = []
         top = along = 0
         deleted = holds_place = begins_table = False
         for record in records.inside(shape):
@@ -340,7 +208,7 @@ class _Deck:
                 properties = _properties(records.read(record), record.instance)
                 begins_table = begins_table or bool(int.from_bytes(properties.get(_TABLE, b"")[:4], "little") & 1)
                 art = properties.get(_WORD_ART, b"")
-                texts += [_Text(4, bytearray(art))] if art else []
+                texts += [PptText(OTHER, bytearray(art))] if art else []
             elif record.kind == _CHILD_ANCHOR:
                 along, top = records.numbers(record, "<ii")
             elif record.kind == _DATA:
@@ -349,7 +217,7 @@ class _Deck:
                 texts += self._boxed(record, outline, left)
         return _Shape(() if deleted else tuple(texts), (top, along), holds_place, begins_table)
 
-    def _boxed(self, box: _Record, outline: list[_Text], left: dict[int, _Text]) -> list[_Text]:
+    def _boxed(self, box: Record, outline: list[PptText], left: dict[int, PptText]) -> list[PptText]:
         """The texts of a shape: its own, or that of the outline which it names."""
         records = self._records
         inner = list(records.inside(box))
@@ -363,13 +231,13 @@ class _Deck:
                     left.pop(number, None)
         return texts
 
-    def _comments(self, slide: _Record | None) -> Iterator[str]:
+    def _comments(self, slide: Record | None) -> Iterator[str]:
         records = self._records
         for record in () if slide is None else records.under(slide, _TO_COMMENTS):
             if record.kind == _COMMENT:
                 for part in records.inside(record):
                     if part.kind == _STRING and part.instance == 1:
-                        yield from filter(None, [_Text(4, bytearray(records.read(part))).paragraphs()])
+                        yield from filter(None, [PptText(OTHER, bytearray(records.read(part))).paragraphs()])
 
     def _add_master(self, master: _Listed) -> None:
         """Keeps what stands on a master, but for its hints where to write."""
@@ -379,7 +247,7 @@ class _Deck:
                 for text in () if shape.holds_place else shape.texts:
                     self._add(text)
 
-    def _add_margins(self, container: _Record, *, without_notes: bool = True) -> None:
+    def _add_margins(self, container: Record, *, without_notes: bool = True) -> None:
         """Keeps the headers, footers and dates that a slide, or all of them, show."""
         records = self._records
         for record in records.inside(container):
@@ -391,9 +259,9 @@ class _Deck:
                     (shown,) = records.numbers(part, "<H", 2)
                 wanted = _IN_MARGINS.get(part.instance, 0)
                 if part.kind == _STRING and wanted and shown & wanted == wanted:
-                    self._add(_Text(4, bytearray(records.read(part))))
+                    self._add(PptText(OTHER, bytearray(records.read(part))))
 
-    def _add(self, text: _Text) -> None:
+    def _add(self, text: PptText) -> None:
         self._beside.update(dict.fromkeys(filter(None, text.paragraphs().split("\n"))))
 
 
@@ -414,14 +282,14 @@ def _properties(data: bytes, count: int) -> dict[int, bytes]:
 
 def _table(cells: Iterable[_Shape]) -> str:
     """The cells of a table in rows, by where they stand."""
-    rows: dict[int, dict[int, str]] = {}
+    rows: dict[int, dict[int, list[str]]] = {}
     for cell in cells:
-        text = " ".join(" ".join(text.paragraphs().split()) for text in cell.texts)
         if cell.texts:
             top, along = cell.place
-            row = rows.setdefault(top, {})
-            row[along] = f"{row[along]} {text}" if along in row else text
+            said = rows.setdefault(top, {}).setdefault(along, [])
+            said += (" ".join(text.paragraphs().split()) for text in cell.texts)
     columns = sorted({along for row in rows.values() for along in row})
-    if len(rows) * len(columns) > _MOST_CELLS:
-        return "\n".join(" | ".join(text for _, text in sorted(rows[top].items())) for top in sorted(rows))
-    return rows_as_text([[rows[top].get(along, "") for along in columns] for top in sorted(rows)])
+    lines = [{along: " ".join(said) for along, said in rows[top].items()} for top in sorted(rows)]
+    if len(lines) * len(columns) > _MOST_CELLS:
+        return "\n".join(" | ".join(text for _, text in sorted(line.items())) for line in lines)
+    return rows_as_text([[line.get(along, "") for along in columns] for line in lines])

@@ -14,6 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.damage import damaged
 from engine.corpus.passwords import known, patience, why_closed
 from engine.corpus.readers import UnreadableFileError
 
@@ -39,7 +40,11 @@ def unlocked(path: Path, data: bytes) -> bytes:
             return _opened(data, password)
         except InvalidKeyError:
             continue
-        except (MemoryError, OSError):
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise UnreadableFileError(path, damaged(error), "damaged") from error  # of the compound file
+        except MemoryError:
             raise
         except Exception as error:  # its parsers raise whatever a damaged file leads them to
             raise _locked(path, f"its lock is of a kind that cannot be opened ({type(error).__name__})") from error

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fixtures import office
 
+from engine.corpus import archive
 from engine.corpus.opening import everything_in
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError
 
@@ -21,12 +22,12 @@ PARTS = "one part of a ZIP archive in several parts"
 def written(*names: bytes, beside: bytes = b"") -> bytes:
     """An archive of members with such names, which it does not call UTF-8; `beside`: the name that a field beside each tells."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
+    with zipfile.ZipFile(file, "w") as made:
         for number, name in enumerate(names):
             member = zipfile.ZipInfo(chr(ord("A") + number) * len(name))
             check = struct.pack("<BI", 1, zlib.crc32(name)) + beside
             member.extra = struct.pack("<HH", 0x7075, len(check)) + check if beside else b""
-            archive.writestr(member, "The pelican.")
+            made.writestr(member, "The pelican.")
     content = file.getvalue()
     for number, name in enumerate(names):
         content = content.replace(bytes([ord("A") + number]) * len(name), name)
@@ -81,6 +82,7 @@ def test_a_part_of_an_archive_says_that_it_is_one(tmp_path: Path, start: bytes) 
     last = bytearray(office.zipped({"a.txt": "The pelican."}))
     end = last.rfind(b"PK\x05\x06")
     struct.pack_into("<HH", last, end + 4, 2, 2)
+    last[:4] = b"rest"  # the member begins in the part before
     path.write_bytes(start + bytes(last))
     with pytest.raises(UnreadableFileError, match=PARTS):
         list(everything_in(path, "zip"))
@@ -95,3 +97,21 @@ def test_a_part_of_an_archive_says_that_it_is_one(tmp_path: Path, start: bytes) 
     left, read = everything_in(path, "zip")
     assert isinstance(left, LeftOut)
     assert (left.kind, left.reason[: len(PARTS)], read.member) == ("unsupported", PARTS, "b.txt")
+
+
+def test_an_archive_whose_end_names_a_wrong_disk_is_read_where_all_of_it_is_there(tmp_path: Path) -> None:
+    content = bytearray(office.zipped({"a.txt": "The pelican.", "b.txt": "The heron."}))
+    content[content.rfind(b"PK\x05\x06") + 4] = 3
+    (tmp_path / "a.zip").write_bytes(content)
+    assert names_in(tmp_path / "a.zip") == ["a.txt", "b.txt"]
+
+
+def test_many_long_names_that_fit_no_code_page_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(archive, "guessed_of_names", lambda names: asked.append(len(names)) or "")
+    members = [zipfile.ZipInfo(bytes([200 + number] * 60_000).decode("cp437")) for number in range(20)]
+    assert len(archive.names_of(members)) == 20
+    assert len(asked) == 1
+    asked.clear()
+    archive.names_of([zipfile.ZipInfo(bytes([200 + number] * 60).decode("cp437")) for number in range(20)])
+    assert asked == [20 * 61 - 1, *[60] * 20]

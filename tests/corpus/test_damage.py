@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,13 @@ from fixtures import office
 from engine.corpus.damage import damaged
 from engine.corpus.formats import FORMATS, ending_of
 from engine.corpus.opening import everything_in
-from engine.corpus.readers import UnreadableFileError
+from engine.corpus.readers import LeftOut, UnreadableFileError
 
-CUT = "damaged: it is cut: its end, or a part of it, is missing"
+ENDLESS = "damaged: the list of its parts, which stands at its end, is not there: it is cut or damaged"
+CUT = "damaged: it ends before it should: it is cut or damaged"
+UNFIT = "damaged: its list of parts does not fit what is in it"
+PACKED = "damaged: its compressed content cannot be unpacked"
+NO_XML = "damaged: a part of it is not sound XML"
 PDF = office.pdf("The pelican boards at dawn.")
 
 
@@ -36,20 +41,35 @@ def halved(source: bytes, part: str) -> bytes:
     return office.zipped({**parts, part: parts[part][: len(parts[part]) // 2]})
 
 
+def emptied(source: bytes, part: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(source)) as archive:
+        return office.zipped({name: b"x" if name == part else archive.read(name) for name in archive.namelist()})
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
         ("a.pdf", PDF[:300], "damaged: its structure is not that of a PDF that can be read"),
-        ("a.docx", office.docx()[:-200], CUT),
+        ("a.docx", office.docx()[:-200], ENDLESS),
         ("a.docx", without(office.docx(), "word/document.xml"), "damaged: a part of it is missing (word/document.xml)"),
         ("a.xlsx", without(office.xlsx(), "_rels/.rels"), "damaged: a part of it is missing (_rels/.rels)"),
-        ("a.odp", halved(office.odp(), "content.xml"), "damaged: a part of it is not sound XML (content.xml)"),
-        ("a.epub", halved(office.epub(), "META-INF/container.xml"), f"{CUT} (container.xml)"),
+        ("a.odp", halved(office.odp(), "content.xml"), f"{NO_XML} (content.xml)"),
+        ("a.odp", emptied(office.odp(), "content.xml"), f"{NO_XML} (content.xml)"),
+        ("a.epub", halved(office.epub(), "META-INF/container.xml"), f"{NO_XML} (container.xml)"),
         ("a.doc", office.doc()[:2048], "damaged: its list of parts does not fit what is in it"),
     ],
 )
 def test_a_damaged_file_says_what_is_damaged(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     assert reason_of(tmp_path, name, content) == ("damaged", reason)
+
+
+def test_what_is_damaged_is_not_told_by_the_names_of_members(tmp_path: Path) -> None:
+    for name in ("methods.txt", "crc-beyond.txt", "expected.txt"):
+        content = office.zipped({name: "The pelican.", "b.txt": "The heron."})
+        (tmp_path / "a.zip").write_bytes(content.replace(name.encode(), b"x" * len(name), 1))
+        left, _ = everything_in(tmp_path / "a.zip", "zip")
+        assert isinstance(left, LeftOut)
+        assert (left.member, left.reason) == (name, UNFIT)
 
 
 def test_a_pdf_under_rights_management_is_locked(tmp_path: Path) -> None:
@@ -61,12 +81,30 @@ def test_a_pdf_under_rights_management_is_locked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        ("Error -3 while decompressing data: invalid code lengths set", "damaged: its compressed content cannot be unpacked"),
+        (zlib.error("Error -3 while decompressing data: invalid code lengths set"), PACKED),
+        ("Failed to parse XLSX: Xml error: I/O error: incomplete deflate stream", PACKED),
         ("Bad CRC-32 for file 'a.txt'", "damaged: some of it was changed: a checksum does not fit"),
         ("Malformed FAT (FAT has 128 entries, but file has only 52 sectors)", CUT),
+        ("Failed to parse XLS: Cfb error: Sector 21 points past end of file", CUT),
+        ("Failed to open DOC as OLE container: Malformed directory entry (invalid color: 7)", UNFIT),
+        ("File name in directory 'zip method.txt' and header b'CRC' differ.", UNFIT),
+        ("Failed to parse XLS: Invalid dimensions length, expected at least 10, found 4",
+         "damaged: its content does not fit its format"),
+        ("Invalid DOC magic number: 0xFFFF, expected 0xA5EC", "damaged: its content does not fit its format"),
+        ("Failed to parse content.xml: unexpected end of stream", f"{NO_XML} (content.xml)"),
+        ("Xml error: entity or character reference not closed: `;` not found before end of input", NO_XML),
+        (SyntaxError("Start tag expected, '<' not found, line 1, column 1"), NO_XML),
+        (UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "unexpected end of data"),
+         "damaged: some of its text is not in the encoding that it should be in"),
+        ("Failed to open stream '/1Table': No such stream", "damaged: a part of it is missing"),
         ("[Errno 5] Input/output error", "damaged: [Errno 5] Input/output error"),
         ("", "damaged: its content does not fit its format"),
     ],
 )  # fmt: skip
-def test_what_libraries_tell_is_put_in_plain_words(told: str, reason: str) -> None:
+def test_what_libraries_tell_is_put_in_plain_words(told: object, reason: str) -> None:
     assert damaged(told) == reason
+
+
+def test_a_long_message_is_looked_at_no_longer_than_a_short_one() -> None:
+    """A run of letters that may begin a name is gone through anew from each of them."""
+    assert damaged("Failed to parse: " + "a" * 10_000_000) == "damaged: its content does not fit its format"

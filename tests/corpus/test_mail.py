@@ -237,6 +237,19 @@ def test_what_is_called_base64_and_is_plain_is_read_as_it_stands(tmp_path: Path)
     assert found.note == "it says that it is base64, which it is not: it is read as it stands"
 
 
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "windows-1252", ""])
+def test_what_is_called_base64_and_is_plain_keeps_its_letters(tmp_path: Path, charset: str) -> None:
+    """Also where it says no encoding; a mailing list's words below sound base64 are of the same one."""
+    said, labelled = "Möwen über den Häfen, größer als Öltanker.", f"; charset={charset}" if charset else ""
+    kind = f"{HEADER}Content-Type: text/plain{labelled}\nContent-Transfer-Encoding: base64\n\n"
+    coded = base64.encodebytes(said.encode(charset or "utf-8")).decode()
+    for body in (said, f"{coded}_____\n{said}"):
+        (tmp_path / "a.eml").write_bytes((kind + body).encode(charset or "utf-8"))
+        (found,) = everything_in(tmp_path / "a.eml", "eml")
+        assert isinstance(found, ReadDocument)
+        assert found.text.count(said) == 1 + (body != said)
+
+
 def test_what_cannot_be_read_of_an_attachment_is_listed(tmp_path: Path) -> None:
     path = tmp_path / "a.eml"
     cut = packed(SAID.encode(), lambda lines: [lines[0], lines[1][:-1], *lines[2:]], 'text/plain; name="log.txt"')

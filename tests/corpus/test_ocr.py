@@ -174,8 +174,8 @@ def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Monke
     monkeypatch.setattr(ocr, "_drawn", draw)
     monkeypatch.setattr(ocr, "_asker", lambda picture: ("The pelican sleeps.", ""))
     monkeypatch.setattr(ocr, "MOST_PAGES", 3)
-    pages, told, unread = ocr.pages_filled(opened(office.pdf("", "", "", "", "")), [])
-    assert [bool(page) for page in pages] == [True, False, True, False, False]
+    pages, told, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
+    assert [number for number, text in pages.items() if text] == [1, 3]
     few = "only 3 of 5 pages without text were looked at"
     assert unread == {2: "a torn page", 4: few, 5: few}
     assert told == "by OCR: 2 of 5 pages; only 3 of 5 pages without text were looked at; page 2: a torn page"
@@ -193,14 +193,14 @@ def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(monkey
     monkeypatch.setattr(ocr, "_drawn", lambda page: b"picture")
     ocr.use(asked, 25)
     try:
-        pages, told, unread = ocr.pages_filled(opened(office.pdf("", "", "", "", "")), [])
+        pages, told, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
         assert ocr.text_in(b"another") == (
             "",
             "OCR of this file has taken 25 s, and is given no more (corpus.ocr_seconds)",
         )
     finally:
         ocr.use(None)
-    assert [bool(page) for page in pages] == [True, True, True, False, False]
+    assert [number for number, text in pages.items() if text] == [1, 2, 3]
     assert list(unread) == [4, 5]
     assert told == (
         "by OCR: 3 of 5 pages; 2 of 5 pages without text were not looked at: OCR of this file has taken 25 s, and is given no "

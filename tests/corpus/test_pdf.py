@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
 
+from engine.corpus import ocr
+from engine.corpus.inside import files_inside
 from engine.corpus.pdf import PdfReader
 from engine.corpus.pdfium import iso_date, opened, page_of, text_of
-from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError
+from engine.corpus.readers import LeftOut, Member, ReadDocument, UnreadableFileError
 from tests.fixtures import office
 
 
@@ -66,7 +69,7 @@ def test_a_damaged_page_is_told_and_the_others_are_read() -> None:
     assert isinstance(document, ReadDocument)
     assert document.text == "The pelican.\n\nThe tern."
     assert [page.name for page in document.pages] == ["page 1", "page 3"]
-    assert left == LeftOut("page 2", "quarantined", "damaged", "1 of 3 pages is damaged and cannot be read")
+    assert left == LeftOut("page 2", "quarantined", "damaged", "1 of 3 pages is damaged or missing, and cannot be read")
 
 
 def test_a_pdf_of_damaged_pages_alone_is_damaged() -> None:
@@ -74,6 +77,67 @@ def test_a_pdf_of_damaged_pages_alone_is_damaged() -> None:
     with pytest.raises(UnreadableFileError) as error:
         read(content)
     assert (error.value.kind, error.value.why) == ("damaged", "damaged: its pages cannot be read")
+
+
+def test_half_a_sign_in_what_a_pdf_says_of_itself_costs_only_that() -> None:
+    half = office.pdf("The pelican boards.").replace(b"Harbour plan".hex().encode(), b"FEFF0050D83D004100420043")
+    (document,) = read(half)
+    assert isinstance(document, ReadDocument)
+    assert (document.title, document.author, document.text) == ("A", "Ada Quay", "The pelican boards.")
+
+
+def test_half_a_sign_in_the_name_of_a_file_attached_to_a_pdf_does_not_lose_the_file() -> None:
+    content = attaching("notes.txt", b"The heron.").replace(b"(notes.txt)", b"<FEFF0061D83D>")
+    assert list(files_inside("pdf", content)) == [Member("a\ufffd", b"The heron.")]
+
+
+def attaching(name: str, data: bytes) -> bytes:
+    """A PDF with a file attached to it."""
+    stream = b"<</Type/EmbeddedFile/Length %d>>stream\n%s\nendstream" % (len(data), data)
+    content = office.pdf("The pelican.", extra=stream)
+    file = b"<</Type/Filespec/F(%s)/UF(%s)/EF<</F 8 0 R>>>>" % (name.encode(), name.encode())
+    names = b"/Names<</EmbeddedFiles<</Names[(%s)%s]>>>>" % (name.encode(), file)
+    return content.replace(b"/Type/Catalog", b"/Type/Catalog" + names)
+
+
+@pytest.fixture
+def recognising() -> Iterator[list[bytes]]:
+    """OCR that finds nothing; the pictures that it was asked about."""
+    asked: list[bytes] = []
+    ocr.use(lambda picture: (asked.append(picture) or "", ""))
+    yield asked
+    ocr.use(None)
+
+
+def test_ocr_is_not_asked_about_pages_that_are_damaged(recognising: list[bytes]) -> None:
+    torn = office.pdf("The pelican.", "The heron.").replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
+    document, left = read(torn)
+    assert isinstance(document, ReadDocument)
+    assert isinstance(left, LeftOut)
+    assert (document.note, left.kind) == ("", "damaged")
+    with pytest.raises(UnreadableFileError, match="its pages cannot be read"):
+        read(office.pdf("The pelican.").replace(b"/Type/Page/Parent", b"/Type/Pork/Parent", 1))
+    assert recognising == []
+
+
+def test_why_a_pdf_gave_no_text(recognising: list[bytes]) -> None:
+    scans = office.pdf("", "", "")
+    one_torn = scans.replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
+    assert failure(scans) == failure(one_torn) == ("needs OCR", "OCR found no text in it")
+    assert len(recognising) == 3 + 2
+    ocr.use(None)
+    pictures = ("needs OCR", "its pages are pictures: without OCR they hold no text")
+    assert failure(scans) == failure(one_torn) == pictures
+    blank = scans.replace(b"/I1 Do", b"      ").replace(b"/Image", b"/Ima  ")
+    assert failure(blank) == ("empty", "it holds no text")
+    torn = blank.replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
+    assert failure(torn) == ("damaged", "damaged: 1 of 3 pages cannot be read, and the others hold no text")
+
+
+def failure(content: bytes) -> tuple[str, str]:
+    with pytest.raises(UnreadableFileError) as error:
+        read(content)
+    return error.value.kind, error.value.why
 
 
 def test_glyphs_that_stand_for_nothing_leave_no_control_characters() -> None:
@@ -175,3 +239,24 @@ def test_a_form_on_a_page_without_text_is_text() -> None:
     (document,) = read(content)
     assert isinstance(document, ReadDocument)
     assert document.text == "code: PHX-121"
+
+
+def meaning(shown: str, signs: dict[str, str]) -> str:
+    """The text of a PDF which says that some of its glyphs stand for other signs than theirs."""
+    told = "\n".join(f"<{ord(glyph):02X}><{sign.encode('utf-16-be').hex()}>" for glyph, sign in signs.items())
+    table = f"begincmap 1 begincodespacerange <00><FF> endcodespacerange {len(signs)} beginbfchar\n{told}\nendbfchar endcmap"
+    content = office.pdf(shown, extra=b"<</Length %d>>stream\n%s\nendstream" % (len(table), table.encode()))
+    (document,) = read(content.replace(b"/Helvetica", b"/Helvetica/ToUnicode 8 0 R"))
+    assert isinstance(document, ReadDocument)
+    return document.text
+
+
+def test_signs_of_two_halves_stay_whole_beside_letters_from_right_to_left() -> None:
+    signs = {"A": "א", "B": "ב", "C": "😀"}
+    assert meaning("xyz C AB", signs) == "xyz 😀 בא"
+    assert meaning("ACB", signs) == "ב😀א"
+
+
+def test_what_stands_beyond_the_edges_of_a_page_is_not_told_beside_letters_from_right_to_left() -> None:
+    lines = "\n".join(["AB", *["pelican"] * 40])
+    assert meaning(lines, {}).count("pelican") == meaning(lines, {"A": "א", "B": "ב"}).count("pelican") == 35

@@ -97,7 +97,7 @@ def test_links_stay_inside_and_loops_end(tmp_path: Path) -> None:
     assert reasons(found)["out"] == reasons(found)["out.txt"] == "a link that leads out of the folder"
     assert reasons(found)["self"].startswith("broken link")
     assert reasons(found)["again.txt"] == "a link to a file that is read already"
-    assert reasons(found)["sub/loop"] == "a link to a folder that is looked into already"
+    assert reasons(found)["sub/loop"] == "a link to a folder that is met already"
     assert reasons(scan([inside], exclude=["again.txt", "loop"])).keys() == {"out", "out.txt", "self"}
 
 
@@ -183,8 +183,8 @@ def test_a_project_is_left_out_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "p")
     found = scan([tmp_path])
     assert paths(found) == ["a.txt"]
-    looked_into = "a link to a folder that is looked into already"
-    told = {"p": "a bmembed project", "link": looked_into, "q/project.toml": "format not supported yet: .toml"}
+    met = "a link to a folder that is met already"
+    told = {"p": "a bmembed project", "link": met, "q/project.toml": "format not supported yet: .toml"}
     assert reasons(found) == told
     assert reasons(scan([tmp_path / "p"])) == {".": "a bmembed project"}
     assert paths(scan([tmp_path / "p" / "documents"])) == ["d.md"]

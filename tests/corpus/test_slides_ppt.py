@@ -146,6 +146,25 @@ def test_what_a_later_edit_changed_or_took_away_is_not_told(tmp_path: Path) -> N
     assert found.text == "Tugs\n\nHarbour office"
 
 
+def test_of_two_documents_that_are_named_that_of_the_last_edit_counts() -> None:
+    made = Deck()
+    made.save({9: document(listed(0, (2, 256, said("Old tugs", TITLE)))), 2: slide()})
+    made.save({1: document(listed(0, (2, 256, said("New tugs", TITLE))))})
+    told = slides_of(made.bytes())
+    assert told is not None
+    assert told.pages == {1: "New tugs"}
+
+
+def test_notes_that_no_slide_names_are_told_beside() -> None:
+    made = Deck()
+    notes = holder(0x03F0, drawing(shape(said("Speak slowly.\rAnd loudly.", NOTES))))
+    lists = listed(0, (2, 256, b"")), listed(2, (5, NOTES_ID, b""))
+    made.save({2: slide(shape(said("Tugs"))), 5: notes, 1: document(*lists)})
+    told = slides_of(made.bytes())
+    assert told is not None
+    assert (told.pages, told.beside) == ({1: "Tugs"}, ("Speak slowly.", "And loudly."))
+
+
 def test_a_master_that_no_slide_shows_is_not_told(tmp_path: Path) -> None:
     made = deck()
     made.save(

@@ -51,6 +51,15 @@ def test_what_excel_locks_without_a_password_opens_without_one(tmp_path: Path) -
     assert read(tmp_path / "book.xlsx").documents[0].format == "xlsx"
 
 
+def test_a_locked_file_that_is_damaged_is_not_one_that_the_system_keeps_from_us() -> None:
+    content = bytearray(locked(office.docx(), "secret"))
+    content[76] = 200  # where its table of sectors begins: beyond its end
+    passwords.use(("secret",), 60)
+    with pytest.raises(UnreadableFileError, match="its list of parts does not fit what is in it") as told:
+        unlocked(Path("plan.docx"), bytes(content))
+    assert told.value.kind == "damaged"
+
+
 def test_passwords_are_tried_for_a_while_only() -> None:
     passwords.use(("a", "b", "c"), 0)
     with pytest.raises(UnreadableFileError, match="the first 1 of 3 passwords do not open it") as told:
