@@ -46,7 +46,7 @@ class DocumentNames:
 
         A query of nothing but names is looked for as it is.
         """
-        query = normalize("NFC", query)
+        typed, query = query, normalize("NFC", query)
         found: set[int] = set()
         names, pieces, start = [], [], 0
         for first, last in self._places(query):
@@ -55,7 +55,7 @@ class DocumentNames:
             pieces.append(query[start:first].strip(_EDGES))
             start = last
         if not found:
-            return Meant(query)
+            return Meant(typed)
         rest = " ".join(piece for piece in (*pieces, query[start:].lstrip(_EDGES).rstrip()) if piece)
         return Meant(rest if _WORD.search(rest) else query, frozenset(found), tuple(names))
 

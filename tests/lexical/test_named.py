@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.lexical.named import DocumentNames, Meant
@@ -61,6 +61,7 @@ def test_a_query_of_nothing_but_names_is_looked_for_as_it_is() -> None:
 
 
 @given(st.text(max_size=60))
+@example("\uf900")  # which composition makes another sign of
 def test_any_text_is_taken(text: str) -> None:
     meant = NAMES.meant_by(text)
     assert bool(meant.documents) == bool(meant.names)
