@@ -12,6 +12,9 @@ HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff
 _KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\ud7af"
 UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
+_POINTS = frozenset(
+    map(chr, (*range(0x591, 0x5BE), 0x5BF, 0x5C1, 0x5C2, 0x5C4, 0x5C5, 0x5C7, 0x640, *range(0x64B, 0x653), 0x670))
+)
 _SPECIAL_LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
 )
@@ -35,12 +38,14 @@ def _word() -> str:
 
 
 def fold(word: str) -> str:
-    """Latin letters without their accents; other scripts stay as they are (й and и are different letters)."""
+    """Latin letters without their accents, Arabic and Hebrew ones without the points that stand for vowels, which hardly anybody
+    types; other scripts stay as they are (й and и are different letters).
+    """
     if word.isascii():
         return word
     kept: list[str] = []
     for char in unicodedata.normalize("NFD", word.translate(_SPECIAL_LETTERS)):
-        if not (unicodedata.combining(char) and kept and kept[-1].isascii()):
+        if char not in _POINTS and not (unicodedata.combining(char) and kept and kept[-1].isascii()):
             kept.append(char)
     return unicodedata.normalize("NFC", "".join(kept))
 

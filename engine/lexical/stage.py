@@ -17,7 +17,7 @@ from engine.records import Chunk
 from engine.stage import StageContext, View
 from engine.store import Artifact
 
-VERSION = 2
+VERSION = 3
 TITLES, LANGUAGES = "titles.json", "languages.json"
 ARTIFACT = "lexical"
 SAMPLE = 200

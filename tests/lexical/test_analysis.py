@@ -74,6 +74,12 @@ def test_letters_of_other_scripts_are_not_folded_into_each_other() -> None:
     assert PLAIN.analyse("हिन्दी") == ["हिन्दी"]  # vowel signs belong to the word
 
 
+def test_points_that_stand_for_vowels_do_not_count() -> None:
+    assert PLAIN.analyse("حَبيبي") == PLAIN.analyse("حبيبي") == PLAIN.analyse("حبيــبي")
+    assert PLAIN.analyse("שָׁלוֹם") == PLAIN.analyse("שלום")
+    assert PLAIN.analyse("أدب") != PLAIN.analyse("ادب")  # another letter, not a point
+
+
 def test_scripts_without_spaces_give_pairs() -> None:
     assert PLAIN.analyse("東京都") == ["東", "京", "都", "東京", "京都"]
     assert PLAIN.query_terms("東京都").words == {"東京": 1.0, "京都": 1.0}
