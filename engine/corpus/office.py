@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.corpus.compound import CompoundFile
+from engine.corpus.compound import compound_of
 from engine.corpus.damage import damaged, without_names
 from engine.corpus.excel_binary import as_sheets_show
 from engine.corpus.letters import letters_of
@@ -82,7 +82,7 @@ def _extracted(path: Path, content: bytes, format: str) -> Any:
         if format not in _OLD or error.kind != "damaged":
             raise
         with suppress(ValueError, OverflowError):
-            if (tidied := CompoundFile(content).tidied()) != content:
+            if (tidied := compound_of(content).tidied()) != content:
                 return extract(path, tidied, format)
         raise
 
