@@ -9,6 +9,8 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from engine.corpus.last import Last
+
 MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _NO_STREAM = 0xFFFFFFFF
 _LAST_SECTOR = 0xFFFFFFFA
@@ -52,10 +54,6 @@ class CompoundFile:
         self._mini_stream = self._chain(self._entries[0].start, self._entries[0].size)
         self._named = dict(self._walk())
         self._streams = {path.lower(): entry for path, entry in self._named.items()}
-
-    def holds(self, data: bytes) -> bool:
-        """Whether this was opened from just these bytes, which costs no comparison."""
-        return self._data is data
 
     def names(self) -> list[str]:
         """Paths of all streams."""
@@ -166,19 +164,14 @@ def _entry(raw: bytes) -> _Entry:
     return _Entry(name, kind, left, right, child, start, size & 0x7FFFFFFF)
 
 
-_last: CompoundFile | None = None
+_last = Last(CompoundFile)
 
 
 def compound_of(content: bytes) -> CompoundFile:
     """The compound file that some bytes are; the same for the same bytes until `forget`. Raises as `CompoundFile`."""
-    global _last
-    if _last is None or not _last.holds(content):
-        _last = None
-        _last = CompoundFile(content)
-    return _last
+    return _last.of(content)
 
 
 def forget() -> None:
     """Let go of the compound file that was opened last."""
-    global _last
-    _last = None
+    _last.forget()

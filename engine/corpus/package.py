@@ -8,6 +8,8 @@ import zlib
 from collections.abc import Mapping
 from io import BytesIO
 
+from engine.corpus.last import Last
+
 _KEPT = 2**22  # bytes of a part that is read once for all
 _LOCAL, _CENTRAL, _END = struct.Struct("<4s5H3I2H"), struct.Struct("<4s6H3I5H2I"), struct.Struct("<4s4H2IH")
 _LOCKED, _UTF8 = 0x1, 0x800
@@ -99,19 +101,14 @@ class Package:
         return packed
 
 
-_last: Package | None = None
+_last = Last(Package)
 
 
 def package_of(content: bytes) -> Package:
     """The package that some bytes are; the same for the same bytes until `forget`. Raises as `Package`."""
-    global _last
-    if _last is None or _last.content is not content:
-        _last = None
-        _last = Package(content)
-    return _last
+    return _last.of(content)
 
 
 def forget() -> None:
     """Let go of the package that was opened last."""
-    global _last
-    _last = None
+    _last.forget()
