@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,8 +14,11 @@ from engine.encoders.deferred import uncollected
 from engine.errors import UsageError
 
 Purpose = Literal["encode", "train"]
-AMX, AVX512 = "AMX-BF16", "AVX512-BF16"
+AMX, AMD, AVX512 = "AMX-BF16", "AMD's AVX512-BF16", "AVX512-BF16"
+FAST = frozenset({AMX, AMD})
+"""Instruction sets with which bfloat16 is faster than float32 (docs/LOG.md, "Encoding")."""
 DTYPES = ("float32", "bfloat16", "float16")
+_AMD = "AuthenticAMD"  # as Linux and Windows name the maker
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +144,17 @@ def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
         raise UsageError(
             "float16 needs a CUDA GPU.", "CPUs are slow at it.", "Set encoder.dtype to auto, or encoder.device to cuda."
         )
-    if dtype == "bfloat16" and machine.cpu_bf16 != AMX:
+    fast = machine.cpu_bf16 in FAST
+    if dtype == "bfloat16" and not fast:
         return HardwareChoice("dtype", dtype, f"as set, though it is slow on a CPU without {AMX}")
     if dtype != "auto":
         return HardwareChoice("dtype", dtype, "as set")
-    if machine.cpu_bf16 == AMX:
-        return HardwareChoice("dtype", "bfloat16", f"the CPU has {AMX}, three to four times as fast as float32")
+    if fast:
+        return HardwareChoice(
+            "dtype", "bfloat16", f"the CPU has {machine.cpu_bf16}, some three times as fast as float32"
+        )
     if machine.cpu_bf16 is not None:
-        # Measured: with AVX512-BF16 alone a linear layer takes 1.5 times as long in bfloat16 as in float32.
+        # Measured: with Intel's AVX512-BF16 alone a linear layer takes 1.5 times as long in bfloat16 as in float32.
         return HardwareChoice(
             "dtype", "float32", f"the CPU has {machine.cpu_bf16} but not {AMX}, without which float32 is faster"
         )
@@ -157,7 +165,7 @@ def detect_machine(look_for_cuda: bool = True) -> Machine:
     """Look at the CPU, the limits set on this process, and (which imports torch) the GPU."""
     cpuinfo = _read(Path("/proc/cpuinfo"))
     cores, reason = usable_cores(cpuinfo, _allowed_cpus(), cgroup_cpus(), os.environ.get("OMP_NUM_THREADS"))
-    bf16 = bf16_flag(cpuinfo) if cpuinfo else _bf16_by_torch()
+    bf16 = bf16_flag(cpuinfo) if cpuinfo else _bf16_by_torch(platform.processor())
     if look_for_cuda:
         with uncollected():
             import torch
@@ -172,12 +180,15 @@ def bf16_flag(cpuinfo: str) -> str | None:
     """The best bfloat16 instruction set in `/proc/cpuinfo`, if any."""
     for line in cpuinfo.splitlines():
         if line.startswith("flags"):
-            flags = line.split(":", 1)[-1].split()
-            return next(
-                (shown for flag, shown in (("amx_bf16", AMX), ("avx512_bf16", AVX512)) if flag in flags),
-                None,
-            )
+            flags = set(line.split(":", 1)[-1].split())
+            return _named(flags.__contains__, _AMD in cpuinfo)
     return None
+
+
+def _named(has: Callable[[str], object], amd: bool) -> str | None:
+    if has("amx_bf16"):
+        return AMX
+    return (AMD if amd else AVX512) if has("avx512_bf16") else None
 
 
 def usable_cores(cpuinfo: str, allowed: frozenset[int], quota: float | None, wished: str | None) -> tuple[int, str]:
@@ -228,11 +239,10 @@ def _allowed_cpus() -> frozenset[int]:
     return frozenset(range(os.cpu_count() or 1))
 
 
-def _bf16_by_torch() -> str | None:
+def _bf16_by_torch(processor: str) -> str | None:
     import torch
 
-    found = torch.cpu.get_capabilities()
-    return AMX if found.get("amx_bf16") else AVX512 if found.get("avx512_bf16") else None
+    return _named(torch.cpu.get_capabilities().get, _AMD in processor)
 
 
 def _read(path: Path) -> str:

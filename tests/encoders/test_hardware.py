@@ -10,6 +10,7 @@ from engine.errors import UsageError
 
 PLAIN = Machine(4, "cores")
 FAST_CPU = Machine(4, "cores", cpu_bf16="AMX-BF16")
+AMD_CPU = Machine(4, "cores", cpu_bf16="AMD's AVX512-BF16")
 AMPERE = Machine(4, "cores", cuda="A100", cuda_bf16=True, cuda_count=2)
 TURING = Machine(4, "cores", cuda="T4", cuda_count=1)
 
@@ -27,6 +28,8 @@ HYPERTHREADED = "\n\n".join(
         (FAST_CPU, "encode", "cpu", "bfloat16"),
         (Machine(4, "cores", cpu_bf16="AVX512-BF16"), "encode", "cpu", "float32"),
         (FAST_CPU, "train", "cpu", "bfloat16"),
+        (AMD_CPU, "encode", "cpu", "bfloat16"),
+        (AMD_CPU, "train", "cpu", "bfloat16"),
         (AMPERE, "encode", "cuda", "bfloat16"),
         (AMPERE, "train", "cuda", "bfloat16"),
         (TURING, "encode", "cuda", "float16"),
@@ -84,7 +87,11 @@ def test_impossible_wishes_are_refused(machine: Machine, device: str, dtype: str
 
 def test_bf16_flags() -> None:
     assert bf16_flag(HYPERTHREADED) == "AMX-BF16"
-    assert bf16_flag(HYPERTHREADED.replace(" amx_bf16", "")) == "AVX512-BF16"
+    without_amx = HYPERTHREADED.replace(" amx_bf16", "")
+    assert bf16_flag(without_amx) == "AVX512-BF16"
+    assert bf16_flag("vendor_id\t: GenuineIntel\n" + without_amx) == "AVX512-BF16"
+    assert bf16_flag("vendor_id\t: AuthenticAMD\n" + without_amx) == "AMD's AVX512-BF16"
+    assert bf16_flag("vendor_id\t: AuthenticAMD\nflags\t\t: fpu avx512f") is None
     assert bf16_flag("flags : fpu avx512f bf16_like") is None
     assert bf16_flag("") is None
 
