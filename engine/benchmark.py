@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine.events import Event, StageFinished
 from engine.project import ProjectFolder
 from engine.recipes import DEFAULT, numbers_of, recipes_of, untrainable
 from engine.settings import DEFAULT_MODEL, Settings, validate
+from engine.training.recipe import found_first
 
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
 FAULTS = (InputError, StageError, ResourceError, SettingsError)
@@ -84,14 +86,16 @@ class _Measurement:
 
     def rows(self, recipes: dict[str, dict[str, Any]], place: Path, default: dict[str, Any]) -> dict[str, Any]:
         """A row for every recipe, beside that of the `default` one, whose project is in `place`."""
-        rows, trained = {DEFAULT: default}, [(self._numbers({}), DEFAULT)]
+        with closing(ProjectFolder.open(place).store()) as store:
+            first = found_first(store)
+        rows, trained = {DEFAULT: default}, [(self._numbers({}, first), DEFAULT)]
         for name, changes in recipes.items():
             if not changes:
                 continue
             if why := untrainable(name, self._asked(changes)):
                 rows[name] = {"skipped": why}
                 continue
-            numbers = self._numbers(changes)
+            numbers = self._numbers(changes, first)
             same = next((other for known, other in trained if known == numbers), "")
             if same:
                 rows[name] = {**rows[same], "same_as": same}
@@ -109,8 +113,8 @@ class _Measurement:
     def _asked(self, recipe: dict[str, Any]) -> Settings:
         return validate(_chosen(self._with(recipe), self._queries))
 
-    def _numbers(self, recipe: dict[str, Any]) -> dict[str, Any]:
-        return numbers_of(self._asked(recipe))
+    def _numbers(self, recipe: dict[str, Any], first: float | None) -> dict[str, Any]:
+        return numbers_of(self._asked(recipe), first)
 
     def _with(self, recipe: dict[str, Any]) -> dict[str, dict[str, Any]]:
         return {**self._settings, "training": {**self._settings.get("training", {}), **recipe}}

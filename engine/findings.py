@@ -100,7 +100,7 @@ def file_size(path: Path) -> int:
 def _memory_need(model: ModelFolder, settings: Settings, hardware: Hardware, chunks: int) -> Finding:
     from engine.encoders.model_size import model_size
     from engine.needs import megabytes, training_need
-    from engine.training.stage import config_of
+    from engine.training.recipe import config_of
 
     free, where = _free_memory(hardware)
     need = training_need(model_size(model), config_of(settings), hardware, chunks, free)
@@ -125,7 +125,7 @@ def _free_memory(hardware: Hardware) -> tuple[int, str]:
 def _disk_need(project: ProjectFolder, model: ModelFolder, settings: Settings, chunks: int, copied: int) -> Finding:
     from engine.encoders.model_size import model_size
     from engine.needs import disk_need, megabytes
-    from engine.training.stage import config_of
+    from engine.training.recipe import config_of
 
     free, guess, known = shutil.disk_usage(project.path).free, "", chunks
     if not known:

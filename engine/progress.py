@@ -78,7 +78,7 @@ def resume_point(view: View) -> tuple[int, int] | None:
     from engine.pipeline import stage_status
     from engine.training.checkpoint import newest_step
     from engine.training.methods import PRETRAINING
-    from engine.training.stage import resolve_config
+    from engine.training.recipe import resolve_config
 
     status = stage_status(view, "train")
     if status.state == "done":

@@ -52,7 +52,7 @@ RECIPES: dict[str, dict[str, Any]] = {DEFAULT: {}, **LOSSES, **TEACHERS, **METHO
 
 def untrainable(name: str, settings: Settings) -> str:
     """Why the recipe `name`, which is in `settings`, cannot be trained on this machine; empty where it can."""
-    from engine.training.stage import config_of
+    from engine.training.recipe import config_of
 
     if name == "teacher-cross-encoder" and not settings.training.cross_encoder:
         return "no cross-encoder is named: --set training.cross_encoder=FOLDER"
@@ -81,14 +81,14 @@ def _not_on_this_device(config: TrainingConfig, settings: Settings) -> str:
     return "blocks are compiled on a GPU only" if config.compile == "on" and device == "cpu" else ""
 
 
-def numbers_of(settings: Settings) -> dict[str, Any]:
+def numbers_of(settings: Settings, first: float | None = None) -> dict[str, Any]:
     """Every number of the recipe in `settings`, what is automatic resolved: recipes with the same ones are one training.
 
-    Raises SettingsError for values that do not go together.
+    `first`: what `engine.training.recipe.found_first` gives. Raises SettingsError for values that do not go together.
     """
-    from engine.training.stage import config_of
+    from engine.training.recipe import config_of
 
-    config = config_of(settings)
+    config = config_of(settings, first)
     return {**asdict(config), "teacher": config.used_teacher, "lists": settings.ranking.model_dump()}
 
 

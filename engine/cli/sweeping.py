@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,14 +42,17 @@ def sweep(
     from engine.sweep.running import failure
     from engine.sweep.tables import table as cells_of
     from engine.sweep.workspace import basis_of
+    from engine.training.recipe import found_first
 
     with opened(name) as project:
         basis, chunks = basis_of(project.folder)
-        cells = make_grid(grid or (), project.settings(), chunks, cells_of(table) if table else ())
+        with closing(project.folder.store()) as store:
+            first = found_first(store)
+        cells = make_grid(grid or (), project.settings(), chunks, cells_of(table) if table else (), first)
         work = Sweep(project.folder, cells, basis)
         if force and not dry_run:
             work.forget()
-        _announce(work, name)
+        _announce(work, name, first)
         if dry_run:
             _list(work, as_json)
             return
@@ -69,7 +73,7 @@ def sweep(
         raise failure(work.failed)
 
 
-def _announce(work: Sweep, name: str) -> None:
+def _announce(work: Sweep, name: str, first: float | None) -> None:
     """What the sweep will cost, before it starts."""
     from engine.sweep.grid import steps_of
 
@@ -81,7 +85,7 @@ def _announce(work: Sweep, name: str) -> None:
     parts += [f"{twins} that train exactly as another"] if twins else []
     told = f"{len(cells)} cell{'s' if len(cells) > 1 else ''}: {', '.join(parts)}."
     if left:
-        steps = sum(steps_of(cell, work.project.settings()) for cell in left)
+        steps = sum(steps_of(cell, work.project.settings(), first) for cell in left)
         told += f" That takes {steps:,} training steps and {len(left)} evaluation{'s' if len(left) > 1 else ''}."
     print(told, file=sys.stderr)
     if work.workspace.judged_since:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from engine.ranking.rankings_file import RankedLists
+from engine.records import Query
 from engine.stage import StageContext, View
 from engine.store import Artifact
 
 VERSION = 1
 ARTIFACT = "rankings"
 STEP = 256
+TELLING = 100
+"""Of fewer training queries the share that BM25 solves is not known well enough."""
 NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 
 
@@ -52,6 +56,23 @@ def run(context: StageContext) -> dict[str, Any]:
     with context.project.building("rankings", context.fingerprint) as building:
         RankedLists.from_lists([query.id for query in queries], lists).save(building.folder)
     context.progress(len(lists), len(queries), "queries")
-    info = {"queries": context.need("queries", "generate").info["content"], "k": k}
+    info = {
+        "queries": context.need("queries", "generate").info["content"],
+        "k": k,
+        "found_first": found_first(queries, lists),
+    }
     context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
     return {"queries": len(queries), "k": k if queries else 0}
+
+
+def found_first(queries: Sequence[Query], lists: Sequence[tuple[Any, Any]]) -> float | None:
+    """The share of the training queries whose evidence chunk BM25 ranks first; None where they are too few to tell.
+
+    `lists`: (ids, scores) for each of the `queries`, best first.
+    """
+    first = [
+        bool(len(ids) and ids[0] == query.chunk_id)
+        for query, (ids, _) in zip(queries, lists, strict=True)
+        if query.split == "train"
+    ]
+    return sum(first) / len(first) if len(first) >= TELLING else None

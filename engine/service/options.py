@@ -6,13 +6,13 @@ import inspect
 import math
 import types
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from engine import settings as settings_module
-from engine.errors import SettingsError
+from engine.errors import EngineError, SettingsError
 from engine.project import ProjectFolder
 from engine.service import params
 
@@ -31,19 +31,30 @@ def settings(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
         data = settings_module.tables(settings_module.file_text(file), str(file))
         chosen = settings_module.validate(data, str(file))
         written = [f"{section}.{key}" for section, table in data.items() for key in table]
-        return {"settings": chosen.model_dump(), "set": written, "preset": _preset(chosen)}
+        return {"settings": chosen.model_dump(), "set": written, "preset": _preset(chosen, _found_first(project))}
 
     return task
 
 
-def _preset(chosen: Settings) -> dict[str, Any]:
+def _found_first(project: ProjectFolder) -> float | None:
+    from engine.training.recipe import found_first
+
+    with (
+        suppress(EngineError),
+        closing(project.store()) as store,
+    ):  # settings are shown whatever state the project is in
+        return found_first(store)
+    return None
+
+
+def _preset(chosen: Settings, first: float | None) -> dict[str, Any]:
     """By training key: what the recipe takes where project.toml leaves it out, also where that follows from other settings."""
     from engine.training.config import PRESETS
-    from engine.training.stage import config_of
+    from engine.training.recipe import config_of
 
     config = taken = PRESETS[chosen.training.preset]
     with suppress(SettingsError):  # values that do not go together are told by the next run
-        taken = config_of(chosen)
+        taken = config_of(chosen, first)
     fields = type(chosen.training).model_fields
     names = [name for name, field in fields.items() if field.default is None and hasattr(config, name)]
     return {name: getattr(taken if getattr(chosen.training, name) is None else config, name) for name in names}

@@ -20,7 +20,8 @@ from engine.settings import Settings
 from engine.stage import StageContext, View, fingerprint
 from engine.store import Artifact
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.stage import added_inputs, config_of, digest_of, too_little, trained_side, training_data
+from engine.training.recipe import config_of, found_first
+from engine.training.stage import added_inputs, digest_of, too_little, trained_side, training_data
 
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
@@ -36,14 +37,14 @@ _PLAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def baseline_config(settings: Settings) -> TrainingConfig:
+def baseline_config(settings: Settings, first: float | None = None) -> TrainingConfig:
     """The project's recipe with plain InfoNCE in place of its loss: the same queries, steps, learning rate and LoRA.
 
     It is for queries and chunks, and then for queries alone where the recipe is.
     Of preset `paper` it is preset `cl`, the published pair; lists of `queries_per_step` are then queries.
     Raises SettingsError for values that do not go together.
     """
-    config = config_of(settings)
+    config = config_of(settings, first)
     if settings.training.preset == "paper" and settings.training.queries_per_step is None:
         config = replace(config, queries_per_step=PRESETS["cl"].queries_per_step)
     return replace(config, **_PLAIN, side="both-then-query" if config.side == "both-then-query" else "both")
@@ -55,7 +56,7 @@ def baseline_fingerprint(view: View) -> str:
         kind=KIND,
         version=VERSION,
         rankings=view.need("rankings", "rank").fingerprint,
-        config=asdict(baseline_config(with_backend(view))) | added_inputs(view.settings),
+        config=asdict(baseline_config(with_backend(view), found_first(view.store))) | added_inputs(view.settings),
         model=project_model(view.settings).fingerprint,
     )
 
@@ -91,7 +92,7 @@ def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
     from engine.embedding import CHUNKS, told_hardware
     from engine.training.methods import learn
 
-    config = baseline_config(context.settings)
+    config = baseline_config(with_backend(context), found_first(context.store))
     context.choose(
         "CL baseline",
         f"{config.steps} steps of {config.queries_per_step} queries",

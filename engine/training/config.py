@@ -271,3 +271,13 @@ PRESETS: dict[str, TrainingConfig] = {
     # METHODS.md §1: the baseline that BMEmbed is compared with, contrastive learning, trained as the former is.
     "cl": replace(_PAPER, objective="infonce", queries_per_step=16),
 }
+
+CONTRASTIVE: dict[str, Any] = {
+    "objective": "infonce",
+    "steps": 150,
+    "queries_per_step": 32,
+    "negatives_per_query": 0,
+    "learning_rate": 2e-4,
+    "eval_every": 75,
+}
+"""What preset `standard` takes instead for built queries that BM25 does not solve (`engine.training.recipe`)."""

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from engine.embedding import CHUNKS, check_device, project_model, served_fingerprint
 from engine.errors import DamagedError, ModelError, NotBuiltError
-from engine.queries.choosing import BUILT, guessed, with_backend
+from engine.queries.choosing import with_backend
 from engine.queries.heldout import cap_queries, too_few_to_choose
 from engine.records import Chunk, Query
 from engine.settings import Settings
 from engine.stage import StageContext, View
 from engine.store import Artifact
-from engine.training.config import PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
+from engine.training.config import TrainingConfig
+from engine.training.recipe import found_first, resolve_config, told_objective, told_side
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,51 +98,6 @@ def digest_of(folder: Path, side: str) -> str:
     return "+".join(parts)
 
 
-def resolve_config(view: View) -> TrainingConfig:
-    """The preset, with what the user changed in project.toml."""
-    return config_of(with_backend(view))
-
-
-def config_of(settings: Settings) -> TrainingConfig:
-    """As `resolve_config`, without a look at what `queries.backend = "auto"` has chosen before.
-
-    Raises SettingsError for values that do not go together.
-    """
-    config = PRESETS[settings.training.preset].with_overrides(settings.training.overrides())
-    fitting: dict[str, Any] = {"max_tokens": _longest(settings, config)}
-    if config.objective in WITHOUT_NEGATIVES:
-        fitting["false_negatives"] = "keep"
-    return config.with_overrides({**fitting, **_side(settings, config)[0]})
-
-
-def _longest(settings: Settings, config: TrainingConfig) -> int:
-    """Tokens of a text in training: what the encoder reads, unless project.toml or a quick training wants less."""
-    chosen = settings.training
-    cut = chosen.max_tokens is not None or chosen.preset == "quick"
-    return min(config.max_tokens, settings.encoder.max_tokens) if cut else settings.encoder.max_tokens
-
-
-def _side(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], str]:
-    """What is set where project.toml leaves `training.side` or `training.shared_chunks` out, with the reason.
-
-    Built queries repeat their chunk's words. Where they move the chunks' vectors too, these come to stand for words that
-    BM25 finds as well, and hybrid search loses (docs/LOG.md, "Queries alone").
-    """
-    chosen = settings.training
-    joins = config.compares_all
-    shared = {"shared_chunks": SHARED_CHUNKS} if joins and chosen.shared_chunks is None else {}
-    if chosen.side is not None:
-        return shared if chosen.side == "query" else {}, "it is set in project.toml"
-    if not joins or chosen.preset in ("paper", "cl"):
-        return {}, "the recipe trains queries and chunks"
-    if config.method != "FT" or config.refresh_every:
-        return {}, "pre-training and mined negatives need chunks that are trained, too"
-    if guessed(settings).backend not in BUILT:
-        why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are told from all chunks"
-        return {"side": "both-then-query"}, why
-    return {"side": "query", **shared}, "built queries repeat their chunk's words and would harm the chunks' vectors"
-
-
 def run(context: StageContext) -> dict[str, Any]:
     """Train and keep the best adapter; with too few queries, say so and go on with the base encoder.
 
@@ -166,10 +122,9 @@ def run(context: StageContext) -> dict[str, Any]:
         )
         context.choose("tokens of a text", str(config.max_tokens), f"longer ones are cut in training: {why}")
     if config.method != "PT":
-        preset = f"preset '{context.settings.training.preset}'"
-        chosen = context.settings.training.objective is not None
-        context.choose("objective", config.objective, "it is set in project.toml" if chosen else preset)
-        context.choose("side", config.side, _side(with_backend(context), config)[1])
+        settings, first = with_backend(context), found_first(context.store)
+        context.choose("objective", config.objective, told_objective(settings, first))
+        context.choose("side", config.side, told_side(settings, config, first))
         context.choose("teacher", *_told_teacher(config, context.settings.ranking.m))
         if context.settings.training.false_negatives not in (None, config.false_negatives):
             why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"

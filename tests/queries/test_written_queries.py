@@ -35,7 +35,7 @@ from engine.queries.ledger import answer_files
 from engine.queries.none_left import MEANS
 from engine.records import Query
 from engine.stage import View
-from engine.training.stage import resolve_config
+from engine.training.recipe import resolve_config
 
 Make = Callable[..., ProjectFolder]
 NONE = f"there is no training query: {MEANS}"  # of a model of random weights

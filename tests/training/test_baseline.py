@@ -10,7 +10,7 @@ from engine.events import Choice, Event, HeldOut, Progress, TrainStep, Warned
 from engine.settings import validate
 from engine.training.baseline import _as_part_of, baseline_config
 from engine.training.config import PRESETS
-from engine.training.stage import config_of
+from engine.training.recipe import config_of
 
 
 def test_the_baseline_is_the_recipe_with_plain_infonce():

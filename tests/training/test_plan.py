@@ -19,7 +19,7 @@ from engine.settings import validate
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.plan import Plan, Room, look, make_plan
-from engine.training.stage import config_of
+from engine.training.recipe import config_of
 from engine.training.student import Student
 from engine.training.trainer import train
 

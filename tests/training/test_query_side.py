@@ -20,7 +20,7 @@ from engine.training.config import SHARED_CHUNKS, TrainingConfig
 from engine.training.data import BatchSampler, TrainingData, used_chunks
 from engine.training.heldout import build_pool, measure
 from engine.training.objective import Objective
-from engine.training.stage import config_of
+from engine.training.recipe import config_of
 from engine.training.student import Student
 from engine.training.trainer import TrainResult
 

@@ -19,6 +19,7 @@ from engine.settings import Settings, validate
 from engine.training import stage
 from engine.training.baseline import baseline_fingerprint
 from engine.training.config import TrainingConfig
+from engine.training.recipe import config_of, resolve_config
 
 
 def view(project: Path, model: ModelFolder, **training: Any) -> Any:
@@ -43,7 +44,7 @@ def project(tmp_path: Path, tiny: ModelFolder) -> Path:
 
 def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: ModelFolder) -> None:
     given = view(project, tiny, teacher="cross-encoder", cross_encoder="reranker")
-    found = stage._cross_encoder(given, stage.resolve_config(given))
+    found = stage._cross_encoder(given, resolve_config(given))
     assert found is not None
     assert found.path == project / "reranker"
     assert found.cache is not None
@@ -117,7 +118,7 @@ def test_a_cross_encoder_that_is_not_there(project: Path, tiny: ModelFolder, fol
 
 def test_a_teacher_without_its_model_is_told_at_once(project: Path, tiny: ModelFolder) -> None:
     with pytest.raises(SettingsError, match="cross-encoder needs a model"):
-        stage.config_of(validate({"training": {"teacher": "cross-encoder"}}))
+        config_of(validate({"training": {"teacher": "cross-encoder"}}))
 
 
 CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"

@@ -1,0 +1,111 @@
+"""Which numbers a training takes: those of the preset, what project.toml changes, and what fits the training queries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from engine.queries.choosing import BUILT, guessed, with_backend
+from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
+
+if TYPE_CHECKING:
+    from engine.settings import Settings
+    from engine.stage import View
+    from engine.store import Store
+
+_SHAPING = (
+    "objective", "side", "method", "teacher", "cross_encoder", "teacher_temperature", "teacher_bm25_weight", "target",
+    "target_entropy", "infonce_weight", "refresh_every", "shared_chunks",
+)  # fmt: skip
+HARD = 0.7
+"""Below this share of training queries whose evidence chunk BM25 ranks first, built ones teach the chunks' vectors, too
+(docs/LOG.md, "Built queries that BM25 does not solve")."""
+
+
+def resolve_config(view: View) -> TrainingConfig:
+    """The preset, with what the user changed in project.toml, and what fits the queries that are there.
+
+    Raises SettingsError for values that do not go together.
+    """
+    return config_of(with_backend(view), found_first(view.store))
+
+
+def found_first(store: Store) -> float | None:
+    """The share of the training queries whose evidence chunk BM25 ranks first; None where the rankings do not tell."""
+    rankings = store.artifact("rankings")
+    share = rankings.info.get("found_first") if rankings else None
+    return None if share is None else float(share)
+
+
+def config_of(settings: Settings, first: float | None = None) -> TrainingConfig:
+    """As `resolve_config`, without a look at what `queries.backend = "auto"` has chosen before.
+
+    `first`: what `found_first` gives. Raises SettingsError for values that do not go together.
+    """
+    config = PRESETS[settings.training.preset]
+    if is_contrastive(settings, first):
+        config = replace(config, **CONTRASTIVE)
+    config = config.with_overrides(settings.training.overrides())
+    fitting: dict[str, Any] = {"max_tokens": _longest(settings, config)}
+    if config.objective in WITHOUT_NEGATIVES:
+        fitting["false_negatives"] = "keep"
+    return config.with_overrides({**fitting, **_side(settings, config, first)[0]})
+
+
+def is_contrastive(settings: Settings, first: float | None) -> bool:
+    """Whether built queries are hard enough for contrastive learning of queries and chunks, and nothing else is asked for."""
+    if first is None or first >= HARD or guessed(settings).backend not in BUILT:
+        return False
+    chosen = settings.training
+    return chosen.preset in ("quick", "standard") and not any(getattr(chosen, name) for name in _SHAPING)
+
+
+def told_objective(settings: Settings, first: float | None) -> str:
+    """Why the objective is what it is."""
+    if settings.training.objective is not None:
+        return "it is set in project.toml"
+    if is_contrastive(settings, first):
+        return _told_hard(first)
+    return f"preset '{settings.training.preset}'"
+
+
+def told_side(settings: Settings, config: TrainingConfig, first: float | None) -> str:
+    """Why the adapter acts on what it acts on."""
+    return _side(settings, config, first)[1]
+
+
+def _told_hard(first: float | None) -> str:
+    return (
+        f"BM25 ranks the own chunk of only {first:.0%} of the training queries first: what the others ask for is not to be told "
+        "by words alone"
+    )
+
+
+def _longest(settings: Settings, config: TrainingConfig) -> int:
+    """Tokens of a text in training: what the encoder reads, unless project.toml or a quick training wants less."""
+    chosen = settings.training
+    cut = chosen.max_tokens is not None or chosen.preset == "quick"
+    return min(config.max_tokens, settings.encoder.max_tokens) if cut else settings.encoder.max_tokens
+
+
+def _side(settings: Settings, config: TrainingConfig, first: float | None) -> tuple[dict[str, Any], str]:
+    """What is set where project.toml leaves `training.side` or `training.shared_chunks` out, with the reason.
+
+    Built queries repeat their chunk's words. Where they move the chunks' vectors too, these come to stand for words that
+    BM25 finds as well, and hybrid search loses (docs/LOG.md, "Queries alone"), unless BM25 fails on many of them.
+    """
+    chosen = settings.training
+    joins = config.compares_all
+    shared = {"shared_chunks": SHARED_CHUNKS} if joins and chosen.shared_chunks is None else {}
+    if chosen.side is not None:
+        return shared if chosen.side == "query" else {}, "it is set in project.toml"
+    if is_contrastive(settings, first):
+        return {"side": "both"}, "queries that BM25 does not solve teach the chunks' vectors, too"
+    if not joins or chosen.preset in ("paper", "cl"):
+        return {}, "the recipe trains queries and chunks"
+    if config.method != "FT" or config.refresh_every:
+        return {}, "pre-training and mined negatives need chunks that are trained, too"
+    if guessed(settings).backend not in BUILT:
+        why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are told from all chunks"
+        return {"side": "both-then-query"}, why
+    return {"side": "query", **shared}, "built queries repeat their chunk's words and would harm the chunks' vectors"

@@ -1,0 +1,93 @@
+"""Which recipe fits the queries: by their backend, and by how many of them BM25 solves."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.project import ProjectFolder
+from engine.settings import validate
+from engine.store import Artifact
+from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS
+from engine.training.recipe import config_of, found_first, told_objective, told_side
+
+HARD, EASY = 0.65, 0.85
+BUILT_RECIPE = replace(PRESETS["standard"], side="query", shared_chunks=SHARED_CHUNKS)
+CONTRASTIVE_RECIPE = replace(PRESETS["standard"], side="both", **CONTRASTIVE)
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        (HARD, CONTRASTIVE_RECIPE),
+        (0.0, CONTRASTIVE_RECIPE),
+        (0.7, BUILT_RECIPE),
+        (EASY, BUILT_RECIPE),
+        (None, BUILT_RECIPE),
+    ],
+)
+def test_built_queries_that_bm25_does_not_solve_are_learnt_by_contrast(first: float | None, expected: object) -> None:
+    assert config_of(validate({}), first) == expected
+
+
+def test_contrast_is_infonce_within_the_batch_of_queries_and_chunks() -> None:
+    config = config_of(validate({}), HARD)
+    assert (config.objective, config.side, config.negatives_per_query, config.shared_chunks) == (
+        "infonce",
+        "both",
+        0,
+        0,
+    )
+    assert not config.needs_teacher
+    assert not config.needs_vectors
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"queries": {"backend": "imported"}},
+        {"queries": {"backend": "gguf"}},
+        {"training": {"preset": "paper"}},
+        {"training": {"preset": "cl"}},
+        {"training": {"objective": "shared_listnet"}},
+        {"training": {"side": "query"}},
+        {"training": {"side": "both"}},
+        {"training": {"method": "PT-FT"}},
+        {"training": {"teacher": "bm25"}},
+        {"training": {"teacher_temperature": 3.0}},
+        {"training": {"refresh_every": 50}},
+    ],
+)
+def test_what_is_asked_for_and_other_queries_leave_the_recipe_as_it_is(sections: dict[str, dict[str, object]]) -> None:
+    settings = validate(sections)
+    assert config_of(settings, HARD) == config_of(settings)
+
+
+def test_numbers_of_project_toml_hold_for_it_too() -> None:
+    config = config_of(validate({"training": {"steps": 7, "learning_rate": 3e-4, "seed": 5}}), HARD)
+    assert config == replace(CONTRASTIVE_RECIPE, steps=7, learning_rate=3e-4, seed=5)
+
+
+def test_the_reasons_name_the_share() -> None:
+    settings = validate({})
+    config = config_of(settings, HARD)
+    assert "only 65%" in told_objective(settings, HARD)
+    assert "chunks" in told_side(settings, config, HARD)
+    assert told_objective(settings, EASY) == "preset 'standard'"
+    assert "harm" in told_side(settings, config_of(settings, EASY), EASY)
+    chosen = validate({"training": {"objective": "infonce"}})
+    assert told_objective(chosen, HARD) == "it is set in project.toml"
+
+
+@pytest.mark.parametrize(
+    ("info", "share"), [({"found_first": 0.25}, 0.25), ({"found_first": None}, None), ({"queries": "of before"}, None)]
+)
+def test_the_share_is_that_of_the_rankings(tmp_path: Path, info: dict[str, object], share: float | None) -> None:
+    folder = ProjectFolder.create(tmp_path / "project", {})
+    with closing(folder.store()) as store:
+        assert found_first(store) is None
+        store.put_artifact(Artifact("rankings", "f", "", 0.0, info))
+        assert found_first(store) == share
