@@ -272,12 +272,9 @@ PRESETS: dict[str, TrainingConfig] = {
     "cl": replace(_PAPER, objective="infonce", queries_per_step=16),
 }
 
-CONTRASTIVE: dict[str, Any] = {
-    "objective": "infonce",
-    "steps": 150,
-    "queries_per_step": 32,
-    "negatives_per_query": 0,
-    "learning_rate": 2e-4,
-    "eval_every": 75,
+_BY_CONTRAST: dict[str, Any] = {"objective": "infonce", "negatives_per_query": 0, "learning_rate": 2e-4}
+CONTRASTIVE: dict[str, TrainingConfig] = {
+    "quick": replace(PRESETS["quick"], **_BY_CONTRAST),
+    "standard": replace(PRESETS["standard"], **_BY_CONTRAST, steps=150, queries_per_step=32, eval_every=75),
 }
-"""What preset `standard` takes instead for built queries that BM25 does not solve (`engine.training.recipe`)."""
+"""What a preset takes instead for built queries that BM25 does not solve (`engine.training.recipe`)."""

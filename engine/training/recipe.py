@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.queries.choosing import BUILT, guessed, with_backend
@@ -42,10 +41,8 @@ def config_of(settings: Settings, first: float | None = None) -> TrainingConfig:
 
     `first`: what `found_first` gives. Raises SettingsError for values that do not go together.
     """
-    config = PRESETS[settings.training.preset]
-    if is_contrastive(settings, first):
-        config = replace(config, **CONTRASTIVE)
-    config = config.with_overrides(settings.training.overrides())
+    presets = CONTRASTIVE if is_contrastive(settings, first) else PRESETS
+    config = presets[settings.training.preset].with_overrides(settings.training.overrides())
     fitting: dict[str, Any] = {"max_tokens": _longest(settings, config)}
     if config.objective in WITHOUT_NEGATIVES:
         fitting["false_negatives"] = "keep"
@@ -57,7 +54,7 @@ def is_contrastive(settings: Settings, first: float | None) -> bool:
     if first is None or first >= HARD or guessed(settings).backend not in BUILT:
         return False
     chosen = settings.training
-    return chosen.preset in ("quick", "standard") and not any(getattr(chosen, name) for name in _SHAPING)
+    return chosen.preset in CONTRASTIVE and not any(getattr(chosen, name) for name in _SHAPING)
 
 
 def told_objective(settings: Settings, first: float | None) -> str:

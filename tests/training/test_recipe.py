@@ -16,7 +16,7 @@ from engine.training.recipe import config_of, found_first, told_objective, told_
 
 HARD, EASY = 0.65, 0.85
 BUILT_RECIPE = replace(PRESETS["standard"], side="query", shared_chunks=SHARED_CHUNKS)
-CONTRASTIVE_RECIPE = replace(PRESETS["standard"], side="both", **CONTRASTIVE)
+CONTRASTIVE_RECIPE = replace(CONTRASTIVE["standard"], side="both")
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,16 @@ def test_contrast_is_infonce_within_the_batch_of_queries_and_chunks() -> None:
 def test_what_is_asked_for_and_other_queries_leave_the_recipe_as_it_is(sections: dict[str, dict[str, object]]) -> None:
     settings = validate(sections)
     assert config_of(settings, HARD) == config_of(settings)
+
+
+def test_a_quick_training_stays_quick() -> None:
+    config, quick = config_of(validate({"training": {"preset": "quick"}}), HARD), PRESETS["quick"]
+    assert config.objective == "infonce"
+    assert (config.steps, config.queries_per_step, config.max_tokens) == (
+        quick.steps,
+        quick.queries_per_step,
+        quick.max_tokens,
+    )
 
 
 def test_numbers_of_project_toml_hold_for_it_too() -> None:
