@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import psutil
 import pytest
 from fixtures import office
 
+import engine
 from engine.corpus.sandbox import Limits, Pool
 from engine.corpus.sandbox.pool import Seat
 from engine.corpus.sandbox.wire import finding, told
@@ -181,6 +183,27 @@ def test_processes_are_born_of_one_that_reads_nothing_and_end_with_it(
     psutil.wait_procs([last], 20)
     assert not last.is_running() or last.status() == psutil.STATUS_ZOMBIE
     assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+@on_linux
+@pytest.mark.parametrize("kept", [True, False])
+def test_compiled_modules_are_kept_for_the_next_start_unless_python_was_told_not_to(
+    tmp_path: Path, *, kept: bool
+) -> None:
+    """By what loads them before it reads: readers are loaded by no other process of the program, so none else would keep them."""
+    program = (
+        "import sys; from pathlib import Path; from engine.corpus.sandbox import Pool\n"
+        "pool = Pool(1); print(len(pool.read(Path(sys.argv[1]), 'txt').documents)); pool.close()"
+    )
+    tree = tmp_path / "tree"
+    shutil.copytree(Path(engine.__file__).parent, tree / "engine", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"PYTHONPATH": str(tree)} | ({} if kept else {"PYTHONDONTWRITEBYTECODE": "1"})
+    path = write(tmp_path / "a.txt", b"The heron.")
+    command = [sys.executable, "-P", "-c", program, str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+    assert bool([*(tree / "engine" / "corpus").glob("__pycache__/opening.*.pyc")]) == kept
 
 
 @on_linux

@@ -24,6 +24,7 @@ from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.sandbox.wire import HEADER, LONGEST_FRAME, finding
 
 _STDERR_KEPT = 4000
+_PIECE = 2**16  # bytes: what a pipe holds; room for more would be taken from the system and given back at every read
 _START_SECONDS = 60.0
 _END_SECONDS = 3.0
 _ONE_THREAD = (
@@ -141,7 +142,7 @@ class Child:
             raise Died("damaged", "its reader answered nonsense")
         self._hear(end, deadline)
         try:
-            message = json.loads(self._heard[HEADER.size : end])
+            message = json.loads(self._heard[HEADER.size : end].decode())
         except ValueError:
             raise Died("damaged", "its reader answered nonsense") from None
         del self._heard[:end]
@@ -155,7 +156,7 @@ class Child:
             try:
                 pipe = self._process.stdout.fileno()
                 ready = left > 0 and bool(select.select([pipe], [], [], left)[0])
-                piece = os.read(pipe, 2**20) if ready else b""
+                piece = os.read(pipe, _PIECE) if ready else b""
             except (OSError, ValueError):  # the pool was closed at this moment, and the pipe with it
                 raise self._death() from None
             if not ready:
@@ -210,10 +211,13 @@ def command(limits: Limits) -> list[str]:
     return [sys.executable, "-P", "-m", "engine.corpus.sandbox.worker", str(limits.memory), str(limits.seconds)]
 
 
-def environment() -> dict[str, str]:
-    """What a reading process knows of the environment: nothing that is secret."""
+def environment(*, compiles: bool = False) -> dict[str, str]:
+    """What a reading process knows of the environment: nothing that is secret. `compiles`: whether it may keep compiled modules for
+    the next one, as this process does unless it was told not to.
+    """
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return kept | dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
+    kept |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path()}
+    return kept if compiles and not sys.dont_write_bytecode else kept | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def started(limits: Limits) -> subprocess.Popen[bytes]:

@@ -42,7 +42,7 @@ class Seat:
         if sys.platform != "linux":
             return None
         if self._nursery is None:
-            self._nursery = Nursery([*command(self._limits), "nursery"], environment())
+            self._nursery = Nursery([*command(self._limits), "nursery"], environment(compiles=True))
         return self._nursery.bear()
 
     def interrupt(self) -> None:

@@ -47,6 +47,7 @@ def _become_nursery() -> None:
     for module in _NEEDED:
         with suppress(ImportError):
             import_module(module)
+    sys.dont_write_bytecode = True  # what is born may write no file
     gc.collect()
     gc.freeze()  # what is loaded is not looked through for what is not needed any more
     nursery = os.getpid()
