@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.corpus.passwords import known
 from engine.corpus.right_to_left import in_reading_order, runs_right_to_left
+from engine.corpus.sideways import upright
 
 LINE_END = "\x02"  # what PDFium tells for a hyphen that ends a line, which it leaves out
 _UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts that do not say what they stand for
@@ -59,9 +60,14 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
 
 def text_of(page: Any) -> str:
     """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts."""
-    with closing(page.get_textpage()) as text:
+    with upright(page) as (text, turned):
         told = text.get_text_bounded()
-        return _UNTOLD.sub("", in_reading_order(text) if runs_right_to_left(told) else told)
+        return printable(in_reading_order(text) if turned or runs_right_to_left(told) else told)
+
+
+def printable(text: str) -> str:
+    """A text without the control characters that fonts and notes of a PDF may hold."""
+    return _UNTOLD.sub("", text)
 
 
 def said(get: Callable[[], str]) -> str:

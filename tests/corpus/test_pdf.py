@@ -260,3 +260,28 @@ def test_signs_of_two_halves_stay_whole_beside_letters_from_right_to_left() -> N
 def test_what_stands_beyond_the_edges_of_a_page_is_not_told_beside_letters_from_right_to_left() -> None:
     lines = "\n".join(["AB", *["pelican"] * 40])
     assert meaning(lines, {}).count("pelican") == meaning(lines, {"A": "א", "B": "ב"}).count("pelican") == 35
+
+
+LINES = ("The first line.", "The second one.", "The third one.")
+UP, DOWN = ("1 0 0 1 72 {}", 700, -20), ("-1 0 0 -1 500 {}", 100, 20)
+LEFTWARDS, RIGHTWARDS = ("0 1 -1 0 {} 72", 100, 20), ("0 -1 1 0 {} 700", 500, -20)
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("turned", [UP, DOWN, LEFTWARDS, RIGHTWARDS])
+def test_lines_that_stand_on_their_side_stay_apart_and_in_order(turned: tuple[str, int, int], rotation: int) -> None:
+    matrix, start, step = turned
+    drawn = " ".join(f"{matrix.format(start + step * at)} Tm ({line}) Tj" for at, line in enumerate(LINES))
+    plain = office.pdf("x" * (len(drawn) - len("72 700 Td (x) Tj") + 1))
+    content = plain.replace(b"72 700 Td (" + b"x" * (len(drawn) - 15) + b") Tj", drawn.encode())
+    assert drawn.encode() in content
+    content = content.replace(b"/Type/Page/", b"/Type/Page/Rotate %d/" % rotation)
+    (document,) = read(content)
+    assert isinstance(document, ReadDocument)
+    assert document.text == "\n".join(LINES)
+
+
+def test_a_page_is_as_it_was_once_its_text_is_told() -> None:
+    content = office.pdf("The pelican.").replace(b"/Type/Page/", b"/Type/Page/Rotate 90/")
+    with opened(content) as document, page_of(document, 0) as page:
+        assert (text_of(page), page.get_rotation(), page.get_size()) == ("The pelican.", 90, (792, 612))
