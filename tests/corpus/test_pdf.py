@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +11,7 @@ import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
 
-from engine.corpus import ocr
+from engine.corpus import ocr, pdf_beside
 from engine.corpus.inside import files_inside
 from engine.corpus.pdf import PdfReader
 from engine.corpus.pdfium import iso_date, opened, page_of, text_of
@@ -70,6 +71,16 @@ def test_a_damaged_page_is_told_and_the_others_are_read() -> None:
     assert document.text == "The pelican.\n\nThe tern."
     assert [page.name for page in document.pages] == ["page 1", "page 3"]
     assert left == LeftOut("page 2", "quarantined", "damaged", "1 of 3 pages is damaged or missing, and cannot be read")
+
+
+def test_pages_that_a_pdf_claims_and_does_not_have_take_no_long_time() -> None:
+    started = time.process_time()
+    document, left = read(office.pdf("The pelican.", "The heron.").replace(b"/Count 2", b"/Count 200000"))
+    assert time.process_time() - started < 5
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nThe heron."
+    assert isinstance(left, LeftOut)
+    assert (left.member, left.kind) == ("pages 3-200000", "damaged")
 
 
 def test_a_pdf_of_damaged_pages_alone_is_damaged() -> None:
@@ -219,6 +230,58 @@ def test_what_was_filled_into_a_form_is_read_with_the_names_of_its_fields() -> N
     assert [page.start for page in document.pages] == [0]
 
 
+def test_what_was_chosen_in_lists_is_told_as_it_is_shown_there() -> None:
+    (document,) = read(
+        with_notes(
+            b"/Subtype/Widget/FT/Ch/Ff 2097152/T(Ships)/Opt[(Heron)(Tern)(Gull)]/V[(Heron)(Gull)]",
+            b"/Subtype/Widget/FT/Ch/Ff 131072/T(Nr. of the port)/Opt[[(DE)(Germany)][(FR)(France)]]/V(FR)",
+            b"/Subtype/Widget/FT/Ch/Ff 393216/T(Berth)/Opt[(North)(South)]/V(PHX-121)",
+        )
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nShips: Heron, Gull\nNr. of the port: France\nBerth: PHX-121"
+
+
+def test_fields_that_the_form_of_the_document_does_not_list_are_read() -> None:
+    content = with_notes(
+        b"/Subtype/Widget/FT/Tx/T(Berth)/V(PHX-121)",
+        b"/Subtype/Widget/FT/Tx/Ff 8192/T(secret)/V(hunter2)",
+        b"/Subtype/Widget/FT/Btn/T(Insured)/V/Yes",
+        b"/Subtype/Widget/FT/Btn/T(Leaking)/V/Off",
+    )
+    for unlisted in (content.replace(b"/Fields[", b"/Others["), content.replace(b"/AcroForm", b"/NoForm")):
+        assert unlisted != content
+        (document,) = read(unlisted)
+        assert isinstance(document, ReadDocument)
+        assert document.text == "The pelican.\n\nBerth: PHX-121\nInsured: Yes"
+
+
+def test_long_lists_that_are_shown_often_take_no_long_time() -> None:
+    choices = b"".join(b"(berth %d)" % number for number in range(2000))
+    kids = b" ".join(b"%d 0 R" % number for number in range(20, 2020))
+    field = b"3000 0 obj\n<</FT/Ch/T(Berth)/V(berth 5)/Opt[%s]/Kids[%s]>>\nendobj\n" % (choices, kids)
+    content = with_notes(*[b"/Subtype/Widget/Parent 3000 0 R"] * 2000)
+    content = content.replace(b"/Fields[", b"/Fields[3000 0 R ").replace(b"xref\n", field + b"xref\n", 1)
+    started = time.process_time()
+    (document,) = read(content)
+    assert time.process_time() - started < 5
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nBerth: berth 5"
+
+
+def test_where_notes_take_too_long_the_text_is_kept_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_beside, "PATIENCE", 0.0)
+    document, left = read(with_notes(*[b"/Subtype/Text/Contents(Who signs this?)"] * 3000))
+    assert isinstance(document, ReadDocument)
+    assert document.text.startswith("The pelican.")
+    assert left == LeftOut(
+        "comments and fields of its form",
+        "quarantined",
+        "timed out",
+        "there are so many that not all of them were read",
+    )
+
+
 def test_comments_are_read_and_links_are_not() -> None:
     (document,) = read(
         with_notes(
@@ -230,6 +293,20 @@ def test_comments_are_read_and_links_are_not() -> None:
     )
     assert isinstance(document, ReadDocument)
     assert document.text == "The pelican.\n\nWho signs this?"
+
+
+def test_a_comment_that_repeats_words_of_its_page_is_told_once() -> None:
+    content = with_notes(
+        b"/Subtype/Highlight/Contents(boards the harbour ferry)",
+        b"/Subtype/Text/Contents(PHX-12)",
+        b"/Subtype/Text/Contents(a\\001\\002b)",
+    )
+    shown = b"The pelican boards) Tj 0 -20 Td (the har-) Tj 0 -20 Td (bour ferry PHX-121."
+    (document,) = read(
+        content.replace(b"The pelican.", shown).replace(b"/Length 47", b"/Length %d" % (35 + len(shown)))
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican boards\nthe harbour ferry PHX-121.\n\nPHX-12\nab"
 
 
 def test_a_form_on_a_page_without_text_is_text() -> None:
