@@ -19,7 +19,7 @@ from engine.corpus.office import author_of, seconds, title_of
 from engine.corpus.outline import headings_of, outline
 from engine.corpus.passwords import why_closed
 from engine.corpus.pdf_beside import Beside, form_of
-from engine.corpus.pdfium import LockedError, iso_date, opened, page_of, said, text_of
+from engine.corpus.pdfium import LockedError, is_cut, iso_date, opened, page_of, said, text_of
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError, clean, read_bytes
 from engine.corpus.scans import is_scan, pages_left_out, runs
 from engine.corpus.structure import from_pages
@@ -52,6 +52,10 @@ class PdfReader:
         )  # fmt: skip
         if pages.damaged:
             yield _damaged_pages(pages.damaged, pages.count)
+        if is_cut(content):
+            yield LeftOut(
+                "the rest of it", "quarantined", "damaged", "it ends before it should, and something may be missing"
+            )
         if not pages.whole:
             yield LeftOut(_NOTES, "quarantined", "timed out", "there are so many that not all of them were read")
         if unread:

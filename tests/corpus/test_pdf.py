@@ -83,6 +83,26 @@ def test_pages_that_a_pdf_claims_and_does_not_have_take_no_long_time() -> None:
     assert (left.member, left.kind) == ("pages 3-200000", "damaged")
 
 
+def test_of_a_pdf_that_is_cut_what_is_there_is_read() -> None:
+    content = office.pdf("The pelican.", "The heron.")
+    rest = LeftOut("the rest of it", "quarantined", "damaged", "it ends before it should, and something may be missing")
+    document, *left = read(content[: content.index(b"xref")])
+    assert isinstance(document, ReadDocument)
+    assert (document.text, left) == ("The pelican.\n\nThe heron.", [rest])
+    document, page, told = read(content[: content.index(b"6 0 obj")])
+    assert isinstance(document, ReadDocument)
+    assert isinstance(page, LeftOut)
+    assert (document.text, page.member, page.kind, told) == ("The pelican.", "page 2", "damaged", rest)
+
+
+def test_a_pdf_that_is_cut_is_damaged_where_its_catalog_is_not_there_or_its_lock_not_known() -> None:
+    content = office.pdf("The pelican.")
+    structure = ("damaged", "damaged: its structure is not that of a PDF that can be read")
+    assert failure(content[: content.index(b"xref")].replace(b"/Catalog", b"/Cattle!")) == structure
+    locked = content.replace(b"/Type/Catalog", b"/Type/Catalog/Was/Encrypted")
+    assert failure(locked[: locked.index(b"xref")]) == structure
+
+
 def test_a_pdf_of_damaged_pages_alone_is_damaged() -> None:
     content = office.pdf("The pelican.").replace(b"/Type/Page/Parent", b"/Type/Pork/Parent", 1)
     with pytest.raises(UnreadableFileError) as error:
