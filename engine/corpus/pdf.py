@@ -23,6 +23,7 @@ from engine.corpus.pdfium import LockedError, is_cut, iso_date, opened, page_of,
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError, clean, read_bytes
 from engine.corpus.scans import is_scan, pages_left_out, runs
 from engine.corpus.structure import from_pages
+from engine.corpus.xfa import form_text
 
 _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
 
@@ -40,6 +41,8 @@ class PdfReader:
         with closing(_document(path, content)) as document:
             with form_of(document) as form:
                 pages = _pages(document, Beside(form))
+            if more := form_text(document):
+                pages.beside[1] = "\n".join(filter(None, (pages.beside.get(1), more)))
             texts, note, unread = _with_scans(document, pages)
             metadata, bookmarks = _metadata(document), outline(document)
         text = from_pages(texts, pages.beside)
