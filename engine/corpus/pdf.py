@@ -166,4 +166,8 @@ def _without_text(
     if damaged:
         why = f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text"
         return UnreadableFileError(path, why, "damaged")
+    if is_cut(content):
+        return UnreadableFileError(
+            path, "damaged: it ends before it should, and what is there holds no text", "damaged"
+        )
     return UnreadableFileError(path, "it holds no text", "empty")

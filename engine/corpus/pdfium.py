@@ -15,6 +15,7 @@ LINE_END = "\x02"  # what PDFium tells for a hyphen that ends a line, which it l
 _UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts that do not say what they stand for
 _CATALOG = re.compile(rb"/Type\s*/Catalog\b")
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
+_LOCK = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
 _LONGEST_CATALOG = 10_000  # bytes
 _WHY = {
     3: "its structure is not that of a PDF that can be read",
@@ -60,9 +61,10 @@ def _with_end(content: bytes) -> bytes:
     """
     catalog = max((found.start() for found in _CATALOG.finditer(content)), default=0)
     *_, begun = (None, *_OBJECT.finditer(content, max(0, catalog - _LONGEST_CATALOG), catalog))
-    if begun is None or b"/Encrypt" in content:
+    if begun is None or _LOCK.search(content):
         return b""
-    return content + b"\ntrailer<</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % begun.groups()
+    whole = content[: content.rfind(b"endobj") + len(b"endobj")]  # what is begun behind it hides the end
+    return whole + b"\ntrailer<</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % begun.groups()
 
 
 @contextmanager

@@ -99,7 +99,7 @@ def test_a_pdf_that_is_cut_is_damaged_where_its_catalog_is_not_there_or_its_lock
     content = office.pdf("The pelican.")
     structure = ("damaged", "damaged: its structure is not that of a PDF that can be read")
     assert failure(content[: content.index(b"xref")].replace(b"/Catalog", b"/Cattle!")) == structure
-    locked = content.replace(b"/Type/Catalog", b"/Type/Catalog/Was/Encrypted")
+    locked = office.locked_pdf()
     assert failure(locked[: locked.index(b"xref")]) == structure
 
 
