@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -275,13 +276,17 @@ def leave_on_signals(leave: Callable[[], object]) -> None:
     """Leave as by a key when the terminal is lost or the app is asked to end: the processes behind it end, too."""
     loop = asyncio.get_running_loop()
 
-    def asked() -> None:
-        loop.call_later(LEAVE_SECONDS, os._exit, 1)  # a terminal that is gone may hold up the way out
-        leave()
+    def asked(_signal: int, _frame: object) -> None:
+        # The loop waits for ever on a terminal that was lost in mid-paint: what ends the app then must not be of the loop.
+        end = threading.Timer(LEAVE_SECONDS, os._exit, (1,))
+        end.daemon = True
+        end.start()
+        with suppress(RuntimeError):  # the loop is closed: the app is leaving already
+            loop.call_soon_threadsafe(leave)
 
     for name in ("SIGHUP", "SIGTERM"):
-        with suppress(AttributeError, NotImplementedError, RuntimeError):  # no such signals on Windows
-            loop.add_signal_handler(getattr(signal, name), asked)
+        with suppress(AttributeError, ValueError):  # no SIGHUP on Windows; no signals outside the main thread
+            signal.signal(getattr(signal, name), asked)
 
 
 def _light_terminal() -> bool:
