@@ -15,6 +15,10 @@ SEARCHES = (
 )
 
 
+TOLD = ("served − base", "rrf_served − rrf_base", "weighted_served − weighted_base")
+"""The differences that are told of the judged questions; the report has all."""
+
+
 def sample_project(name: str = NAME) -> Project:
     """The project over the sample corpus, with its judged questions; made when it is not there yet."""
     if (locate(name) / "project.toml").exists():

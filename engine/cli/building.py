@@ -232,8 +232,8 @@ def demo(
     project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
 ) -> None:
     """Run every stage on the sample corpus, show the table, and try three searches."""
-    from engine.console import output, show_found, show_tables
-    from engine.demo import SEARCHES, sample_project
+    from engine.console import output, served_differences, show_differences, show_found, show_tables
+    from engine.demo import SEARCHES, TOLD, sample_project
     from engine.stage import ORDER
 
     sample = sample_project(project)
@@ -242,6 +242,9 @@ def demo(
     console.print()
     show_tables(found["tables"], console)
     print(found["reason"])
+    if judged := found["tables"].get("judged"):
+        console.print(f"\nOn the {judged['queries']} questions that were not made from the documents:")
+        show_differences({name: row for name, row in served_differences(judged).items() if name in TOLD}, console)
     for query in SEARCHES:
         console.print()
         console.rule(query, align="left", style="dim")

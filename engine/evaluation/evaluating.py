@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     Rankings = NDArray[np.int64]
 
 POOL_DEPTH = 30
+UNTOUCHED = (
+    "The base encoder is served: no step of the training did better on held-out queries than the encoder that it began with, so "
+    "the adapter changes nothing. More queries, or queries by a language model, may help."
+)
 
 
 class Evaluation:
@@ -150,8 +155,14 @@ class Evaluation:
             veto = self._ndcg(judged, known) if judged and judged.telling() else None
             seed = self._context.settings.training.seed
             selection = choose_served(values, veto, settings.bootstrap_samples, seed)
+            if selection.served == "base" and self._changes_nothing():
+                selection = replace(selection, reason=UNTOUCHED)
         self._context.choose("served", selection.served, selection.reason)
         return selection
+
+    def _changes_nothing(self) -> bool:
+        """Whether the adapter is the one that training began with, before its first step."""
+        return self.trained.info.get("best_step") == 0 and self._context.settings.training.method != "PT-FT"
 
     def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
         """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks. Where each stands in the

@@ -73,8 +73,8 @@ def told_side(settings: Settings, config: TrainingConfig, first: float | None) -
 
 def _told_hard(first: float | None) -> str:
     return (
-        f"BM25 ranks the own chunk of only {first:.0%} of the training queries first: what the others ask for is not to be told "
-        "by words alone"
+        f"for {first:.0%} of the training queries BM25 ranks the right chunk first, which is less than {HARD:.0%}: the texts are "
+        "much alike, and training learns which of them belongs to a query"
     )
 
 
@@ -97,7 +97,7 @@ def _side(settings: Settings, config: TrainingConfig, first: float | None) -> tu
     if chosen.side is not None:
         return shared if chosen.side == "query" else {}, "it is set in project.toml"
     if is_contrastive(settings, first):
-        return {"side": "both"}, "queries that BM25 does not solve teach the chunks' vectors, too"
+        return {"side": "both"}, "where texts are much alike, their vectors have to be told apart, too"
     if not joins or chosen.preset in ("paper", "cl"):
         return {}, "the recipe trains queries and chunks"
     if config.method != "FT" or config.refresh_every:

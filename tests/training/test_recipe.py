@@ -84,8 +84,8 @@ def test_numbers_of_project_toml_hold_for_it_too() -> None:
 def test_the_reasons_name_the_share() -> None:
     settings = validate({})
     config = config_of(settings, HARD)
-    assert "only 65%" in told_objective(settings, HARD)
-    assert "chunks" in told_side(settings, config, HARD)
+    assert "for 65%" in told_objective(settings, HARD)
+    assert "much alike" in told_side(settings, config, HARD)
     assert told_objective(settings, EASY) == "preset 'standard'"
     assert "harm" in told_side(settings, config_of(settings, EASY), EASY)
     chosen = validate({"training": {"objective": "infonce"}})
