@@ -141,8 +141,8 @@ class CompoundFile:
 
 
 def _follow(table: Sequence[int], data: bytes, offset: int, width: int, start: int, size: int, most: int) -> bytes:
-    """`size` bytes of a chain of parts of a `width`, the first of which lies at an `offset`; `table` tells which part comes next, and
-    those that lie one after the other are taken at once. A chain in a circle ends after `most` parts.
+    """`size` bytes of a chain of parts of a `width`, the first of which lies at an `offset`; `table` tells which part comes next,
+    and those that lie one after the other are taken at once. A chain in a circle ends after `most` parts.
     """
     pieces: list[bytes] = []
     left, number, count, known = size, start, 0, len(table)
