@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from engine.training.config import TrainingConfig
 
 LOSSES: dict[str, dict[str, Any]] = {
+    "mixed": {"objective": "mixed"},
     "shared_listnet": {"objective": "shared_listnet"},
     "listnet": {"objective": "listnet"},
     "listmle": {"objective": "listmle"},

@@ -276,8 +276,8 @@ class TrainingSettings(Section):
     side: Literal["both", "query", "both-then-query"] | None = Field(
         default=None,
         description=(
-            "what the adapter acts on; left out: queries alone where they are built from sentences, else both, and then "
-            "queries alone"
+            "what the adapter acts on; left out: queries alone where they are built from sentences, or both where BM25 does not "
+            "solve these; else both, and then queries alone"
         ),
     )
     query_steps: int | None = Field(

@@ -7,14 +7,13 @@ from typing import get_args
 import pytest
 
 from engine.errors import UsageError
-from engine.recipes import GROUPS, LOSSES, RECIPES, recipes_of, untrainable
+from engine.recipes import GROUPS, LOSSES, RECIPES, numbers_of, recipes_of, untrainable
 from engine.settings import validate, value_of
 from engine.training.config import PRESETS, Objective
 
 
 def test_every_loss_has_a_recipe() -> None:
-    default = PRESETS["standard"].objective
-    assert {recipe["objective"] for recipe in LOSSES.values()} == set(get_args(Objective)) - {default}
+    assert {recipe["objective"] for recipe in LOSSES.values()} == set(get_args(Objective))
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -65,3 +64,11 @@ def test_what_cannot_be_trained_here_is_said_beforehand() -> None:
     assert "refresh_every" in why("refresh", preset="cl")  # plain in-batch negatives: what is mined would join nothing
     never = ("teacher-cross-encoder", "4-bit", "compiled")
     assert {why(name) for name in RECIPES if name not in never} == {""}
+
+
+def test_a_recipe_is_the_default_or_not_by_how_many_queries_bm25_solves() -> None:
+    """Where BM25 solves few, the default is contrast on both sides, and `side-query` is a training of its own."""
+    default, query = validate({}), validate({"training": RECIPES["side-query"]})
+    assert numbers_of(default) == numbers_of(query)
+    assert numbers_of(default, 0.6) != numbers_of(query, 0.6)
+    assert numbers_of(query, 0.6) == numbers_of(query)

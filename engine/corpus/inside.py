@@ -1,4 +1,4 @@
-"""Files that a PDF, a Word, Excel or .pptx file has inside it: attached, or embedded as objects."""
+"""Files that a PDF or an office file has inside it: attached, or embedded as objects."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from engine.corpus.archive import LARGEST_MEMBER
 from engine.corpus.compound import MAGIC, CompoundFile, compound_of
 from engine.corpus.damage import damaged
 from engine.corpus.formats import FORMATS, ending_of, true_format
+from engine.corpus.objects import FORMATS_WITH_OBJECTS, objects_in
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.pdfium import opened, said
 from engine.corpus.readers import LeftOut, Member, UnreadableFileError, clean
@@ -40,6 +41,8 @@ def may_hold_files(format: str, content: bytes) -> bool:
         return _attaches(content)
     if format in _POOLS:
         return _NAMES_OF_POOLS[format] in content
+    if format in FORMATS_WITH_OBJECTS:
+        return next(objects_in(format, content), None) is not None
     try:
         return format in _OFFICE and any(map(_EMBEDDED.fullmatch, package_of(content).archive.namelist()))
     except DAMAGED:
@@ -52,6 +55,8 @@ def files_inside(format: str, content: bytes) -> Iterator[Inner]:
     """
     if format == "pdf":
         inner = _attached(content)
+    elif format in FORMATS_WITH_OBJECTS:
+        inner = _by_kind(_objects(format, content))
     else:
         inner = _by_kind(_pooled(format, content) if format in _POOLS else _embedded(content))
     for found in inner:
@@ -133,6 +138,25 @@ def _by_kind(objects: Iterator[tuple[str, Inner | str]]) -> Iterator[Inner]:
         yield LeftOut(f"{names[0]}{more}", "skipped", "unsupported", why)
 
 
+def _objects(format: str, content: bytes) -> Iterator[tuple[str, Inner | str]]:
+    for name, data in objects_in(format, content):
+        if isinstance(data, LeftOut):
+            yield name, data
+        elif not data.startswith(MAGIC):
+            yield name, _native(name, bytes(4) + data) or Member(name, data)
+        elif not _is_idle(data):
+            yield name, _object(name, data)
+
+
+def _is_idle(data: bytes) -> bool:
+    """Whether an object holds nothing, or macros alone."""
+    try:
+        compound = compound_of(data)
+    except (ValueError, OverflowError):
+        return False
+    return not compound.names() or "VBA/dir" in compound
+
+
 def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
     """(name, what it is) of all in the folder for embedded files of a package."""
     try:
@@ -202,12 +226,14 @@ def _stored(name: str, compound: CompoundFile, folder: str, whole: bytes = b"") 
 
 def _native(name: str, stream: bytes) -> Member | None:
     """The file that the Packager put into a stream: its size, 2, its name, its path, two numbers more, a path, its bytes."""
+    if stream[4:6] != b"\2\0":
+        return None
     label, _, rest = stream[6:].partition(b"\0")
     _, _, rest = rest.partition(b"\0")
     start = 12 + int.from_bytes(rest[4:8], "little")
     size = int.from_bytes(rest[start - 4 : start], "little")
     content = rest[start : start + size]
-    if stream[4:6] != b"\2\0" or not size or len(content) != size:
+    if not size or len(content) != size:
         return None
     return Member(_decoded(label).replace("\\", "/").rpartition("/")[2] or name, content)
 

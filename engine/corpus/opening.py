@@ -77,7 +77,7 @@ class _Opening:
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
     ) -> Iterator[ReadDocument | LeftOut]:
-        if data is None and format in OFFICE:
+        if data is None and format in (*OFFICE, "odp"):
             data = read_bytes(path)  # once, for what it is and for what is in it
         found_format, data = _unlocked_format(path, format, data)
         if found_format != format and format not in BINARY and not _holds(path, found_format, data):

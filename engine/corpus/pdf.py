@@ -18,13 +18,16 @@ from engine.corpus.hyphens import with_breaks
 from engine.corpus.office import author_of, seconds, title_of
 from engine.corpus.outline import headings_of, outline
 from engine.corpus.passwords import why_closed
-from engine.corpus.pdf_beside import beside, with_forms
-from engine.corpus.pdfium import LockedError, iso_date, opened, page_of, said, text_of
+from engine.corpus.pdf_beside import Beside, form_of
+from engine.corpus.pdfium import LockedError, is_cut, iso_date, opened, page_of, said, text_of
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError, clean, read_bytes
 from engine.corpus.scans import is_scan, pages_left_out, runs
 from engine.corpus.structure import from_pages
+from engine.corpus.xfa import form_text
 
 _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
+
+_NOTES = "comments and fields of its form"
 
 
 class PdfReader:
@@ -36,21 +39,30 @@ class PdfReader:
         """See `Reader.read`."""
         content = read_bytes(path, data)
         with closing(_document(path, content)) as document:
-            pages = _pages(document)
+            with form_of(document) as form:
+                pages = _pages(document, Beside(form))
+            if more := form_text(document):
+                pages.beside[1] = "\n".join(filter(None, (pages.beside.get(1), more)))
             texts, note, unread = _with_scans(document, pages)
             metadata, bookmarks = _metadata(document), outline(document)
         text = from_pages(texts, pages.beside)
         if not text.text.strip():
-            raise _without_text(path, content, note, len(texts), damaged=pages.damaged, pictures=bool(unread))
+            raise _without_text(path, content, note, pages.count, damaged=pages.damaged, pictures=bool(unread))
         yield ReadDocument(
             title_of(metadata, text, path), text.text, headings_of(bookmarks, text.text, text.pages), format="pdf",
             pages=text.pages, author=author_of(metadata), created=seconds(metadata["created_at"]),
             changed=seconds(metadata["modified_at"]), note=note,
         )  # fmt: skip
         if pages.damaged:
-            yield _damaged_pages(pages.damaged, len(texts))
+            yield _damaged_pages(pages.damaged, pages.count)
+        if is_cut(content):
+            yield LeftOut(
+                "the rest of it", "quarantined", "damaged", "it ends before it should, and something may be missing"
+            )
+        if not pages.whole:
+            yield LeftOut(_NOTES, "quarantined", "timed out", "there are so many that not all of them were read")
         if unread:
-            yield pages_left_out(unread, len(texts))
+            yield pages_left_out(unread, pages.count)
 
 
 READER = PdfReader()
@@ -58,7 +70,7 @@ READER = PdfReader()
 
 def _document(path: Path, content: bytes) -> Any:
     try:
-        return with_forms(opened(content))
+        return opened(content)
     except LockedError as error:
         raise UnreadableFileError(path, str(error) or why_closed(), "encrypted") from error
     except ValueError as error:
@@ -67,29 +79,35 @@ def _document(path: Path, content: bytes) -> Any:
 
 @dataclass(slots=True)
 class _Pages:
-    """By number: the texts of all pages, empty for those that are damaged, and what stands beside them; the numbers of those that
-    are pictures, and of those that are damaged.
+    """By number: the texts of all pages up to the last that is sound, empty for those that are damaged, and what stands beside
+    them; the numbers of those that are pictures, and of those that are damaged. `count`: of all; `whole`: all that stands beside
+    them was read.
     """
 
+    count: int
+    whole: bool = True
     texts: dict[int, str] = field(default_factory=dict)
     beside: dict[int, str] = field(default_factory=dict)
     scans: list[int] = field(default_factory=list)
     damaged: list[int] = field(default_factory=list)
 
 
-def _pages(document: Any) -> _Pages:
-    found = _Pages()
-    for number in range(1, len(document) + 1):
-        found.texts[number] = ""
+def _pages(document: Any, beside: Beside) -> _Pages:
+    found = _Pages(len(document))
+    for number in range(1, found.count + 1):
         try:
             with page_of(document, number - 1) as page:
-                text = found.texts[number] = with_breaks(clean(text_of(page)))
-                if more := clean(beside(page, text)):
+                text = with_breaks(clean(text_of(page)))
+                if more := clean(beside.of(page, text)):
                     found.beside[number] = more
                 if is_scan(page, text):
                     found.scans.append(number)
         except ValueError:
             found.damaged.append(number)
+        else:
+            found.texts.update(dict.fromkeys(range(len(found.texts) + 1, number), ""))
+            found.texts[number] = text
+    found.whole = beside.whole
     return found
 
 
@@ -148,4 +166,8 @@ def _without_text(
     if damaged:
         why = f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text"
         return UnreadableFileError(path, why, "damaged")
+    if is_cut(content):
+        return UnreadableFileError(
+            path, "damaged: it ends before it should, and what is there holds no text", "damaged"
+        )
     return UnreadableFileError(path, "it holds no text", "empty")

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from engine.corpus.passwords import known
 from engine.corpus.right_to_left import in_reading_order, runs_right_to_left
+from engine.corpus.sideways import upright
 
 LINE_END = "\x02"  # what PDFium tells for a hyphen that ends a line, which it leaves out
 _UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts that do not say what they stand for
+_CATALOG = re.compile(rb"/Type\s*/Catalog\b")
+_OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
+_LOCK = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
+_LONGEST_CATALOG = 10_000  # bytes
 _WHY = {
     3: "its structure is not that of a PDF that can be read",
     6: "its pages cannot be found",
@@ -29,7 +34,7 @@ def opened(content: bytes) -> Any:
     Raises LockedError where no password opens it, ValueError with the reason where it is damaged.
     """
     from pypdfium2 import PdfDocument, PdfiumError
-    from pypdfium2.raw import FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
+    from pypdfium2.raw import FPDF_ERR_FORMAT, FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
 
     for password in (None, *known()):
         try:
@@ -37,9 +42,29 @@ def opened(content: bytes) -> Any:
         except PdfiumError as error:
             if error.err_code == FPDF_ERR_SECURITY:
                 raise LockedError("locked in a way that no password opens here, as by rights management") from error
+            if error.err_code == FPDF_ERR_FORMAT and (whole := _with_end(content)):
+                with suppress(PdfiumError):
+                    return PdfDocument(whole)
             if error.err_code != FPDF_ERR_PASSWORD:
                 raise ValueError(_WHY.get(error.err_code or 0, "PDFium cannot make sense of it")) from error
     raise LockedError
+
+
+def is_cut(content: bytes) -> bool:
+    """Whether the end of a PDF is not there: behind its objects it says where their table is."""
+    return content.rfind(b"startxref") < content.rfind(b"endobj")
+
+
+def _with_end(content: bytes) -> bytes:
+    """A PDF that is cut, with an end that names its catalog: PDFium looks for all else itself. Empty where that is not known, or
+    the PDF is locked, of which its own end tells how.
+    """
+    catalog = max((found.start() for found in _CATALOG.finditer(content)), default=0)
+    *_, begun = (None, *_OBJECT.finditer(content, max(0, catalog - _LONGEST_CATALOG), catalog))
+    if begun is None or _LOCK.search(content):
+        return b""
+    whole = content[: content.rfind(b"endobj") + len(b"endobj")]  # what is begun behind it hides the end
+    return whole + b"\ntrailer<</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % begun.groups()
 
 
 @contextmanager
@@ -59,9 +84,14 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
 
 def text_of(page: Any) -> str:
     """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts."""
-    with closing(page.get_textpage()) as text:
+    with upright(page) as (text, turned):
         told = text.get_text_bounded()
-        return _UNTOLD.sub("", in_reading_order(text) if runs_right_to_left(told) else told)
+        return printable(in_reading_order(text) if turned or runs_right_to_left(told) else told)
+
+
+def printable(text: str) -> str:
+    """A text without the control characters that fonts and notes of a PDF may hold."""
+    return _UNTOLD.sub("", text)
 
 
 def said(get: Callable[[], str]) -> str:

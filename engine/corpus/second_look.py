@@ -27,8 +27,8 @@ _PARTS = {
     "xlsx": (rf"xl/{_DRAWN}", r"xl/(?:comments|comments/comment|threadedComments/threadedComment)\d*\.xml",
              r"xl/(?:worksheets|chartsheets)/[^/]+\.xml"),
     "pptx": (r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml", rf"ppt/{_DRAWN}", r"ppt/comments/[^/]+\.xml"),
-    "odt": (r"content\.xml", r"styles\.xml"),
-    "ods": (r"content\.xml", r"styles\.xml"),
+    "odt": (r"content\.xml", r"[^/]+/content\.xml", r"styles\.xml"),
+    "ods": (r"content\.xml", r"[^/]+/content\.xml", r"styles\.xml"),
 }  # fmt: skip
 _PATTERNS = {format: re.compile("|".join(f"({kind})" for kind in kinds)) for format, kinds in _PARTS.items()}
 _TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # what kreuzberg tells, in another writing
@@ -107,10 +107,15 @@ def _lines_in(path: Path, format: str, part: str, data: bytes, words: Set[str]) 
         lines: Iterable[str] = of_sheet(data)
     elif format == "ods" and part == "styles.xml":
         lines = _margins(data)
+    elif part.endswith("/content.xml") and b"<office:chart" not in data:
+        return iter(())  # a document of its own
     elif part.endswith(".xml"):
         without = next((name for place, name in _TOLD if part.startswith(place)), "")
         lines = _xml_lines(
-            data, cells=format != "ods", without=without, known=frozenset() if _SAID.search(part) else words
+            data,
+            cells=format != "ods" or "/" in part,
+            without=without,
+            known=frozenset() if _SAID.search(part) else words,
         )
     else:
         lines = _html_lines(path, data)

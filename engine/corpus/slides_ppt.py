@@ -65,14 +65,21 @@ class _Listed:
 def slides_of(content: bytes) -> Slides | None:
     """The slides of a presentation, whose bytes are `content`, in their order; None where none is found."""
     try:
-        compound = compound_of(content)
-        folder = _DUAL if _DUAL + _STREAM in compound else ""
-        user = compound.read(f"{folder}{_USER}", 20)
-        records = Records(compound.read(f"{folder}{_STREAM}"))
+        user, records = _read(content, _USER, 20), Records(stream_of(content))
         places = places_in(records, struct.unpack_from("<I", user, 16)[0] if len(user) == 20 else 0)
         return _Deck(records, places).slides()
     except (ValueError, OverflowError, struct.error):
         return None
+
+
+def stream_of(content: bytes) -> bytes:
+    """The records of a presentation. Raises ValueError where it is no compound file."""
+    return _read(content, _STREAM)
+
+
+def _read(content: bytes, stream: str, most: int | None = None) -> bytes:
+    compound = compound_of(content)
+    return compound.read(f"{_DUAL if _DUAL + _STREAM in compound else ''}{stream}", most)
 
 
 class _Deck:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from unicodedata import normalize
 
-_EXTENSION = re.compile(r"\.[^\W_]{1,5}(?![\w.]*\w)")
+_EXTENSION = re.compile(r"\.[^\W_]{1,5}(?!\w|\.+\w)")
 _NAME_START = re.compile(r"(?<![\w.-])\w")
 _FILE_NAME = re.compile(r"\w(.*\w)?\.[^\W_]{1,5}", re.DOTALL)
 _OFFICE = re.compile(

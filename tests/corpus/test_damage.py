@@ -49,7 +49,8 @@ def emptied(source: bytes, part: str) -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.pdf", PDF[:300], "damaged: its structure is not that of a PDF that can be read"),
+        ("a.pdf", PDF[:300], "damaged: it ends before it should, and what is there holds no text"),
+        ("a.pdf", PDF[:20], "damaged: its structure is not that of a PDF that can be read"),
         ("a.docx", office.docx()[:-200], ENDLESS),
         ("a.docx", without(office.docx(), "word/document.xml"), "damaged: a part of it is missing (word/document.xml)"),
         ("a.xlsx", without(office.xlsx(), "_rels/.rels"), "damaged: a part of it is missing (_rels/.rels)"),

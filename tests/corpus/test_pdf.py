@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +11,7 @@ import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
 
-from engine.corpus import ocr
+from engine.corpus import ocr, pdf_beside
 from engine.corpus.inside import files_inside
 from engine.corpus.pdf import PdfReader
 from engine.corpus.pdfium import iso_date, opened, page_of, text_of
@@ -70,6 +71,36 @@ def test_a_damaged_page_is_told_and_the_others_are_read() -> None:
     assert document.text == "The pelican.\n\nThe tern."
     assert [page.name for page in document.pages] == ["page 1", "page 3"]
     assert left == LeftOut("page 2", "quarantined", "damaged", "1 of 3 pages is damaged or missing, and cannot be read")
+
+
+def test_pages_that_a_pdf_claims_and_does_not_have_take_no_long_time() -> None:
+    started = time.process_time()
+    document, left = read(office.pdf("The pelican.", "The heron.").replace(b"/Count 2", b"/Count 200000"))
+    assert time.process_time() - started < 5
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nThe heron."
+    assert isinstance(left, LeftOut)
+    assert (left.member, left.kind) == ("pages 3-200000", "damaged")
+
+
+def test_of_a_pdf_that_is_cut_what_is_there_is_read() -> None:
+    content = office.pdf("The pelican.", "The heron.")
+    rest = LeftOut("the rest of it", "quarantined", "damaged", "it ends before it should, and something may be missing")
+    document, *left = read(content[: content.index(b"xref")])
+    assert isinstance(document, ReadDocument)
+    assert (document.text, left) == ("The pelican.\n\nThe heron.", [rest])
+    document, page, told = read(content[: content.index(b"6 0 obj")])
+    assert isinstance(document, ReadDocument)
+    assert isinstance(page, LeftOut)
+    assert (document.text, page.member, page.kind, told) == ("The pelican.", "page 2", "damaged", rest)
+
+
+def test_a_pdf_that_is_cut_is_damaged_where_its_catalog_is_not_there_or_its_lock_not_known() -> None:
+    content = office.pdf("The pelican.")
+    structure = ("damaged", "damaged: its structure is not that of a PDF that can be read")
+    assert failure(content[: content.index(b"xref")].replace(b"/Catalog", b"/Cattle!")) == structure
+    locked = office.locked_pdf()
+    assert failure(locked[: locked.index(b"xref")]) == structure
 
 
 def test_a_pdf_of_damaged_pages_alone_is_damaged() -> None:
@@ -219,6 +250,58 @@ def test_what_was_filled_into_a_form_is_read_with_the_names_of_its_fields() -> N
     assert [page.start for page in document.pages] == [0]
 
 
+def test_what_was_chosen_in_lists_is_told_as_it_is_shown_there() -> None:
+    (document,) = read(
+        with_notes(
+            b"/Subtype/Widget/FT/Ch/Ff 2097152/T(Ships)/Opt[(Heron)(Tern)(Gull)]/V[(Heron)(Gull)]",
+            b"/Subtype/Widget/FT/Ch/Ff 131072/T(Nr. of the port)/Opt[[(DE)(Germany)][(FR)(France)]]/V(FR)",
+            b"/Subtype/Widget/FT/Ch/Ff 393216/T(Berth)/Opt[(North)(South)]/V(PHX-121)",
+        )
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nShips: Heron, Gull\nNr. of the port: France\nBerth: PHX-121"
+
+
+def test_fields_that_the_form_of_the_document_does_not_list_are_read() -> None:
+    content = with_notes(
+        b"/Subtype/Widget/FT/Tx/T(Berth)/V(PHX-121)",
+        b"/Subtype/Widget/FT/Tx/Ff 8192/T(secret)/V(hunter2)",
+        b"/Subtype/Widget/FT/Btn/T(Insured)/V/Yes",
+        b"/Subtype/Widget/FT/Btn/T(Leaking)/V/Off",
+    )
+    for unlisted in (content.replace(b"/Fields[", b"/Others["), content.replace(b"/AcroForm", b"/NoForm")):
+        assert unlisted != content
+        (document,) = read(unlisted)
+        assert isinstance(document, ReadDocument)
+        assert document.text == "The pelican.\n\nBerth: PHX-121\nInsured: Yes"
+
+
+def test_long_lists_that_are_shown_often_take_no_long_time() -> None:
+    choices = b"".join(b"(berth %d)" % number for number in range(2000))
+    kids = b" ".join(b"%d 0 R" % number for number in range(20, 2020))
+    field = b"3000 0 obj\n<</FT/Ch/T(Berth)/V(berth 5)/Opt[%s]/Kids[%s]>>\nendobj\n" % (choices, kids)
+    content = with_notes(*[b"/Subtype/Widget/Parent 3000 0 R"] * 2000)
+    content = content.replace(b"/Fields[", b"/Fields[3000 0 R ").replace(b"xref\n", field + b"xref\n", 1)
+    started = time.process_time()
+    (document,) = read(content)
+    assert time.process_time() - started < 5
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nBerth: berth 5"
+
+
+def test_where_notes_take_too_long_the_text_is_kept_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_beside, "PATIENCE", 0.0)
+    document, left = read(with_notes(*[b"/Subtype/Text/Contents(Who signs this?)"] * 3000))
+    assert isinstance(document, ReadDocument)
+    assert document.text.startswith("The pelican.")
+    assert left == LeftOut(
+        "comments and fields of its form",
+        "quarantined",
+        "timed out",
+        "there are so many that not all of them were read",
+    )
+
+
 def test_comments_are_read_and_links_are_not() -> None:
     (document,) = read(
         with_notes(
@@ -230,6 +313,20 @@ def test_comments_are_read_and_links_are_not() -> None:
     )
     assert isinstance(document, ReadDocument)
     assert document.text == "The pelican.\n\nWho signs this?"
+
+
+def test_a_comment_that_repeats_words_of_its_page_is_told_once() -> None:
+    content = with_notes(
+        b"/Subtype/Highlight/Contents(boards the harbour ferry)",
+        b"/Subtype/Text/Contents(PHX-12)",
+        b"/Subtype/Text/Contents(a\\001\\002b)",
+    )
+    shown = b"The pelican boards) Tj 0 -20 Td (the har-) Tj 0 -20 Td (bour ferry PHX-121."
+    (document,) = read(
+        content.replace(b"The pelican.", shown).replace(b"/Length 47", b"/Length %d" % (35 + len(shown)))
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican boards\nthe harbour ferry PHX-121.\n\nPHX-12\nab"
 
 
 def test_a_form_on_a_page_without_text_is_text() -> None:
@@ -260,3 +357,28 @@ def test_signs_of_two_halves_stay_whole_beside_letters_from_right_to_left() -> N
 def test_what_stands_beyond_the_edges_of_a_page_is_not_told_beside_letters_from_right_to_left() -> None:
     lines = "\n".join(["AB", *["pelican"] * 40])
     assert meaning(lines, {}).count("pelican") == meaning(lines, {"A": "א", "B": "ב"}).count("pelican") == 35
+
+
+LINES = ("The first line.", "The second one.", "The third one.")
+UP, DOWN = ("1 0 0 1 72 {}", 700, -20), ("-1 0 0 -1 500 {}", 100, 20)
+LEFTWARDS, RIGHTWARDS = ("0 1 -1 0 {} 72", 100, 20), ("0 -1 1 0 {} 700", 500, -20)
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("turned", [UP, DOWN, LEFTWARDS, RIGHTWARDS])
+def test_lines_that_stand_on_their_side_stay_apart_and_in_order(turned: tuple[str, int, int], rotation: int) -> None:
+    matrix, start, step = turned
+    drawn = " ".join(f"{matrix.format(start + step * at)} Tm ({line}) Tj" for at, line in enumerate(LINES))
+    plain = office.pdf("x" * (len(drawn) - len("72 700 Td (x) Tj") + 1))
+    content = plain.replace(b"72 700 Td (" + b"x" * (len(drawn) - 15) + b") Tj", drawn.encode())
+    assert drawn.encode() in content
+    content = content.replace(b"/Type/Page/", b"/Type/Page/Rotate %d/" % rotation)
+    (document,) = read(content)
+    assert isinstance(document, ReadDocument)
+    assert document.text == "\n".join(LINES)
+
+
+def test_a_page_is_as_it_was_once_its_text_is_told() -> None:
+    content = office.pdf("The pelican.").replace(b"/Type/Page/", b"/Type/Page/Rotate 90/")
+    with opened(content) as document, page_of(document, 0) as page:
+        assert (text_of(page), page.get_rotation(), page.get_size()) == ("The pelican.", 90, (792, 612))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -79,3 +81,10 @@ def test_a_name_set_apart_is_always_found(before: str, after: str) -> None:
 def test_any_names_are_taken(documents: list[tuple[int, str, str]], query: str) -> None:
     found = DocumentNames(documents).meant_by(query).documents
     assert found <= {key for key, _, _ in documents}
+
+
+@pytest.mark.parametrize("query", ["a." * 100_000, "." * 100_000 + "a.b" * 50_000, "a.pdf" + "." * 100_000])
+def test_long_queries_of_dots_take_no_long_time(query: str) -> None:
+    started = time.process_time()
+    assert NAMES.meant_by(query).documents == frozenset()
+    assert time.process_time() - started < 2

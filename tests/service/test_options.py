@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from engine.errors import SettingsError
 from engine.project import ProjectFolder
 from engine.settings import Settings, sections, validate
+from engine.store import Artifact
 
 
 def keys(call: Any) -> dict[str, dict[str, Any]]:
@@ -41,6 +43,14 @@ def test_what_is_left_out_is_told_as_training_takes_it(project: ProjectFolder, c
     )
     preset = call("settings")["preset"]  # values that do not go together
     assert (preset["side"], preset["negatives_per_query"], preset["steps"]) == ("both", 1, 200)
+
+
+def test_what_the_queries_ask_for_is_told_once_they_are_ranked(project: ProjectFolder, call: Any) -> None:
+    project.change_settings({"training.preset": "standard"})
+    with closing(project.store()) as store:
+        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"found_first": 0.6}))
+    preset = call("settings")["preset"]
+    assert (preset["objective"], preset["side"], preset["steps"]) == ("infonce", "both", 150)
 
 
 def test_change_writes_and_gives_all_settings(project: ProjectFolder, call: Any) -> None:
