@@ -181,6 +181,7 @@ def found(control: socket.socket) -> socket.socket | None:
             break
         nursery = os.fork()
         if not nursery:
+            os.setsid()  # the processor is shared out by sessions where the system does so: one for each that reads
             return socket.socket(fileno=files[0])
         os.close(files[0])
         nurseries.append(nursery)
