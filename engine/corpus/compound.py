@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from engine.corpus.last import Last
 
@@ -18,8 +18,7 @@ _ENTRY = 128
 _MOST_ENTRIES = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     name: str
     kind: int
     left: int
@@ -119,13 +118,11 @@ class CompoundFile:
         return self._data[at : at + self._sector]
 
     def _chain(self, start: int, size: int) -> bytes:
-        return _follow(self._table, self._sector_at, start, size, len(self._data) // self._sector + 1)
+        most = len(self._data) // self._sector + 1
+        return _follow(self._table, self._data, self._sector, self._sector, start, size, most)
 
     def _mini_chain(self, start: int, size: int) -> bytes:
-        def part_at(number: int) -> bytes:
-            return self._mini_stream[number * self._mini : (number + 1) * self._mini]
-
-        return _follow(self._mini_table, part_at, start, size, len(self._mini_table))
+        return _follow(self._mini_table, self._mini_stream, 0, self._mini, start, size, len(self._mini_table))
 
     def _walk(self) -> Iterator[tuple[str, _Entry]]:
         stack = [(self._entries[0].child, "")]
@@ -143,18 +140,23 @@ class CompoundFile:
                 yield f"{prefix}{entry.name}", entry
 
 
-def _follow(table: Sequence[int], part_at: Callable[[int], bytes], start: int, size: int, most: int) -> bytes:
-    """`size` bytes of a chain of parts; `table` tells which part comes next. A chain in a circle ends after `most` parts."""
-    parts: list[bytes] = []
-    left, number = size, start
-    while left > 0 and number < len(table) and len(parts) <= most:
-        part = part_at(number)[:left]
-        if not part:
+def _follow(table: Sequence[int], data: bytes, offset: int, width: int, start: int, size: int, most: int) -> bytes:
+    """`size` bytes of a chain of parts of a `width`, the first of which lies at an `offset`; `table` tells which part comes next,
+    and those that lie one after the other are taken at once. A chain in a circle ends after `most` parts.
+    """
+    pieces: list[bytes] = []
+    left, number, count, known = size, start, 0, len(table)
+    while left > 0 and number < known and count <= most:
+        first, end = number, number + min(-(-left // width), most + 1 - count)
+        while (following := table[number]) == number + 1 and following < end and following < known:
+            number = following
+        count += number + 1 - first
+        pieces.append(data[offset + first * width : offset + (number + 1) * width][:left])
+        left -= len(pieces[-1])
+        if offset + number * width >= len(data):
             break
-        parts.append(part)
-        left -= len(part)
-        number = table[number]
-    return b"".join(parts)
+        number = following
+    return b"".join(pieces)
 
 
 def _entry(raw: bytes) -> _Entry:

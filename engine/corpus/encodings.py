@@ -54,6 +54,7 @@ _SAMPLE = 4000  # bytes beyond ASCII are enough
 _LONGEST_SAMPLE = 64 * 1024
 _AROUND = 200
 _HIGH = re.compile(rb"[\x80-\xff]")
+_NOT_ASCII = re.compile("[^\x00-\x7f]")
 _LATIN_WORD = re.compile("[A-Za-z]")
 _INSIDE_WORDS = "’\u00ad·'"
 _LEAST = 0.25
@@ -132,7 +133,8 @@ def _telling(data: bytes) -> bytes:
 def _neighbours(text: str) -> Iterator[tuple[str, str, str]]:
     """Every character beyond ASCII with the one before and the one after it."""
     around = f" {text} "
-    return ((around[at - 1], around[at], around[at + 1]) for at in range(1, len(text) + 1) if around[at] > "\x7f")
+    places = map(re.Match.start, _NOT_ASCII.finditer(around))
+    return ((around[at - 1], around[at], around[at + 1]) for at in places)
 
 
 def _score(sample: bytes, encoding: str, languages: tuple[str, ...]) -> float:

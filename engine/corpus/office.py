@@ -106,6 +106,7 @@ def extract(path: Path, content: bytes, format: str) -> Any:
         else None,
         include_document_structure=not slides,
         output_format="plain",
+        disable_ocr=True,  # type: ignore[call-arg]  # which its stubs do not know
         concurrency=ConcurrencyConfig(max_threads=1),
     )
     try:

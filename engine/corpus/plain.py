@@ -157,9 +157,11 @@ def _wide(data: bytes) -> str:
             continue
         text = data[: min(len(data) // unit * unit, _WIDE_SAMPLE)].decode(encoding, "replace")
         usual = len(_USUAL.findall(text))
+        if not usual or 50 * usual < len(text):
+            continue
         strange = sum(category(char) in ("Cc", "Cn", "Co", "Cs") and char not in "\t\n\r\f" for char in text)
         strange += text.count("\ufffd")
-        if usual and 50 * usual >= len(text) and strange <= max(text.endswith("\ufffd"), _MOST_BAD * len(text)):
+        if strange <= max(text.endswith("\ufffd"), _MOST_BAD * len(text)):
             found.append((usual / len(text), encoding))
     return max(found)[1] if found else ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from engine.corpus.margins import FIELD, without_fields
 from engine.corpus.readers import clean
@@ -27,8 +28,7 @@ _DEEPEST = 64
 _OVERLAP = 4  # no more is walked through than so many times the stream's length
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What lies between two places of the stream, behind its head."""
 
     kind: int

@@ -164,7 +164,9 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each re
 def test_processes_are_born_of_one_that_reads_nothing_and_end_with_it(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
-    """A renewed process is another one with the same parent, which has one thread and opened none of the files."""
+    """A renewed process is another one with the same parent, which has one thread and opened none of the files; nor has what that
+    was born of.
+    """
     reading = pool(files=1)
     pids = []
     for number in range(3):
@@ -174,10 +176,14 @@ def test_processes_are_born_of_one_that_reads_nothing_and_end_with_it(
     assert len(set(pids)) == 3
     nursery = psutil.Process(pids[-1]).parent()
     assert nursery is not None
-    assert nursery.parent() == psutil.Process()
+    source = nursery.parent()
+    assert source is not None
+    assert source.parent() == psutil.Process()
+    assert source.children() == [nursery]
     assert [one.pid for one in nursery.children()] == pids[-1:]
-    assert nursery.num_threads() == 1
-    assert not [file for file in nursery.open_files() if file.path.endswith(".pdf")]
+    for process in (nursery, source):
+        assert process.num_threads() == 1
+        assert not [file for file in process.open_files() if file.path.endswith(".pdf")]
     last = psutil.Process(pids[-1])
     nursery.kill()
     psutil.wait_procs([last], 20)
@@ -261,7 +267,7 @@ def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: P
         time.sleep(0.5)
         readers = psutil.Process(started.pid).children(recursive=True)
         started.kill()
-    assert len(readers) == 2
+    assert len(readers) == 3
     assert psutil.wait_procs(readers, 4)[1] == []
 
 

@@ -1,7 +1,8 @@
 """Where reading processes come from on Linux: a process that loads what reading needs, touches no file of the user, and divides.
 
-A reading process is born in a hundredth of a second by that; to start one anew takes a third of one. Each is confined after it
-is born, reads through pipes of its own, and ends with the process that it comes from.
+A reading process is born in a hundredth of a second by that; to start one anew takes a third of one. Each thread that reads has
+a nursery of its own, which waits for what it has borne; nurseries are born in the same way, of one process that has loaded
+everything. Each is confined after it is born, reads through pipes of its own, and ends with the process that it comes from.
 """
 
 from __future__ import annotations
@@ -66,24 +67,17 @@ class Born:
 
 
 class Nursery:
-    """The process that reading processes of one thread come from, one after the other."""
+    """The process that reading processes of one thread come from, one after the other; `Nurseries` has it."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._lost, self._patience = False, _START_SECONDS
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        with theirs:
-            self._process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
-                start_new_session=True,
-            )  # fmt: skip
+    def __init__(self, control: socket.socket, pid: int, source: subprocess.Popen[bytes]) -> None:
+        self._control, self._pid, self._source, self._lost = control, pid, source, False
 
     def bear(self) -> Born | None:
         """Another reading process; the one before it must have ended. None where the nursery is lost."""
         if self._lost:
             return None
         theirs, ours = _pipes()
-        pid = self._asked(theirs)
-        self._patience = _BEAR_SECONDS  # all that it needs is loaded
+        pid = _asked(self._control, theirs, _BEAR_SECONDS)
         if pid is None:
             self.give_up()
         for pipe in theirs if pid is not None else theirs + ours:
@@ -93,23 +87,70 @@ class Nursery:
     def give_up(self) -> None:
         """Have nothing more of it: what it says from now on, it says too late."""
         self._lost = True
-        self._process.kill()
-
-    def _asked(self, pipes: Sequence[int]) -> int | None:
-        try:
-            socket.send_fds(self._control, [b"."], pipes)
-            ready = select.select([self._control], [], [], self._patience)[0]
-            return _received(self._control) if ready else None
-        except (OSError, ValueError):
-            return None
+        if self._source.poll() is None:  # until then its number is no other's; and it ends with what it comes from
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """End the process, once what was born of it has ended: what that used is counted by that."""
+        """Have the process end by itself, once what was born of it has ended: what that used is counted by that."""
         self._control.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_SECONDS)
-        self._process.kill()
-        self._process.wait()
+
+
+class Nurseries:
+    """The process that nurseries come from: what reading needs is loaded once, however many threads want it. It starts when it is
+    first needed.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._command, self._environment = command, environment
+        self._source: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket
+        self._lost, self._lock = False, threading.Lock()
+
+    def another(self) -> Nursery | None:
+        """One more nursery, for any thread; None where the process that they come from is lost."""
+        with self._lock:
+            if self._lost:
+                return None
+            patience = _BEAR_SECONDS
+            if self._source is None:
+                patience, self._source = _START_SECONDS, self._started()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            with theirs:
+                pid = _asked(self._control, [theirs.fileno()], patience)
+            if pid is None:
+                self._lost = True
+                ours.close()
+            return None if pid is None else Nursery(ours, pid, self._source)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with theirs:
+            return subprocess.Popen(
+                self._command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env=self._environment, start_new_session=True,
+            )  # fmt: skip
+
+    def end(self) -> None:
+        """End the process, and with it all nurseries that have not ended by themselves."""
+        with self._lock:
+            self._lost = True
+            if self._source is not None:
+                self._control.close()
+                with suppress(subprocess.TimeoutExpired):
+                    self._source.wait(_END_SECONDS)
+                self._source.kill()
+                self._source.wait()
+
+
+def _asked(control: socket.socket, files: Sequence[int], patience: float) -> int | None:
+    """The number of the process that is born with some files; None where that is lost which was asked for it."""
+    try:
+        socket.send_fds(control, [b"."], files)
+        ready = select.select([control], [], [], patience)[0]
+        return _received(control) if ready else None
+    except (OSError, ValueError):
+        return None
 
 
 def _pipes() -> tuple[list[int], list[int]]:
@@ -127,6 +168,29 @@ def _received(control: socket.socket, flags: int = 0) -> int | None:
     except OSError:
         return None
     return int(NUMBER.unpack(data)[0]) if len(data) == NUMBER.size else None
+
+
+def found(control: socket.socket) -> socket.socket | None:
+    """The side of what nurseries come from: divides as often as it is asked to. Returns, in each nursery, what that is asked by;
+    None in the process itself once nobody asks any more and all of them have ended.
+    """
+    nurseries: list[int] = []
+    while True:
+        asked, files, *_ = socket.recv_fds(control, 1, 1)
+        if not asked or len(files) != 1:
+            break
+        nursery = os.fork()
+        if not nursery:
+            os.setsid()  # the processor is shared out by sessions where the system does so: one for each that reads
+            return socket.socket(fileno=files[0])
+        os.close(files[0])
+        nurseries.append(nursery)
+        control.sendall(NUMBER.pack(nursery))
+    for (
+        nursery
+    ) in nurseries:  # not before: its number would be given to another process, which a late signal would meet
+        os.waitpid(nursery, 0)
+    return None
 
 
 def divide(control: socket.socket) -> list[int] | None:

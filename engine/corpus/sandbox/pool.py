@@ -12,7 +12,7 @@ from typing import TypeVar
 from engine.corpus.readers import LeftOut
 from engine.corpus.sandbox.ahead import Ahead
 from engine.corpus.sandbox.child import Child, Clock, Died, command, environment, started
-from engine.corpus.sandbox.nursery import Born, Nursery
+from engine.corpus.sandbox.nursery import Born, Nurseries, Nursery
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.tesseract import Tesseract
 
@@ -24,8 +24,8 @@ _MOST_CRASHES = 5  # within one file: then the rest of it is given up
 class Seat:
     """A place that one reading process takes after the other. On Linux they are born of a nursery of its own."""
 
-    def __init__(self, limits: Limits, ocr: Tesseract | None) -> None:
-        self._limits, self._ocr = limits, ocr
+    def __init__(self, limits: Limits, ocr: Tesseract | None, nurseries: Nurseries) -> None:
+        self._limits, self._ocr, self._nurseries = limits, ocr, nurseries
         self._nursery: Nursery | None = None
         self.child: Child | None = None
 
@@ -42,8 +42,8 @@ class Seat:
         if sys.platform != "linux":
             return None
         if self._nursery is None:
-            self._nursery = Nursery([*command(self._limits), "nursery"], environment(compiles=True))
-        return self._nursery.bear()
+            self._nursery = self._nurseries.another()
+        return None if self._nursery is None else self._nursery.bear()
 
     def interrupt(self) -> None:
         """End the process, from any thread."""
@@ -57,7 +57,7 @@ class Seat:
         self.child = None
 
     def end(self) -> None:
-        """End the process and what it was born of."""
+        """End the process, and have what it was born of end."""
         self.leave()
         if self._nursery is not None:
             self._nursery.end()
@@ -73,6 +73,7 @@ class Pool:
         self._ocr = ocr
         self._limits, self._passwords = limits or Limits(), list(passwords)
         self._processes = max(1, processes)
+        self._nurseries = Nurseries([*command(self._limits), "nursery"], environment(compiles=True))
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
         self._lock = threading.Lock()
         self._seats: list[Seat] = []
@@ -104,7 +105,7 @@ class Pool:
         """What is in one file. Whatever happens to the child process is told in the outcome."""
         with self._lock:
             if not self._free:
-                self._seats.append(Seat(self._limits, self._ocr))
+                self._seats.append(Seat(self._limits, self._ocr, self._nurseries))
                 self._free.append(self._seats[-1])
             seat = self._free.pop()
         try:
@@ -154,6 +155,7 @@ class Pool:
         self._threads.shutdown(wait=True, cancel_futures=True)
         for seat in self._seats:
             seat.end()
+        self._nurseries.end()
 
     @property
     def _children(self) -> set[Child]:

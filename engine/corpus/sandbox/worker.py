@@ -12,15 +12,17 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.corpus.sandbox.limits import allow_seconds, confine
-from engine.corpus.sandbox.nursery import divide, end_with_parent
+from engine.corpus.sandbox.nursery import divide, end_with_parent, found
 from engine.corpus.sandbox.wire import encoded, told
 
+Passed = TypeVar("Passed")
 _NURSERY = "nursery"
 _SMALL = 2**16  # bytes
 _NEEDED = ("engine.corpus.opening", "engine.corpus.pdf", "kreuzberg", "lxml.etree", "pypdfium2")
@@ -42,23 +44,32 @@ def main(arguments: list[str]) -> int:
 
 
 def _become_nursery() -> None:
-    """Become what others are born of. Returns in each that is; this process ends once no other is wanted."""
+    """Become what nurseries are born of, and they, what reading processes are born of. Returns in each of the latter; the others
+    end once nobody asks them any more.
+    """
     control = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for module in _NEEDED:
         with suppress(ImportError):
             import_module(module)
     sys.dont_write_bytecode = True  # what is born may write no file
     gc.collect()
     gc.freeze()  # what is loaded is not looked through for what is not needed any more
-    nursery = os.getpid()
-    pipes = divide(control)
-    control.close()
-    if pipes is None:
-        os._exit(0)
-    end_with_parent(nursery)
-    for number, pipe in enumerate(pipes):
+    nursery = _born_of(control, found)
+    for number, pipe in enumerate(_born_of(nursery, divide)):
         os.dup2(pipe, number)
         os.close(pipe)
+
+
+def _born_of(control: socket.socket, bear: Callable[[socket.socket], Passed | None]) -> Passed:
+    """What a process is given that is born here; the process that it is born of ends."""
+    parent = os.getpid()
+    passed = bear(control)
+    control.close()
+    if passed is None:
+        os._exit(0)
+    end_with_parent(parent)
+    return passed
 
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
