@@ -186,9 +186,8 @@ def found(control: socket.socket) -> socket.socket | None:
         os.close(files[0])
         nurseries.append(nursery)
         control.sendall(NUMBER.pack(nursery))
-    for (
-        nursery
-    ) in nurseries:  # not before: its number would be given to another process, which a late signal would meet
+    # Not before: a nursery's number would be given to another process, which a late signal would meet.
+    for nursery in nurseries:
         os.waitpid(nursery, 0)
     return None
 
