@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
 from engine.corpus.package import Package
 
+_DURATION = re.compile(
+    rb'(<table:table-cell\b[^<>]*\boffice:value-type=")time("[^<>]*?\boffice:)time-value="PT(\d{1,6})H(\d\d?)M(\d\d?(?:\.\d{1,20})?)S"'
+)
+_DAY_AND_TIME = re.compile(rb'(\boffice:date-value=")(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,20})?(?=")')
 _LARGEST = 16 * 2**20  # bytes of the table of styles
 BUILT_IN = {
     "9": "0%", "10": "0.00%", "18": "h:mm AM/PM", "19": "h:mm:ss AM/PM", "20": "h:mm", "21": "h:mm:ss", "45": "mm:ss",
@@ -33,9 +38,29 @@ _VALUE = re.compile(rb'\soffice:value="[^"]*"')
 Style = Callable[[Decimal], str]
 
 
-def percentages_as_text(content: bytes) -> bytes:
-    """The cells of an OpenDocument sheet: those that hold percentages are what is written in them."""
-    return _PERCENTAGE.sub(lambda found: _VALUE.sub(b"", found[0].replace(b'"percentage"', b'"string"')), content)
+def cells_as_text(content: bytes) -> bytes:
+    """The cells of an OpenDocument sheet: those that hold percentages are what is written in them; days with a time, and times, are
+    told to the second, as those of Excel are.
+    """
+    content = _PERCENTAGE.sub(lambda found: _VALUE.sub(b"", found[0].replace(b'"percentage"', b'"string"')), content)
+    content = _DURATION.sub(
+        lambda found: b'%bdate%bdate-value="%b"' % (found[1], found[2], _clock(*found.groups()[2:])), content
+    )
+    return _DAY_AND_TIME.sub(_moment, content)
+
+
+def _clock(hours: bytes, minutes: bytes, seconds: bytes) -> bytes:
+    whole = int(Decimal(seconds.decode()).quantize(Decimal(1), ROUND_HALF_UP)) + 60 * int(minutes) + 3600 * int(hours)
+    return b"%02d:%02d:%02d" % (whole // 3600, whole // 60 % 60, whole % 60)
+
+
+def _moment(found: re.Match[bytes]) -> bytes:
+    try:
+        day = datetime.fromisoformat(found[2].decode()) + timedelta(seconds=float(found[3] or 0))
+    except (ValueError, OverflowError):
+        return found[0]
+    day = (day + timedelta(milliseconds=500)).replace(microsecond=0)
+    return found[1] + day.isoformat(" ").removesuffix(" 00:00:00").encode()
 
 
 def as_shown(cell: str) -> str:

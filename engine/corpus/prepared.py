@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from html.entities import html5
 
-from engine.corpus.number_formats import percentages_as_text, sheet_change
+from engine.corpus.number_formats import cells_as_text, sheet_change
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.word_binary import as_printed
 
@@ -46,7 +46,7 @@ def prepared(format: str, content: bytes) -> bytes:
     if format == "xlsx":
         return _parts_changed(content, _SHEET, sheet_change)
     if format == "ods":
-        return _parts_changed(content, re.compile(r"content\.xml"), lambda _package: percentages_as_text)
+        return _parts_changed(content, re.compile(r"content\.xml"), lambda _package: cells_as_text)
     if format == "odt":
         return _parts_changed(content, re.compile(r"(?:content|styles)\.xml"), lambda _package: _inlined)
     if format == "epub":

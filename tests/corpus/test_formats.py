@@ -369,6 +369,25 @@ def test_numbers_in_sheets_are_told_as_they_are_shown(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ('"date" office:date-value="1960-01-01T00:01:39.99936"', "1960-01-01 00:01:40"),
+        ('"date" office:date-value="2026-12-31T23:59:59.6"', "2027-01-01"),
+        ('"date" office:date-value="2026-03-05T14:30:00"', "2026-03-05 14:30:00"),
+        ('"date" office:date-value="2026-03-05"', "2026-03-05"),
+        ('"time" office:time-value="PT14H30M00S"', "14:30:00"),
+        ('"time" office:time-value="PT00H00M09.00288S"', "00:00:09"),
+        ('"time" office:time-value="PT36H59M59.7S"', "37:00:00"),
+    ],
+)
+def test_days_and_times_of_opendocument_sheets_are_told_to_the_second(tmp_path: Path, cell: str, told: str) -> None:
+    old = '<table:table-cell office:value-type="string"><text:p>9 m</text:p>'
+    new = f'<table:table-cell office:value-type={cell} calcext:value-type="any"><text:p>as shown</text:p>'
+    text = only(opened(tmp_path, "a.ods", changed(office.ods(), "content.xml", old, new))).text
+    assert f"Berth: South pelican | Depth: {told}\n" in text + "\n"
+
+
 def test_tabs_and_hyphens_that_are_elements_part_and_join_words(tmp_path: Path) -> None:
     pieces = (
         "<w:t>Phone</w:t><w:tab/><w:t>tern</w:t><w:noBreakHyphen/><w:t>gull</w:t><w:cr/><w:t>har</w:t><w:softHyphen/>"
