@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 POOL_DEPTH = 30
 UNTOUCHED = (
-    "The base encoder is served: no step of the training did better on held-out queries than the encoder that it began with, so "
+    "The base encoder is served, because no step of the training did better on held-out queries than the encoder it began with: "
     "the adapter changes nothing. More queries, or queries by a language model, may help."
 )
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from engine.benchmark import _Measurement, benchmark
 from engine.errors import StageError, UsageError
 from engine.project import ProjectFolder
 from engine.recipes import RECIPES, recipes_of
+from engine.store import Artifact
 
 
 @pytest.fixture(scope="module")
@@ -188,8 +190,16 @@ def test_recipes_are_trained_side_by_side_and_kept_for_another_look(
     assert again["recipes"]["triplet"]["systems"] == found["recipes"]["triplet"]["systems"]
 
 
+@pytest.mark.parametrize(
+    ("solved", "same"), [(None, {"teacher-mixture", "side-query", "mixed"}), (0.6, set[str]())], ids=["easy", "hard"]
+)
 def test_every_recipe_ends_with_a_row_or_a_reason(
-    dataset: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dataset: Path,
+    tiny_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    solved: float | None,
+    same: set[str],
 ) -> None:
     def of(_self: object, place: Path, recipe: dict[str, Any], _like: Path) -> dict[str, Any]:
         if recipe.get("objective") == "listmle":
@@ -200,13 +210,15 @@ def test_every_recipe_ends_with_a_row_or_a_reason(
     settings = small(tiny_model)
     settings["training"]["negatives_per_query"] = 0
     measurement = _Measurement(dataset, None, settings, None, None)
+    with closing(ProjectFolder.create(tmp_path / "kept", {}).store()) as store:
+        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"found_first": solved}))
     rows = measurement.rows(recipes_of(["all"]), tmp_path / "kept", {"trained": {}})
     assert set(rows) == set(RECIPES)
     assert rows["listmle"] == {"failed": "Training went astray at step 1. It is no number."}
     assert rows["infonce"] == {"trained": {"objective": "infonce"}, "place": "kept-infonce"}
     assert rows["gradcache"]["trained"] == {"graph_memory_mb": 0.0}
-    # What is trained already is not trained again: the default's teacher, and its side with queries from sentences.
-    assert {name for name, row in rows.items() if row.get("same_as") == "default"} == {"teacher-mixture", "side-query"}
+    # What is trained already is not trained again: the default's loss and teacher, and its side with queries from sentences.
+    assert {name for name, row in rows.items() if row.get("same_as") == "default"} == same
     assert "negatives_per_query = 0" in rows["triplet"]["skipped"]
     assert "no cross-encoder is named" in rows["teacher-cross-encoder"]["skipped"]
     assert "CUDA" in rows["4-bit"]["skipped"]
