@@ -16,6 +16,8 @@ _SHAPING = (
     "objective", "side", "method", "teacher", "cross_encoder", "teacher_temperature", "teacher_bm25_weight", "target",
     "target_entropy", "infonce_weight", "refresh_every", "shared_chunks",
 )  # fmt: skip
+LEAST_CONTRAST = 8
+"""Of fewer queries in a step the chunks of the others are too few to be told apart from."""
 HARD = 0.7
 """Below this share of training queries whose evidence chunk BM25 ranks first, built ones teach the chunks' vectors, too
 (docs/LOG.md, "Built queries that BM25 does not solve")."""
@@ -54,7 +56,9 @@ def is_contrastive(settings: Settings, first: float | None) -> bool:
     if first is None or first >= HARD or guessed(settings).backend not in BUILT:
         return False
     chosen = settings.training
-    return chosen.preset in CONTRASTIVE and not any(getattr(chosen, name) for name in _SHAPING)
+    if chosen.queries_per_step is not None and chosen.queries_per_step < LEAST_CONTRAST:
+        return False
+    return chosen.preset in CONTRASTIVE and all(getattr(chosen, name) in (None, "") for name in _SHAPING)
 
 
 def told_objective(settings: Settings, first: float | None) -> str:

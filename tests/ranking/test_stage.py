@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from engine.ranking.stage import TELLING, found_first
+from engine.project import ProjectFolder
+from engine.ranking.stage import TELLING, _share, found_first
 from engine.records import Query, Split
+from engine.store import Artifact
 
 
 def _query(number: int, split: Split = "train") -> Query:
@@ -29,3 +36,17 @@ def test_too_few_queries_do_not_tell() -> None:
     queries = [_query(number) for number in range(TELLING - 1)]
     assert found_first(queries, [FIRST] * (TELLING - 1)) is None
     assert found_first([], []) is None
+
+
+@pytest.mark.parametrize(("queries", "share"), [("the same", 0.25), ("others", 1.0)])
+def test_the_share_is_settled_once_for_the_same_queries(tmp_path: Path, queries: str, share: float) -> None:
+    """Ranked again, by another index or to another depth, they do not change the recipe; rankings of before knew no share."""
+    with closing(ProjectFolder.create(tmp_path / "project", {}).store()) as store:
+        store.put_artifact(Artifact("queries", "f", "", 0.0, {"content": queries}))
+        context: Any = SimpleNamespace(store=store, need=lambda kind, _stage: store.artifact(kind))
+        asked = [_query(number) for number in range(TELLING)]
+        assert _share(context, asked, [FIRST] * TELLING) == 1.0
+        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"queries": "the same", "found_first": 0.25}))
+        assert _share(context, asked, [FIRST] * TELLING) == share
+        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"queries": queries}))
+        assert _share(context, asked, [FIRST] * TELLING) is None

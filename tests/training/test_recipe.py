@@ -59,6 +59,11 @@ def test_contrast_is_infonce_within_the_batch_of_queries_and_chunks() -> None:
         {"training": {"teacher": "bm25"}},
         {"training": {"teacher_temperature": 3.0}},
         {"training": {"refresh_every": 50}},
+        {"training": {"refresh_every": 0}},
+        {"training": {"infonce_weight": 0.0}},
+        {"training": {"teacher_bm25_weight": 0.0}},
+        {"training": {"shared_chunks": 0}},
+        {"training": {"queries_per_step": 7}},
     ],
 )
 def test_what_is_asked_for_and_other_queries_leave_the_recipe_as_it_is(sections: dict[str, dict[str, object]]) -> None:
