@@ -1,38 +1,208 @@
-"""The app ends when it is asked to, also where a lost terminal holds up all that it writes."""
+"""What goes on, and what ends, when a project or the app is left in the middle of something."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
+import asyncio
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
+from fixtures import pictures
+from fixtures.app import drive, opened, until, until_text
+from fixtures.fake_endpoint import Raw, serving
+from fixtures.long_training import end_run, lengthen, newest, state_of
+from fixtures.pipeline import engine
+from fixtures.scripted import ScriptedDesk
+from textual.pilot import Pilot
 
-from bmembed_tui.app import LEAVE_SECONDS
-
-HELD_UP = """
-import asyncio, queue
-from bmembed_tui.app import leave_on_signals
-
-async def paint():
-    leave_on_signals(lambda: None)
-    lost = queue.Queue(1)
-    print("painting", flush=True)
-    while True:
-        lost.put("what nobody takes any more")
-
-asyncio.run(paint())
-"""
+from bmembed_tui.app import BmembedApp
+from bmembed_tui.screens.dialogs import ErrorDialog
+from bmembed_tui.screens.project import ProjectScreen
+from bmembed_tui.widgets.fields import PatternField
+from engine.errors import EngineError, StageError
+from engine.project import ProjectFolder
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
-@pytest.mark.parametrize("asked", ["SIGHUP", "SIGTERM"])
-def test_a_terminal_that_takes_nothing_does_not_keep_the_app(asked: str) -> None:
-    with subprocess.Popen([sys.executable, "-c", HELD_UP], stdout=subprocess.PIPE, text=True) as app:
+def own_processes(word: str, project: Path) -> list[list[str]]:
+    """Command lines of this process's children that hold `word` and are about the project."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
         try:
-            assert app.stdout is not None
-            assert app.stdout.readline() == "painting\n"
-            app.send_signal(getattr(signal, asked))
-            assert app.wait(timeout=LEAVE_SECONDS + 60) == 1
-        finally:
-            app.kill()
+            line = child.cmdline()
+        except psutil.Error:
+            continue
+        if word in line and str(project) in line:
+            found.append(line)
+    return found
+
+
+def _leave(app: BmembedApp) -> None:
+    app.screen.action_leave()  # type: ignore[attr-defined]
+
+
+def _quit(app: BmembedApp) -> None:
+    app.exit()
+
+
+@pytest.mark.parametrize("go", [_leave, _quit])
+def test_a_run_that_was_asked_for_begins_though_the_user_leaves_at_once(
+    new_project: Path, go: Callable[[BmembedApp], None]
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        screen.start_run(("ingest",))
+        await pilot.pause(0)
+        assert isinstance(pilot.app, BmembedApp)
+        go(pilot.app)
+
+    drive(story, new_project)
+    assert state_of(new_project) in ("running", "done")
+    end_run(new_project)
+
+
+def test_a_stop_that_was_asked_for_comes_about_though_the_app_is_closed(finished_project: Path) -> None:
+    lengthen(finished_project)
+    engine("run", str(finished_project), "--only", "train", "--detach", "--json")
+    try:
+
+        async def story(pilot: Pilot[Any]) -> None:
+            screen = await opened(pilot)
+            await until(pilot, lambda: screen.run_state.running, "the run")
+            screen.control("cancel")
+            await pilot.pause(0)  # a key press later the app is closed
+
+        drive(story, finished_project)
+        for _ in range(600):
+            if state_of(finished_project) != "running":
+                break
+            threading.Event().wait(0.1)
+        assert state_of(finished_project) == "cancelled"
+    finally:
+        end_run(finished_project)
+
+
+def test_a_sample_ends_with_the_app(new_project: Path) -> None:
+    engine("run", str(new_project), "--only", "ingest,index")
+    with serving(lambda _request, _number: Raw(wait=threading.Event())) as endpoint:
+        folder = ProjectFolder.open(new_project)
+        folder.change_settings({"queries.backend": "endpoint", "queries.endpoint": endpoint.url})
+
+        async def story(pilot: Pilot[Any]) -> None:
+            screen = await opened(pilot)
+            await until(pilot, lambda: screen.pane is not None)
+            screen.action_go("queries")
+            await until_text(pilot, "gets the documents'")
+            await pilot.press("s")
+            await until(pilot, lambda: endpoint.requests, "a request")
+            assert own_processes("sample", new_project)
+
+        drive(story, new_project)
+        gone = threading.Event()
+        for _ in range(300):
+            if not (own_processes("sample", new_project) or own_processes("serve", new_project)):
+                break
+            gone.wait(0.1)
+        assert not own_processes("sample", new_project)
+        assert not own_processes("serve", new_project)
+
+
+def test_a_project_that_vanishes_is_told_once(finished_project: Path) -> None:
+    dialogs: list[EngineError] = []
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over and screen.pane is not None)
+        screen.tell = lambda error: dialogs.append(error)  # type: ignore[method-assign]
+
+        async def ask(method: str, **_: Any) -> Any:
+            raise StageError("The project is gone.", "Its folder was deleted.", "")
+
+        screen.desk.ask = ask  # type: ignore[method-assign]
+        for _ in range(5):
+            await screen.refresh_status()
+        assert [error.what for error in dialogs] == ["The project is gone."]
+        assert not isinstance(pilot.app.screen, ErrorDialog)
+
+    drive(story, finished_project)
+
+
+def test_a_folder_that_is_deleted_under_the_app_is_no_fault(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over and screen.pane is not None)
+        shutil.rmtree(finished_project)
+        for step in ("documents", "queries", "train", "result", "search", "index", "model"):
+            screen.action_go(step)
+            await pilot.pause(0.1)
+            await pilot.press("escape")
+        screen.load()
+        await until(pilot, lambda: isinstance(pilot.app.screen, ErrorDialog), "the error")
+        await pilot.press("escape")
+        assert pilot.app.is_running
+
+    drive(story, finished_project)
+
+
+def test_an_old_record_of_a_run_that_is_no_object_is_no_fault(finished_project: Path) -> None:
+    newest_record = newest(finished_project) / "run.json"
+    newest_record.write_text(json.dumps([1, 2]))
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+        await pilot.pause(0.5)
+        assert pilot.app.is_running
+
+    drive(story, finished_project)
+
+
+def test_search_may_be_left_as_soon_as_it_is_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    seconds, answer = 0.0, ScriptedDesk.ask
+
+    async def late(self: ScriptedDesk, method: str, **params: Any) -> Any:
+        await asyncio.sleep(seconds)
+        return await answer(self, method, **params)
+
+    monkeypatch.setattr(ScriptedDesk, "ask", late)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        nonlocal seconds
+        app = pilot.app
+        assert isinstance(app, BmembedApp)
+        for late_by, stay in product((0.0, 0.005, 0.03), (0.0, 0.002, 0.01, 0.02, 0.04)):
+            seconds = late_by
+            app.open_project(pictures.RecordedProject(pictures.PROJECT), "search")
+            while not (isinstance(app.screen, ProjectScreen) and app.screen.pane):
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(stay)
+            app.screen.action_leave()
+            await until(pilot, lambda: not isinstance(app.screen, ProjectScreen), "the way out")
+        await until_text(pilot, "Try the sample")
+
+    drive(story, size=(80, 24))
+
+
+def test_patterns_that_are_not_kept_are_asked_about_on_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "documents")  # type: ignore[attr-defined]
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.query("#exclude"), "the patterns")
+        screen.query_one("#exclude", PatternField).value = "drafts/"
+        for keys in (("enter",), ("right", "enter")):
+            await pilot.press("ctrl+w")
+            await until_text(pilot, "Leave without keeping the patterns?")
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert (pilot.app.screen is screen) == (len(keys) == 1)
+
+    drive(story)
