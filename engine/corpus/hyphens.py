@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from engine.corpus.pdfium import LINE_END
 
@@ -53,7 +54,7 @@ def put_together(pages: Sequence[str]) -> list[str]:
 
 
 def _words(pages: Iterable[str]) -> Counter[str]:
-    return Counter(word.lower() for page in pages for word in _WORD.findall(page))
+    return Counter(map(str.lower, chain.from_iterable(map(_WORD.findall, pages))))
 
 
 def _parts_of(compound: str, known: Mapping[str, int]) -> str:

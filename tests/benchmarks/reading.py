@@ -15,15 +15,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
 
 import engine
 from engine.corpus.formats import FORMATS, ending_of, true_format
-from engine.corpus.inside import may_hold_files
-from engine.corpus.readers import UnreadableFileError
+from engine.corpus.inside import files_inside, may_hold_files
+from engine.corpus.readers import Member, UnreadableFileError
 from engine.corpus.sandbox import Limits, Outcome, Pool
 from engine.corpus.scan import ScannedFile, scan
 
@@ -89,36 +89,45 @@ def outcomes_of(files: list[ScannedFile], processes: int) -> None:
     print(f"  inside them {sum(len(outcome.documents) for outcome in outcomes)} documents; left out: {dict(parts)}")
 
 
-def throughput(files: list[ScannedFile], processes: int, what: str) -> None:
+def throughput(files: list[ScannedFile], processes: int, what: str, unpacked: Sequence[Path] = ()) -> None:
     """The same office files through the pool and through kreuzberg alone, in as many processes, alternating: by the clock, and by
-    the processor time of this process and all that it started, which leans less on what else computes.
+    the processor time of this process and all that it started, which leans less on what else computes. The `unpacked` files are
+    given to kreuzberg, too: they lie inside the others.
     """
-    chosen = files * 3
+    chosen, paths = files * 3, [str(path) for path in (*(file.absolute for file in files), *unpacked)] * 3
     ours: list[tuple[float, float]] = []
     theirs: dict[str, list[tuple[float, float]]] = {name: [] for name in PEERS}
+    told: dict[str, int] = {}
     for _ in range(ROUNDS):
-        used, (_outcomes, seconds) = _computing(), read_all(chosen, Limits(), processes)
+        used, (outcomes, seconds) = _computing(), read_all(chosen, Limits(), processes)
         ours.append((seconds, _computing() - used))
+        told[""] = sum(map(_length, outcomes))
         for name, peer in PEERS.items():
-            theirs[name].append(_alone(peer, [str(file.absolute) for file in chosen], processes))
-    print(f"{len(chosen)} {what}, {processes} processes, best of {ROUNDS}:")
+            taken, told[name] = _alone(peer, paths, processes)
+            theirs[name].append(taken)
+    print(f"{len(chosen)} {what}, {processes} processes, best of {ROUNDS}; {told['']:,} characters of text:")
     for at, by in enumerate(("clock", "processor time")):
         own = min(run[at] for run in ours)
         print(f"  by the {by} {own:.2f} s")
         for name, runs in theirs.items():
-            other = min(run[at] for run in runs)
-            print(f"    {name} {other:.2f} s: {other / own:.2f} of its throughput")
+            ratio = min(run[at] for run in runs) / own
+            text = ratio * told[""] / told[name]
+            print(
+                f"    {name} {ratio * own:.2f} s: {ratio:.2f} of its throughput in files, {text:.2f} in characters of text"
+            )
 
 
-def _alone(peer: Callable[[str], str], paths: list[str], processes: int) -> tuple[float, float]:
-    """Seconds by the clock, and of processor time, that a peer takes for all files, the processes' start included."""
+def _alone(peer: Callable[[str], str], paths: list[str], processes: int) -> tuple[tuple[float, float], int]:
+    """Seconds by the clock, and of processor time, that a peer takes for all files, the processes' start included; and the
+    characters that it tells.
+    """
     used, started = _computing(), time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        pool.map(peer, paths, chunksize=8)
+        texts = pool.map(peer, paths, chunksize=8)
         seconds = time.perf_counter() - started
         pool.close()
         pool.join()
-    return seconds, _computing() - used
+    return (seconds, _computing() - used), sum(map(len, texts))
 
 
 def _computing() -> float:
@@ -128,15 +137,31 @@ def _computing() -> float:
 
 
 def compared(files: list[ScannedFile], processes: int) -> None:
-    """All office files; those without the locked ones, which kreuzberg leaves shut, where keys are derived for them here; and of
-    these, those that hold no files, which kreuzberg does not read: there both have the same to do.
+    """All office files; those without the locked ones, which kreuzberg leaves shut, where keys are derived for them here; these
+    with kreuzberg given the files inside them as well, which it does not look for; and those that hold no files. In the last two
+    both have the same to do.
     """
     chosen = [file for file in files if file.format in DIRECT]
     throughput(chosen, processes, "office files")
     chosen = [file for file in chosen if not _is_locked(file)]
     throughput(chosen, processes, "office files that are not locked")
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = list(_unpacked(chosen, Path(folder)))
+        what = f"office files that are not locked, kreuzberg with the {3 * len(unpacked)} inside them as files of their own"
+        throughput(chosen, processes, what, unpacked)
     chosen = [file for file in chosen if not may_hold_files(file.format, file.absolute.read_bytes())]
     throughput(chosen, processes, "office files that are not locked and hold no files")
+
+
+def _unpacked(files: list[ScannedFile], folder: Path) -> Iterator[Path]:
+    """The office files that lie right inside others, written to a folder."""
+    for file in files:
+        data = file.absolute.read_bytes()
+        for number, found in enumerate(files_inside(file.format, data) if may_hold_files(file.format, data) else ()):
+            if isinstance(found, Member) and FORMATS.get(ending_of(found.path)) in DIRECT:
+                path = folder / f"{file.absolute.stem}-{number}{ending_of(found.path)}"
+                path.write_bytes(found.data)
+                yield path
 
 
 def _is_locked(file: ScannedFile) -> bool:
