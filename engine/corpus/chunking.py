@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice, pairwise, takewhile
@@ -53,8 +53,8 @@ class Chunker:
     `chunk_tokens` bounds what the encoder gets: the chunk, its context line and the `special_tokens` that the encoder
     adds. `context` puts the heading path ("headings": `Manual > Engine`) or the document's title ("title") on a line
     before the text in `embedded_text`. Beside tokens a chunk has at most 32 × `chunk_tokens` characters, since a
-    tokenizer may make one token of any length of unknown text. Raises UsageError when the budget leaves fewer than 16
-    tokens for text.
+    tokenizer may make one token of any length of unknown text. `check` is called again and again while documents are cut; what it
+    raises ends that. Raises UsageError when the budget leaves fewer than 16 tokens for text.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Chunker:
         overlap_sentences: int = 1,
         context: Context = "none",
         special_tokens: int = 2,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._budget = chunk_tokens - special_tokens
         if self._budget < _FEWEST_TOKENS:
@@ -74,7 +75,7 @@ class Chunker:
             )
         self._overlap, self._context, self._special = overlap_sentences, context, special_tokens
         self._most_chars = _CHARS_PER_TOKEN * chunk_tokens
-        self._tokens = TokenCounter(tokenizer_file)
+        self._tokens, self._check = TokenCounter(tokenizer_file), check
         self._paths: tuple[ReadDocument, HeadingPaths] | None = None  # of the document that is cut now
 
     def chunk(self, document: ReadDocument, document_id: int = 0) -> list[Chunk]:
@@ -88,6 +89,7 @@ class Chunker:
         """`chunk` for many documents, in order. Short ones are counted in batches, which is many times faster."""
         waiting = iter(documents)
         while batch := list(islice(waiting, _BATCH)):
+            self._check()
             wholes = [self._whole(document) for document in batch]
             short = [whole[1] if whole and len(whole[1]) <= self._most_chars else "" for whole in wholes]
             for document, whole, text, tokens in zip(batch, wholes, short, self._tokens.count_many(short), strict=True):
@@ -109,7 +111,7 @@ class Chunker:
     def _groups(self, document: ReadDocument) -> Iterator[_Group]:
         """Sections joined with those after them while they fit and do not stand above the first."""
         sections = sections_of(document)
-        sizes = self._tokens.count_many([document.text[s.start : s.end] for s in sections])
+        sizes = self._sizes([document.text[section.start : section.end] for section in sections])
         first, size = 0, 0
         for number, section in enumerate(sections):
             joins = number > first and section.level >= sections[first].level
@@ -123,6 +125,12 @@ class Chunker:
             size += sizes[number]
         yield _group(sections[first:], size)
 
+    def _sizes(self, texts: list[str]) -> list[int]:
+        """Tokens of each text; of those too long for a chunk, about as many."""
+        long = {number for number, text in enumerate(texts) if len(text) > self._most_chars}
+        sizes = self._tokens.count_many(["" if number in long else text for number, text in enumerate(texts)])
+        return [self._tokens.count_long(texts[n], self._check) if n in long else size for n, size in enumerate(sizes)]
+
     def _spans(self, document: ReadDocument, group: _Group) -> list[Span]:
         text = document.text[group.start : group.end]
         room = self._room(document, group.path)
@@ -130,7 +138,7 @@ class Chunker:
             pieces = [(0, len(text))]
         else:
             capacity = self._capacity(text, group.tokens, room)
-            pieces = self._tokens.split(text, capacity, markdown=document.format == "md")
+            pieces = self._tokens.split(text, capacity, document.format == "md", self._check)
             pieces = self._without_tiny_tail(text, pieces, capacity)
         fitting = [span for piece in pieces for span in self._fitting(document, group, piece)]
         return self._overlapping(document, fitting)

@@ -76,6 +76,7 @@ class Ingest:
             chunk_tokens=corpus.chunk_tokens,
             overlap_sentences=corpus.overlap_sentences,
             context=corpus.context,
+            check=context.check_stop,
         )
         self._pool = Pool(
             corpus.reading_processes or min(8, os.cpu_count() or 1),

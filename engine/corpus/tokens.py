@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 _BATCH_FROM = 16
+_WINDOW = 2**14  # characters: a splitter takes time by the square of what it is given where that has no good places to cut
+_WINDOW_PER_TOKEN = 16
+_COUNTED_AT_ONCE = 2**18  # characters
+_BREAKS = ("\n\n", "\n", " ")
 
 
 class TokenCounter:
@@ -44,10 +48,37 @@ class TokenCounter:
             return [self.count(text) for text in texts]
         return [len(found) for found in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
-    def split(self, text: str, capacity: int, markdown: bool) -> list[tuple[int, int]]:
-        """Spans of pieces of at most `capacity` tokens, without outer white space, that hold all of the text."""
-        pieces = self._splitter(max(capacity, 1), markdown).chunk_indices(text)
-        return [(start, start + len(piece)) for start, piece in pieces]
+    def count_long(self, text: str, check: Callable[[], None] = lambda: None) -> int:
+        """Tokens of a text of any length, counted a piece at a time: a word that is parted by that counts as its parts. `check` is
+        called before each piece, and may raise.
+        """
+        count = 0
+        for start in range(0, len(text), _COUNTED_AT_ONCE):
+            check()
+            count += self._count(text[start : start + _COUNTED_AT_ONCE])
+        return count
+
+    def split(
+        self, text: str, capacity: int, markdown: bool, check: Callable[[], None] = lambda: None
+    ) -> list[tuple[int, int]]:
+        """Spans of pieces of at most `capacity` tokens, without outer white space, that hold all of the text.
+
+        A long text is cut window by window, in time that grows with its length; `check` is called before each, and may raise.
+        """
+        return list(self._split(text, max(capacity, 1), markdown, check))
+
+    def _split(self, text: str, capacity: int, markdown: bool, check: Callable[[], None]) -> Iterator[tuple[int, int]]:
+        splitter = self._splitter(capacity, markdown)
+        window = max(_WINDOW, _WINDOW_PER_TOKEN * capacity)
+        start = 0
+        while start < len(text):
+            check()
+            end = _window_end(text, start, window)
+            pieces = [(start + at, start + at + len(piece)) for at, piece in splitter.chunk_indices(text[start:end])]
+            if end < len(text) and len(pieces) > 1:
+                end = pieces.pop()[0]  # what follows the window may belong to its last piece
+            yield from pieces
+            start = end
 
     def shortened(self, text: str, most_tokens: int, most_chars: int) -> str:
         """The longest beginning of a text within both bounds."""
@@ -63,3 +94,12 @@ class TokenCounter:
 
         kind = MarkdownSplitter if markdown else TextSplitter
         return kind.from_huggingface_tokenizer(self._tokenizer, capacity)
+
+
+def _window_end(text: str, start: int, size: int) -> int:
+    """Where a window of about `size` characters ends: at a break in its second half, if there is one."""
+    end = start + size
+    if end >= len(text):
+        return len(text)
+    found = (text.rfind(between, start + size // 2, end) + len(between) for between in _BREAKS)
+    return next((place for place in found if place > start + size // 2), end)

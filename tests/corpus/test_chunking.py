@@ -6,15 +6,18 @@ import hashlib
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.corpus import tokens
 from engine.corpus.chunking import Chunker, Context
 from engine.corpus.headings import HeadingPaths
 from engine.corpus.markdown import find_headings
 from engine.corpus.readers import Heading, ReadDocument
+from engine.corpus.tokens import TokenCounter
 from engine.errors import ModelError, UsageError
 from engine.records import Chunk
 
@@ -218,3 +221,85 @@ def test_wrong_tokenizer_and_wrong_budget(tmp_path: Path, tokenizer_file: Path) 
         Chunker(tmp_path / "bad.json")
     with pytest.raises(UsageError, match="too small"):
         Chunker(tokenizer_file, chunk_tokens=10)
+
+
+def prose(sentences: int) -> str:
+    words = ["valve", "pump", "the", "seal", "of", "AX-400", "was", "checked", "before", "pressure"]
+    lines = (" ".join(words[(n * 7 + k * k) % 10] for k in range(4 + n % 9)) + "." for n in range(sentences))
+    return "".join(line + ("\n\n" if number % 6 == 5 else " ") for number, line in enumerate(lines)).strip()
+
+
+def whole(monkeypatch: pytest.MonkeyPatch, counter: TokenCounter, *asked: Any) -> list[tuple[int, int]]:
+    with monkeypatch.context() as patch:
+        patch.setattr(tokens, "_WINDOW", 10**9)
+        return counter.split(*asked)
+
+
+@pytest.mark.parametrize("markdown", [False, True])
+def test_a_long_text_is_cut_by_windows_as_it_is_at_once(
+    word_tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch, markdown: bool
+) -> None:
+    counter, text = TokenCounter(word_tokenizer_file), prose(2400)
+    assert len(text) > 5 * tokens._WINDOW
+    pieces = counter.split(text, 100, markdown)
+    assert pieces == whole(monkeypatch, counter, text, 100, markdown)
+    assert len(pieces) > 100
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.one_of(LINES, st.sampled_from(["検" * 90, " " * 200, "x" * 150, ">" * 70])), max_size=25).map("\n".join),
+    st.sampled_from(["txt", "md"]),
+    st.sampled_from([24, 40]),
+)
+def test_invariants_hold_where_windows_are_small(tokenizer_file: Path, text: str, format: str, budget: int) -> None:
+    document = ReadDocument("", text, tuple(find_headings(text)) if format == "md" else (), format=format)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_WINDOW", 64)
+        patch.setattr(tokens, "_WINDOW_PER_TOKEN", 1)
+        check(document, chunker(tokenizer_file, budget).chunk(document), budget)
+
+
+@pytest.mark.parametrize("text", [">" * 70_000, "_a__b" * 14_000, "検索" * 35_000, "a\n\n" * 24_000, "\n" * 70_000 + "a"])
+@pytest.mark.parametrize("markdown", [False, True])
+def test_a_splitter_is_never_given_more_than_a_window(word_tokenizer_file: Path, text: str, markdown: bool) -> None:
+    """It takes time by the square of what it is given, where that has no good places to cut."""
+    counter, given_to_it = TokenCounter(word_tokenizer_file), list[int]()
+    splitter = counter._splitter(100, markdown)
+
+    class Recorder:
+        def chunk_indices(self, piece: str) -> list[tuple[int, str]]:
+            given_to_it.append(len(piece))
+            return splitter.chunk_indices(piece)
+
+    counter._splitter = lambda capacity, markdown: Recorder()  # type: ignore[assignment, return-value]
+    pieces = counter.split(text, 100, markdown)
+    assert max(given_to_it) <= tokens._WINDOW
+    assert sum(given_to_it) <= 2 * len(text)
+    assert "".join(text[start:end] for start, end in pieces).replace("\n", "") == text.replace("\n", "")
+
+
+def test_a_wish_to_stop_is_heard_while_one_document_is_cut(tokenizer_file: Path) -> None:
+    asked: list[int] = []
+
+    def stop_at_the_third() -> None:
+        asked.append(1)
+        if len(asked) == 3:
+            raise InterruptedError
+
+    cutter = Chunker(tokenizer_file, 128, check=stop_at_the_third)
+    with pytest.raises(InterruptedError):
+        list(cutter.chunk_many([ReadDocument("", "word " * 40_000, (), format="txt")]))
+    assert len(asked) == 3
+
+
+def test_tokens_of_a_long_text_are_counted_a_piece_at_a_time(
+    tokenizer_file: Path, word_tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "_COUNTED_AT_ONCE", 10)
+    assert TokenCounter(tokenizer_file).count_long("é" * 25) == 50
+    assert TokenCounter(word_tokenizer_file).count_long("word " * 8) == 8
+    assert TokenCounter(word_tokenizer_file).count_long("twelve chars") == 3  # "chars" is parted
+    asked: list[int] = []
+    TokenCounter(word_tokenizer_file).count_long("a" * 25, lambda: asked.append(1))
+    assert len(asked) == 3
