@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 _BATCH_FROM = 16
-_WINDOW = 2**14  # characters: a splitter takes time by the square of what it is given where that has no good places to cut
+_WINDOW = 2**14  # characters: a splitter takes time by the square of what it is given, in the worst case
 _WINDOW_PER_TOKEN = 16
 _COUNTED_AT_ONCE = 2**18  # characters
 _BREAKS = ("\n\n", "\n", " ")

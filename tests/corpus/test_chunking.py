@@ -248,7 +248,9 @@ def test_a_long_text_is_cut_by_windows_as_it_is_at_once(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.one_of(LINES, st.sampled_from(["検" * 90, " " * 200, "x" * 150, ">" * 70])), max_size=25).map("\n".join),
+    st.lists(st.one_of(LINES, st.sampled_from(["検" * 90, " " * 200, "x" * 150, ">" * 70])), max_size=25).map(
+        "\n".join
+    ),
     st.sampled_from(["txt", "md"]),
     st.sampled_from([24, 40]),
 )
@@ -260,7 +262,9 @@ def test_invariants_hold_where_windows_are_small(tokenizer_file: Path, text: str
         check(document, chunker(tokenizer_file, budget).chunk(document), budget)
 
 
-@pytest.mark.parametrize("text", [">" * 70_000, "_a__b" * 14_000, "検索" * 35_000, "a\n\n" * 24_000, "\n" * 70_000 + "a"])
+@pytest.mark.parametrize(
+    "text", [">" * 70_000, "_a__b" * 14_000, "検索" * 35_000, "a\n\n" * 24_000, "\n" * 70_000 + "a"]
+)
 @pytest.mark.parametrize("markdown", [False, True])
 def test_a_splitter_is_never_given_more_than_a_window(word_tokenizer_file: Path, text: str, markdown: bool) -> None:
     """It takes time by the square of what it is given, where that has no good places to cut."""

@@ -17,7 +17,7 @@ import pytest
 from fixtures import office
 
 import engine
-from engine.corpus.sandbox import Limits, Pool
+from engine.corpus.sandbox import Limits, Pool, nursery
 from engine.corpus.sandbox.pool import Seat
 from engine.corpus.sandbox.wire import finding, told
 
@@ -189,6 +189,54 @@ def test_processes_are_born_of_one_that_reads_nothing_and_end_with_it(
     psutil.wait_procs([last], 20)
     assert not last.is_running() or last.status() == psutil.STATUS_ZOMBIE
     assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+@on_linux
+def test_a_library_that_crashes_where_it_gets_no_memory_is_not_told_as_a_damaged_file(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    """PDFium aborts then, without a word. With more memory the file is read."""
+    path = write(tmp_path / "a.pdf", office.pdf("\n".join(["pelican " * 2500] * 80)))
+    reading = pool(memory=256 * 2**20)
+    outcome = reading.read(path, "pdf")
+    assert outcome.kind == "out of memory"
+    assert outcome.reason.startswith("reading it needs more than 268 MB of memory, it seems: its reader crashed with ")
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+    assert pool().read(path, "pdf").documents
+
+
+@on_linux
+def test_what_a_process_held_at_most_is_told_once_it_has_ended(
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = pool()
+    for _ in range(2):
+        assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
+        (child,) = reading._children
+        process = child._process
+        assert isinstance(process, nursery.Born)
+        assert process.peak_memory() is None
+        held = psutil.Process(process.pid).memory_info().rss
+        os.kill(process.pid, signal.SIGSEGV)
+        assert process.wait(20) == -signal.SIGSEGV
+        peak = process.peak_memory()
+        assert peak is not None
+        assert 0.9 * held < peak < 2 * held
+        assert process.peak_memory() == peak
+    assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
+    (child,) = reading._children
+    process = child._process
+    assert isinstance(process, nursery.Born)
+    source = psutil.Process(process.pid).parent()
+    assert source is not None
+    os.kill(process.pid, signal.SIGSEGV)
+    process.wait(20)
+    source.suspend()
+    monkeypatch.setattr(nursery, "_BEAR_SECONDS", 0.2)
+    assert process.peak_memory() is None
+    source.resume()
+    monkeypatch.undo()
+    assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents  # not by what came too late
 
 
 @on_linux

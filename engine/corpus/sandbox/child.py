@@ -27,6 +27,7 @@ _STDERR_KEPT = 4000
 _PIECE = 2**16  # bytes: what a pipe holds; room for more would be taken from the system and given back at every read
 _START_SECONDS = 60.0
 _END_SECONDS = 3.0
+_NEAR_THE_LIMIT = 1 / 3  # a library that crashes where it gets no memory mostly wanted twice what it had, or more
 _ONE_THREAD = (
     "RAYON_NUM_THREADS",
     "TOKIO_WORKER_THREADS",
@@ -73,6 +74,11 @@ class Child:
         except Died:
             self.end()
             raise RuntimeError(f"the reading process did not start: {self._said.decode('utf-8', 'replace')}") from None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is gone: between two files that is the fault of neither."""
+        return self._process.poll() is not None
 
     def read(
         self, path: Path, format: str, without: Sequence[str], outcome: Outcome, done: set[str], passwords: list[str],
@@ -180,10 +186,14 @@ class Child:
         if "memory allocation of" in said or "MemoryError" in said or code == -signal.SIGKILL:
             return Died("out of memory", self._out_of_memory())
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        peak = self._process.peak_memory() if isinstance(self._process, Born) and code < 0 else None
+        if peak and peak > _NEAR_THE_LIMIT * self._limits.memory:
+            crash = f"its reader crashed with {_mb(peak)} ({name})"
+            return Died("out of memory", f"{self._out_of_memory()}, it seems: {crash}")
         return Died("damaged", f"its reader crashed ({name})")
 
     def _out_of_memory(self) -> str:
-        return f"reading it needs more than {self._limits.memory / 1e6:,.0f} MB of memory"
+        return f"reading it needs more than {_mb(self._limits.memory)} of memory"
 
     def _listen(self) -> None:
         assert self._process.stderr is not None
@@ -203,6 +213,10 @@ class Child:
                 with suppress(OSError):  # what was still to be written has no reader any more
                     pipe.close()
         return self._process.poll() is not None
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
 
 
 def command(limits: Limits) -> list[str]:

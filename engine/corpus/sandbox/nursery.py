@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import IO
 
 NUMBER = struct.Struct("i")
-"""What a nursery tells: the number of a process that is born, and how it ended, as `Popen.returncode` tells it."""
+"""What a nursery tells: the number of a process that is born, how it ended, as `Popen.returncode` tells it, and its memory."""
 _START_SECONDS = 60.0
 _BEAR_SECONDS = 20.0
 _END_SECONDS = 1.0
@@ -39,6 +39,7 @@ class Born:
         self.stdout: IO[bytes] | None = os.fdopen(pipes[1], "rb", 0)
         self.stderr: IO[bytes] | None = os.fdopen(pipes[2], "rb")
         self._control, self._lock = control, threading.Lock()
+        self._peak: int | None = None
 
     def poll(self) -> int | None:
         """How it ended; None while it lives."""
@@ -58,6 +59,19 @@ class Born:
                 raise subprocess.TimeoutExpired("reading", timeout or _START_SECONDS)
             select.select([self._control], [], [], min(left, _LOOK_SECONDS))  # another thread may be told it first
         return code
+
+    def peak_memory(self) -> int | None:
+        """Bytes of memory that it held at most, once it has ended; None where nobody can tell. To be asked before the next one is
+        born.
+        """
+        with self._lock:
+            if self.returncode is None or self.is_orphan:
+                return None
+            if self._peak is None:
+                self._peak = _asked(self._control, (), _BEAR_SECONDS)
+            if self._peak is None:
+                self._control.close()  # what comes too late would be taken for the number of the next one
+            return self._peak and self._peak * 1024
 
     def kill(self) -> None:
         """End it. Its number is no other's before the next one is born."""
@@ -144,7 +158,9 @@ class Nurseries:
 
 
 def _asked(control: socket.socket, files: Sequence[int], patience: float) -> int | None:
-    """The number of the process that is born with some files; None where that is lost which was asked for it."""
+    """The number of the process that is born with some files; without any, what a nursery tells of the last one. None where that
+    is lost which was asked for it.
+    """
     try:
         socket.send_fds(control, [b"."], files)
         ready = select.select([control], [], [], patience)[0]
@@ -193,15 +209,20 @@ def found(control: socket.socket) -> socket.socket | None:
 
 
 def divide(control: socket.socket) -> list[int] | None:
-    """The nursery's side: divides as often as it is asked to. Returns, in each process that is born, its three pipes; None in the
-    nursery itself once nobody asks any more.
+    """The nursery's side: divides as often as it is asked to, and tells how many KiB of memory the last process held at most where
+    no pipes come with the question. Returns, in each process that is born, its three pipes; None in the nursery itself once
+    nobody asks any more.
     """
     born = 0
     while True:
         asked, pipes, *_ = socket.recv_fds(control, 1, 3)
-        if born:  # not before: its number would be given to another process, which a late signal would meet
-            os.waitpid(born, 0)
-        if not asked or len(pipes) != 3:
+        # not before: its number would be given to another process, which a late signal would meet
+        peak = os.wait4(born, 0)[2].ru_maxrss if born else 0
+        born = 0
+        if asked and not pipes:
+            control.sendall(NUMBER.pack(peak))
+            continue
+        if len(pipes) != 3:
             return None
         born = os.fork()
         if not born:

@@ -31,7 +31,7 @@ class Seat:
 
     def taken(self) -> Child:
         """The process that reads now. Raises RuntimeError where none can be started."""
-        if self.child is not None and self.child.used >= self._limits.files:
+        if self.child is not None and (self.child.used >= self._limits.files or self.child.has_ended):
             self.leave()
         if self.child is None:
             self.child = Child(self._limits, self._ocr, self._born() or started(self._limits))
