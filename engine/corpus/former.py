@@ -31,14 +31,16 @@ class Former:
         return self.files.get((file.source, file.path))
 
     def is_changed(self, file: ScannedFile) -> bool:
-        """Whether a file must be looked at."""
+        """Whether a file must be looked at. Its size and time of change tell, and when the system last noted a change of it: a file
+        that has taken the name of another one may be as long and as old.
+        """
         record = self.record_of(file)
         return (
             record is None
             or record.state not in ("read", "quarantined")  # what was closed to us may be open now
             or record.chunking != self._chunking
             or record.id in self._reopening
-            or (record.size, record.mtime_ns) != (file.size, file.mtime_ns)
+            or (record.size, record.mtime_ns, record.ctime_ns) != (file.size, file.mtime_ns, file.ctime_ns)
         )
 
     def is_known(self, record: FileRecord, content_hash: str) -> bool:

@@ -169,7 +169,7 @@ class Ingest:
             reason, kind = ("", "") if former.state == "skipped" else (former.reason, former.kind)
             self._store.put_file(record_of(looked.file, looked.content_hash, state, reason, self._chunking, kind))
             self._tally.unchanged += state == "read"
-        elif record is None and self._is_renamed(looked):
+        elif former is None and self._is_renamed(looked):
             self._tally.renamed += 1
         else:
             self._read(looked, former)

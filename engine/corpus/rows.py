@@ -29,8 +29,9 @@ def record_of(
 ) -> FileRecord:
     """What is kept of a file."""
     return FileRecord(
-        file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking, kind=kind
-    )
+        file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking, kind=kind,
+        ctime_ns=file.ctime_ns,
+    )  # fmt: skip
 
 
 def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:

@@ -35,6 +35,7 @@ class ScannedFile:
     size: int
     mtime_ns: int
     format: str
+    ctime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +237,9 @@ class _Walk:
             self._taken.add(real)
             absolute = Path(self._source, path)
             self._result.files.append(
-                ScannedFile(self._source, told, absolute, status.st_size, status.st_mtime_ns, format)
+                ScannedFile(
+                    self._source, told, absolute, status.st_size, status.st_mtime_ns, format, status.st_ctime_ns
+                )
             )
 
     def _closed(self, path: str, error: OSError, kind: str = "") -> None:

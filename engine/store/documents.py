@@ -13,7 +13,7 @@ from engine.records import Chunk, Document
 from engine.store.connection import Database, damaged, guarded
 
 _CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages"
-_FILE = "source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id, kind"
+_FILE = "source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id, kind, ctime_ns"
 UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
 _UNREAD = str(UNREAD)
 LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
@@ -30,7 +30,8 @@ class FileRecord:
     quarantined (its content cannot be read, `kind` says in one word why); then `reason` says why.
 
     A skipped file has live documents only where it could be read before and the system has since refused to open it:
-    `content_hash` and `chunking` then tell what those were made of.
+    `content_hash` and `chunking` then tell what those were made of. `ctime_ns`: when the system last noted a change of the file,
+    of its name and rights too (0: of an earlier version of the program, which did not ask).
     """
 
     source: str
@@ -44,6 +45,7 @@ class FileRecord:
     chunking: str
     id: int = 0
     kind: str = ""
+    ctime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +172,22 @@ class DocumentTables(Database):
 
     def move_file(self, former: FileRecord, record: FileRecord, titles: tuple[str, str]) -> None:
         """A file has another name now: its documents and chunks are the same. `titles`: one that was made from the former
-        name becomes the other.
+        name becomes the other. What a file that is gone left under the new name stays readable until `purge_dead`.
         """
+        place = record.source, record.path
         self._rows(
-            "UPDATE files SET source = ?, path = ?, size = ?, mtime_ns = ? WHERE id = ?",
-            (record.source, record.path, record.size, record.mtime_ns, former.id),
+            """UPDATE documents SET file_id = ? WHERE file_id IN
+                (SELECT id FROM files WHERE source = ? AND path = ? AND state = 'gone')""",
+            (former.id, *place),
+        )
+        self._rows("DELETE FROM files WHERE source = ? AND path = ? AND state = 'gone'", place)
+        self._rows(
+            "UPDATE files SET source = ?, path = ?, size = ?, mtime_ns = ?, ctime_ns = ? WHERE id = ?",
+            (*place, record.size, record.mtime_ns, record.ctime_ns, former.id),
         )
         self._rows(
             """UPDATE documents SET source = ?, path = ? || substr(path, ?), modified = ?,
-                title = CASE WHEN title = ? AND path = ? THEN ? ELSE title END WHERE file_id = ?""",
+                title = CASE WHEN title = ? AND path = ? THEN ? ELSE title END WHERE file_id = ? AND live""",
             (record.source, record.path, len(former.path) + 1, record.mtime_ns / 1e9, titles[0], former.path, titles[1],
              former.id),
         )  # fmt: skip
@@ -186,12 +195,13 @@ class DocumentTables(Database):
     def put_file(self, record: FileRecord) -> int:
         """Insert or replace the record of a file, keeping its id; returns the id."""
         rows = self._rows(
-            """INSERT INTO files (source, path, format, size, mtime_ns, content_hash, state, reason, chunking, kind)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, path) DO UPDATE SET format = excluded.format,
+            """INSERT INTO files (source, path, format, size, mtime_ns, content_hash, state, reason, chunking, kind, ctime_ns)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, path) DO UPDATE SET format = excluded.format,
             size = excluded.size, mtime_ns = excluded.mtime_ns, content_hash = excluded.content_hash, state = excluded.state,
-            reason = excluded.reason, chunking = excluded.chunking, kind = excluded.kind RETURNING id""",
+            reason = excluded.reason, chunking = excluded.chunking, kind = excluded.kind,
+            ctime_ns = excluded.ctime_ns RETURNING id""",
             (record.source, record.path, record.format, record.size, record.mtime_ns, record.content_hash, record.state,
-             record.reason, record.chunking, record.kind),
+             record.reason, record.chunking, record.kind, record.ctime_ns),
         )  # fmt: skip
         return int(rows[0][0])
 

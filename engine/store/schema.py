@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 SCHEMA = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, content_hash TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '',
-    chunking TEXT NOT NULL, kind TEXT NOT NULL DEFAULT '', UNIQUE (source, path));
+    chunking TEXT NOT NULL, kind TEXT NOT NULL DEFAULT '', ctime_ns INTEGER NOT NULL DEFAULT 0, UNIQUE (source, path));
 CREATE TABLE parts (
     file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE, path TEXT NOT NULL, state TEXT NOT NULL,
     kind TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (file_id, path)) WITHOUT ROWID;
@@ -65,4 +65,5 @@ CREATE TABLE left_out (
 INSERT INTO left_out SELECT '', key, '', value FROM artifacts,
     json_each(CASE WHEN json_valid(info) THEN info ELSE '{}' END, '$.skipped') WHERE kind = 'corpus';
 """,
+    4: "ALTER TABLE files ADD COLUMN ctime_ns INTEGER NOT NULL DEFAULT 0;",
 }

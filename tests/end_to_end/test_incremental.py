@@ -117,6 +117,35 @@ def test_a_renamed_file_is_found_under_its_new_name_only(small: Path) -> None:
     assert "07.md" not in found
 
 
+def test_a_name_that_a_file_had_which_is_gone_is_free_for_another_one(small: Path) -> None:
+    documents = small / "documents"
+    (documents / "07.md").unlink()
+    engine_here("ingest", str(small))  # not indexed: the former index still names what 07.md said
+    (documents / "08.md").rename(documents / "07.md")
+    done = summary("ingest", str(small))
+    assert (done["files_read"], done["files_removed"], done["files_renamed"], done["new_chunks"]) == (0, 0, 1, 0)
+    assert paths(small, "rule 8")[0] == "07.md"
+    engine_here("index", str(small))
+    assert paths(small, "rule 8")[0] == "07.md"
+    assert "Rule 7" not in [hit["title"] for hit in hits(small, "rule 7")]
+
+
+def test_files_that_exchange_their_names_are_seen_to_be_changed(small: Path) -> None:
+    """As long, and of the same time of change."""
+    one, other = small / "documents" / "07.md", small / "documents" / "08.md"
+    assert one.stat().st_size == other.stat().st_size
+    for file in (one, other):
+        os.utime(file, (1e9, 1e9))
+    engine_here("ingest", str(small))
+    one.rename(small / "kept")
+    other.rename(one)
+    (small / "kept").rename(other)
+    assert summary("ingest", str(small))["files_read"] == 2
+    engine_here("index", str(small))
+    assert hits(small, "rule 7")[0]["path"] == "08.md"
+    assert hits(small, "rule 8")[0]["path"] == "07.md"
+
+
 def test_a_file_that_comes_back_is_found_again(small: Path) -> None:
     text = (small / "documents" / "07.md").read_text()
     (small / "documents" / "07.md").unlink()
