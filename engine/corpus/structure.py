@@ -21,6 +21,7 @@ _LONGEST_HEADING = 300
 _LONGEST_SLIDE_TITLE = 120
 _SENTENCE = 4  # words
 _MANY_ROWS = 6
+_LONGEST_NAME = 200  # characters of a column's name that are told with each of its cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,8 @@ def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -
         return ""
     if not (_is_header(filled) if headed is None else headed):
         return "\n".join(" | ".join(filter(None, row)) for row in filled)
-    names = filled[0]
-    lines = [" | ".join(filter(None, names))]
+    lines = [" | ".join(filter(None, filled[0]))]
+    names = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME].rstrip()}…" for name in filled[0]]
     for row in filled[1:]:
         lines.append(
             " | ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)

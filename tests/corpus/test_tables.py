@@ -152,11 +152,3 @@ def test_pages_with_a_bad_byte_or_without_a_charset_are_read() -> None:
         read("a.html", "<meta charset=utf-8><p>Größe der Überschüsse</p>".encode("cp1252")).text
         == "Größe der Überschüsse"
     )
-
-
-def test_letters_of_blocks_within_blocks_are_counted_once() -> None:
-    from engine.corpus import html
-
-    soup = html._parse("<div class=menu>" * 200 + "<a>Home</a> and prose, more of it than links" + "</div>" * 200)
-    counted = html._letters(soup)
-    assert counted[id(soup)] == (29, 4)

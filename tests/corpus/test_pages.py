@@ -1,0 +1,116 @@
+"""HTML pages: work that grows with their length alone, however they nest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.corpus.html import READER, shown_text, source_of
+from engine.corpus.page_head import declared_encoding
+from engine.corpus.readers import ReadDocument
+
+
+def read(page: str | bytes) -> ReadDocument:
+    (document,) = READER.read(Path("page.html"), page.encode() if isinstance(page, str) else page)
+    return document
+
+
+@contextmanager
+def counted_calls() -> Iterator[list[int]]:
+    """How many functions are called within, as the last item."""
+    calls = [0]
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        calls[0] += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.mark.parametrize(
+    ("piece", "end"),
+    [
+        ("<footer>", "pelican" + " " * 20),
+        ("<p>a</p><footer>\u00a9 x</footer>", "pelican"),
+        ("<table><tr><td>", "pelican"),
+        ("<table><tr><td>a<td>b<caption>", "pelican"),
+        ("<table><tr><th>x<td><table><tr>", "pelican"),
+        ("<table><tr><th>x<div><tr><td>a<td>b", "pelican"),
+        ("<ul class=menu><li>a", "pelican"),
+        ("<blockquote><h1>a", "pelican"),
+        ("<div>", "pelican"),
+        ("<wbr>", "pelican"),
+        ("<svg><text>a", "<p>pelican"),
+    ],
+)
+def test_work_grows_with_the_length_of_a_page_however_it_nests(piece: str, end: str) -> None:
+    counts = []
+    for times in (300, 1200):
+        with counted_calls() as calls:
+            text = shown_text(piece * times + end)
+        assert "pelican" in text
+        counts.append(calls[0])
+    assert counts[1] < 6 * counts[0]
+
+
+def test_words_of_a_drawing_within_others_are_told_once() -> None:
+    assert read("<p>See<svg><text>Pier<text>9</text></text></svg></p>").text == "See Pier9"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<meta " * 200_000 + b"><p>The pelican.",
+        b"<p>The pelican." + b"<meta " * 200_000,
+        b"<?xml " + b"encoding='" * 20_000 + b"><p>The pelican.",
+    ],
+)
+def test_declarations_that_never_end_are_passed_over(page: bytes) -> None:
+    assert "The pelican." in source_of(page, Path("page.html"))[0]
+
+
+@pytest.mark.parametrize(
+    ("page", "encoding"),
+    [
+        (b'<html><head><meta charset="KOI8-R">', "koi8-r"),
+        (b'<META http-equiv=Content-Type content="text/html; charset=windows-1252">', "windows-1252"),
+        (b"<meta name=author content=x><meta\n charset = 'utf-8' />", "utf-8"),
+        (b'\n<?xml version="1.0" encoding="ISO-8859-2"?><html>', "iso-8859-2"),
+        (b"<script>" + b"x" * 100_000 + b"</script><meta charset=utf-8>", "utf-8"),
+        (b"<metadata charset=x><p>charset=y", ""),
+        (b"<meta charset=", ""),
+        (b"", ""),
+    ],
+)
+def test_the_encoding_that_a_page_names(page: bytes, encoding: str) -> None:
+    assert declared_encoding(page) == encoding
+
+
+def test_spans_make_no_row_wider_than_a_page_could_be() -> None:
+    spanning = "<td colspan=50 rowspan=50>a" * 20
+    text = read(f"<table><tr><th>Pier</th></tr>{f'<tr>{spanning}</tr>' * 60}</table>").text
+    rows = text.split("\n")
+    assert len(rows) == 61
+    assert rows[1] == "a" + " | a" * 19
+    assert set(rows[2:51]) == {"a" + " | a" * 23}  # four of the row above span 200 columns
+
+
+def test_a_long_name_of_a_column_is_told_in_full_once() -> None:
+    name = "pelican " * 100
+    text = read(f"<table><tr><th>{name}<th>Depth{'<tr><td>a<td>12' * 50}</table>").text
+    assert text.count("pelican") == 100 + 50 * 25
+    assert text.split("\n")[1] == f"{' '.join(['pelican'] * 25)}…: a | Depth: 12"
+
+
+def test_a_cell_outside_a_row_and_rows_in_a_block_are_rows() -> None:
+    assert read("<table><th>Pier<td>North</table>").text == "Pier | North"
+    page = "<table><center><tr><td>a<td>b</tr><tr><td>c<td>d</tr></center></table>"
+    assert read(page).text == "a | b\nc | d"
