@@ -47,6 +47,7 @@ def counted_calls() -> Iterator[list[int]]:
         ("<ul class=menu><li>a", "pelican"),
         ("<blockquote><h1>a", "pelican"),
         ("<div>", "pelican"),
+        ("<header><h2><a>x</a></h2><a>a</a>", "<h2>pelican"),
         ("<wbr>", "pelican"),
         ("<svg><text>a", "<p>pelican"),
     ],
@@ -114,3 +115,34 @@ def test_a_cell_outside_a_row_and_rows_in_a_block_are_rows() -> None:
     assert read("<table><th>Pier<td>North</table>").text == "Pier | North"
     page = "<table><center><tr><td>a<td>b</tr><tr><td>c<td>d</tr></center></table>"
     assert read(page).text == "a | b\nc | d"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<article><header><h2><a>The pelican</a></h2></header><p>It rests.</p></article>", "The pelican\n\nIt rests."),
+        ("<section><header><a>The pelican</a></header><p>It rests.</p></section>", "The pelican\n\nIt rests."),
+        ("<main><div><header><a>Ada</a></header></div><p>It rests.</p></main>", "Ada\n\nIt rests."),
+        (
+            "<header>to <a>Home</a> | <h2><a>The <i>pelican</i></a></h2> | <ul><li><a>Press</a></ul></header><p>It rests.</p>",
+            "The pelican\n\nIt rests.",
+        ),
+        ("<header><a><h1>The pelican</h1></a></header><p>It rests.</p>", "The pelican\n\nIt rests."),
+        ("<div class=navbar><h1><a>The pelican</a></h1><a>Home</a></div><p>It rests.</p>", "The pelican\n\nIt rests."),
+        (
+            "<div class=menu><h3>Contents</h3><a>The first chapter</a><a>The second chapter of all</a></div><p>It rests.</p>",
+            "It rests.",
+        ),
+        ("<footer><h3>Ships</h3><a>Gull and Tern</a><a>Swan and Heron</a></footer><p>It rests.</p>", "It rests."),
+        ("<header><a>Print</a> | <a>Up</a></header><p>It rests.</p>", "It rests."),
+        ("<article><p>It rests.</p><footer><a>Print</a></footer></article>", "It rests."),
+        ("<header><header><h2><a>A</a></h2><a>Print</a></header></header><p>It rests.</p>", "A\n\nIt rests."),
+    ],
+)
+def test_titles_that_are_links_stay_and_menus_go(page: str, text: str) -> None:
+    assert read(page).text == text
+
+
+def test_a_title_in_the_header_of_an_article_is_a_heading() -> None:
+    found = read("<article><header><h2><a>The pelican</a></h2></header><p>It rests.</p></article>")
+    assert [(heading.start, heading.level, heading.title) for heading in found.headings] == [(0, 2, "The pelican")]
