@@ -17,13 +17,15 @@ from engine.corpus.passwords import why_closed
 from engine.corpus.readers import LARGEST_FILE, UnreadableFileError, read_bytes
 
 FORMATS = {
-    ".txt": "txt", ".text": "txt", ".log": "txt", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html",
-    ".xhtml": "html", ".pdf": "pdf", ".docx": "docx", ".docm": "docx", ".dotx": "docx", ".dotm": "docx", ".doc": "doc",
-    ".dot": "doc", ".pptx": "pptx", ".pptm": "pptx", ".ppsx": "pptx", ".potx": "pptx", ".ppt": "ppt", ".pps": "ppt",
-    ".xlsx": "xlsx", ".xlsm": "xlsx", ".xltx": "xlsx", ".xls": "xls", ".xlt": "xls", ".odt": "odt", ".ott": "odt",
-    ".ods": "ods", ".ots": "ods", ".odp": "odp", ".otp": "odp", ".rtf": "rtf", ".epub": "epub", ".eml": "eml",
-    ".mht": "eml", ".mhtml": "eml", ".msg": "msg", ".mbox": "mbox", ".mbx": "mbox", ".csv": "csv", ".tsv": "csv",
-    ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".zip": "zip",
+    ".txt": "txt", ".text": "txt", ".log": "txt", ".md": "md", ".markdown": "md", ".rtf": "rtf", ".epub": "epub",
+    ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf",
+    ".docx": "docx", ".docm": "docx", ".dotx": "docx", ".dotm": "docx", ".doc": "doc", ".dot": "doc",
+    ".pptx": "pptx", ".pptm": "pptx", ".ppsx": "pptx", ".ppsm": "pptx", ".potx": "pptx", ".potm": "pptx",
+    ".ppt": "ppt", ".pps": "ppt", ".pot": "ppt",
+    ".xlsx": "xlsx", ".xlsm": "xlsx", ".xltx": "xlsx", ".xltm": "xlsx", ".xls": "xls", ".xlt": "xls",
+    ".odt": "odt", ".ott": "odt", ".ods": "ods", ".ots": "ods", ".odp": "odp", ".otp": "odp",
+    ".eml": "eml", ".mht": "eml", ".mhtml": "eml", ".msg": "msg", ".mbox": "mbox", ".mbx": "mbox",
+    ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".zip": "zip",
 }  # fmt: skip
 PICTURES = {
     ".png": "png", ".jpg": "jpg", ".jpeg": "jpg", ".tif": "tif", ".tiff": "tif", ".bmp": "bmp", ".gif": "gif", ".webp": "webp",

@@ -606,3 +606,26 @@ def test_rtf_is_read_without_its_tables_and_with_every_kind_of_character() -> No
     )
     assert rtf_text(source) == "Caf\u00e9 \u20ac \U00010332\n\nTwo {words}\u00a0here\u2014so\n\n"
     assert rtf_text(b"{\\rtf1 " + b"{" * 5000 + b"deep" + b"}" * 4990) == "deep"
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [
+        ("docm", "ms-word.document.macroEnabled"), ("dotx", "openxmlformats-officedocument.wordprocessingml.template"),
+        ("dotm", "ms-word.template.macroEnabledTemplate"), ("pptm", "ms-powerpoint.presentation.macroEnabled"),
+        ("ppsx", "openxmlformats-officedocument.presentationml.slideshow"), ("ppsm", "ms-powerpoint.slideshow.macroEnabled"),
+        ("potx", "openxmlformats-officedocument.presentationml.template"), ("potm", "ms-powerpoint.template.macroEnabled"),
+        ("xlsm", "ms-excel.sheet.macroEnabled"), ("xltx", "openxmlformats-officedocument.spreadsheetml.template"),
+        ("xltm", "ms-excel.template.macroEnabled"),
+    ],
+)  # fmt: skip
+def test_files_with_macros_and_templates_are_read_as_the_others(tmp_path: Path, ending: str, kind: str) -> None:
+    plain = {"d": "docx", "p": "pptx", "x": "xlsx"}[ending[0]]
+    of_old = {"d": "wordprocessingml.document", "p": "presentationml.presentation", "x": "spreadsheetml.sheet"}[
+        ending[0]
+    ]
+    source = TITLED[f"a.{plain}"]
+    other = changed(source, "[Content_Types].xml", f"openxmlformats-officedocument.{of_old}.main", f"{kind}.main")
+    document = only(opened(tmp_path, f"a.{ending}", other))
+    assert document.text == only(opened(tmp_path, f"a.{plain}", source)).text
+    assert (document.format, document.title) == (plain, "Harbour plan")
