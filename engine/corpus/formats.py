@@ -47,7 +47,7 @@ _OPEN_DOCUMENT = {
     "application/vnd.oasis.opendocument.presentation": "odp",
     "application/epub+zip": "epub",
 }
-_STREAMS = (("WordDocument", "doc"), ("Workbook", "xls"), ("Book", "xls"), ("PowerPoint Document", "ppt"))
+DOCUMENT_STREAMS = (("WordDocument", "doc"), ("Workbook", "xls"), ("Book", "xls"), ("PowerPoint Document", "ppt"))
 _HEADER = re.compile(
     rb"(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|delivered-to|reply-to|sender|"
     rb"content-type|envelope-to|status|x-[a-z0-9-]+)[ \t]*:",
@@ -245,7 +245,7 @@ def _compound_format(path: Path, data: bytes | None) -> str:
         raise UnreadableFileError(path, damaged(error)) from error
     if "EncryptedPackage" in compound or "EncryptionInfo" in compound:
         raise UnreadableFileError(path, why_closed(), "encrypted")
-    kind = next((kind for stream, kind in _STREAMS if stream in compound), "")
+    kind = next((kind for stream, kind in DOCUMENT_STREAMS if stream in compound), "")
     if not kind and "__properties_version1.0" in compound:
         return "msg"
     if not kind:

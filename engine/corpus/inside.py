@@ -12,8 +12,9 @@ from typing import Any
 
 from engine.corpus.archive import LARGEST_MEMBER
 from engine.corpus.compound import MAGIC, CompoundFile, compound_of
+from engine.corpus.compound_writer import taken_out
 from engine.corpus.damage import damaged
-from engine.corpus.formats import FORMATS, ending_of, true_format
+from engine.corpus.formats import DOCUMENT_STREAMS, FORMATS, ending_of, true_format
 from engine.corpus.objects import FORMATS_WITH_OBJECTS, objects_in
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.pdfium import opened, said
@@ -187,7 +188,20 @@ def _pooled(format: str, content: bytes) -> Iterator[tuple[str, Inner | str]]:
     folders = {found[0]: found[1] for name in compound.names() if (found := _POOLS[format].match(name))}
     for folder, name in sorted(folders.items()):
         shown = f"object{name.removeprefix('MBD').removeprefix('_')}"
-        yield shown, _stored(f"{shown}.bin", compound, folder)
+        try:
+            yield shown, _stored(f"{shown}.bin", compound, folder, partial(_document, compound, folder))
+        except OverflowError:
+            why = f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB"
+            yield shown, LeftOut(shown, "quarantined", "too large", why)
+
+
+def _document(compound: CompoundFile, folder: str) -> bytes:
+    """The document that a folder of a compound file is; empty where it is none."""
+    return (
+        taken_out(compound, folder, LARGEST_MEMBER)
+        if any(folder + name in compound for name, _ in DOCUMENT_STREAMS)
+        else b""
+    )
 
 
 def _behind_charts(package: Package) -> set[str]:
@@ -200,20 +214,20 @@ def _object(name: str, data: bytes) -> Inner | str:
     if ending_of(name) in FORMATS or not data.startswith(MAGIC):
         return Member(name, data)
     try:
-        return _stored(name, compound_of(data), "", data)
+        return _stored(name, compound_of(data), "", lambda: data)
     except (ValueError, OverflowError) as error:
         return LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
-def _stored(name: str, compound: CompoundFile, folder: str, whole: bytes = b"") -> Inner | str:
-    """What an object in a folder of a compound file is, as `_object`; `whole`: the bytes that it is as a document of its own.
+def _stored(name: str, compound: CompoundFile, folder: str, whole: Callable[[], bytes]) -> Inner | str:
+    """What an object in a folder of a compound file is, as `_object`; `whole` gives the bytes that it is as a document of its own.
 
     [MS-OLEDS] 2.3: an object holds its file in a stream, or is itself a document.
     """
     why = "a file or an object inside this document that is not read"
     if folder + _NATIVE in compound and (native := _native(name, compound.read(folder + _NATIVE))):
         return native
-    content = next(filter(None, (compound.read(folder + stream) for stream in _WHOLE)), whole)
+    content = next(filter(None, (compound.read(folder + stream) for stream in _WHOLE)), b"") or whole()
     try:
         format = true_format(Path(name), "zip", content)
     except UnreadableFileError as error:

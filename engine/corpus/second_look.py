@@ -29,6 +29,7 @@ _PARTS = {
     "pptx": (r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml", rf"ppt/{_DRAWN}", r"ppt/comments/[^/]+\.xml"),
     "odt": (r"content\.xml", r"[^/]+/content\.xml", r"styles\.xml"),
     "ods": (r"content\.xml", r"[^/]+/content\.xml", r"styles\.xml"),
+    "odp": (r"[^/]+/content\.xml",),
 }  # fmt: skip
 _PATTERNS = {format: re.compile("|".join(f"({kind})" for kind in kinds)) for format, kinds in _PARTS.items()}
 _TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # what kreuzberg tells, in another writing

@@ -11,8 +11,8 @@ from engine.corpus.damage import damaged
 from engine.corpus.formats import open_zip
 from engine.corpus.margins import of_slides
 from engine.corpus.office import seconds, with_more
-from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, title_from_name
-from engine.corpus.second_look import unsaid
+from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
+from engine.corpus.second_look import lacking, unsaid
 from engine.corpus.structure import Builder, rows_as_text
 
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
@@ -31,6 +31,7 @@ class SlidesReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
+        data = read_bytes(path, data)
         with open_zip(path, data) as archive:
             content = _xml(path, archive, "content.xml")
             meta = _xml(path, archive, "meta.xml") if "meta.xml" in archive.namelist() else None
@@ -42,6 +43,7 @@ class SlidesReader:
             _add(built, slide, number)
         text = built.done()
         text = with_more(text, unsaid(map(clean, of_slides(styles, content)), text.text))
+        text = with_more(text, lacking(path, "odp", data, text.text))
         if not text.text.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
         title = _of(meta, f"{_DC}title") or (text.headings[0].title if text.headings else "")

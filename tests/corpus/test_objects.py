@@ -84,7 +84,7 @@ def test_documents_inside_documents_inside_an_open_document_file(tmp_path: Path)
     assert found["Object 7.ods/Object 1.doc"] == "The tern rests."
 
 
-@pytest.mark.parametrize("outer", ["odt", "ods"])
+@pytest.mark.parametrize("outer", ["odt", "ods", "odp"])
 def test_the_words_of_a_chart_in_an_open_document_file_are_its_own(tmp_path: Path, outer: str) -> None:
     source = getattr(office, outer)()
     found = told(tmp_path, f"a.{outer}", with_parts(source, {"Object 1/content.xml": CHART}))
