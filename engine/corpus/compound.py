@@ -69,18 +69,41 @@ class CompoundFile:
         size = entry.size if most is None else min(entry.size, most)
         return self._mini_chain(entry.start, size) if entry.size < self._cutoff else self._chain(entry.start, size)
 
-    def sectors(self, path: str) -> tuple[list[int], int]:
-        """Where in the file each sector of a stream begins, and how large a sector is; none of a stream so small that it shares
-        sectors with others.
-        """
+    def _places(self, path: str) -> tuple[list[int], int]:
+        """Where in the file each sector of a stream begins, and how large it is; small streams have small sectors."""
         entry = self._streams.get(path.lower())
-        places: list[int] = []
-        if entry is not None and entry.size >= self._cutoff:
-            number, left = entry.start, min(entry.size, len(self._data))
-            while left > 0 and number < len(self._table) and len(places) <= len(self._data) // self._sector:
-                places.append((number + 1) * self._sector)
-                left, number = left - self._sector, self._table[number]
-        return places, self._sector
+        if entry is None:
+            return [], self._sector
+        if entry.size >= self._cutoff:
+            numbers = self._numbers(self._table, entry.start, entry.size, self._sector)
+            return [(number + 1) * self._sector for number in numbers], self._sector
+        root = self._entries[0]
+        around = [
+            (number + 1) * self._sector for number in self._numbers(self._table, root.start, root.size, self._sector)
+        ]
+        places = (
+            divmod(number * self._mini, self._sector)
+            for number in self._numbers(self._mini_table, entry.start, entry.size, self._mini)
+        )
+        return [around[number] + along for number, along in places if number < len(around)], self._mini
+
+    def _numbers(self, table: Sequence[int], start: int, size: int, width: int) -> list[int]:
+        """The numbers of the parts of a `width` that a chain of some `size` takes, of which `table` tells the next."""
+        found: list[int] = []
+        number, most = start, min(size, len(self._data)) // width + 1
+        while len(found) * width < size and number < len(table) and len(found) < most:
+            found.append(number)
+            number = table[number]
+        return found
+
+    def with_stream(self, path: str, stream: bytes) -> bytes:
+        """The file with other bytes in the place of those of a stream, as many as there were."""
+        places, size = self._places(path)
+        changed = bytearray(self._data)
+        for number, place in enumerate(places):
+            part = stream[number * size : (number + 1) * size][: max(0, len(changed) - place)]
+            changed[place : place + len(part)] = part
+        return bytes(changed)
 
     def tidied(self) -> bytes:
         """The file with the sectors free in its table that it does not have, which stricter readers want."""

@@ -8,6 +8,7 @@ stays as it is told.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,9 +24,13 @@ _BEGIN, _END, _SHEET, _FROM_1904, _FORMAT, _XF = 0x0809, 0x0A, 0x85, 0x22, 0x041
 _NUMBER, _SHORT, _SHORTS, _FORMULA = 0x0203, 0x027E, 0xBD, 0x06
 _TEXTS = (0x0204, 0xFD, 0xD6, 0x0205)  # and what is true, false or an error
 _CELLS = frozenset({_NUMBER, _SHORT, _SHORTS, _FORMULA, *_TEXTS})
+_HEAD = struct.Struct("<HH")  # of a record: its kind, and the length of its data
 _WITH_UNICODE = b"\x00\x06"
 _OF_STYLES = 0x04  # an XF record that is no cell's
 _WIDE = 0x01
+OF_CHART = 0x4000
+"""Added to the kind of a record: it is a chart's copy of a cell."""
+_CHART = re.compile(rb"\x09\x08[\x08\x10]\x00..\x20\x00", re.DOTALL)  # where one begins
 _NO_NUMBER = b"\xff\xff"
 _CLOSE = 1e-6
 _OVERLAP = 2  # sheets of a sound workbook do not overlap: more is not walked through than twice its length
@@ -66,16 +71,47 @@ def as_sheets_show(nodes: Sequence[Mapping[str, Any]], content: bytes) -> Sequen
         return nodes
 
 
+def with_charts_apart(content: bytes) -> bytes:
+    """The bytes of a workbook in which the copies of cells that its charts have are told from cells by `OF_CHART`: kreuzberg would
+    put them in the place of those of the sheet that a chart stands on. The same where there are none, or it is damaged.
+    """
+    try:
+        compound = compound_of(content)
+        name = "Workbook" if "Workbook" in compound else "Book"
+        stream = compound.read(name)
+        if _CHART.search(stream) is None:
+            return content
+        changed, depth = bytearray(stream), 0
+        for at, _, kind in records_of(stream, _CELLS | {_BEGIN, _END}):
+            depth += (kind == _BEGIN) - (kind == _END)
+            if depth > 1 and kind in _CELLS:
+                struct.pack_into("<H", changed, at - _HEAD.size, kind | OF_CHART)
+        return compound.with_stream(name, bytes(changed)) if changed != stream else content
+    except (ValueError, OverflowError, struct.error):
+        return content
+
+
+def records_of(stream: bytes, kinds: frozenset[int]) -> Iterator[tuple[int, int, int]]:
+    """(place of the data, its length, kind) of the records of some kinds in a workbook, one after the other."""
+    head, at, last = _HEAD.unpack_from, 0, len(stream) - _HEAD.size
+    while at <= last:
+        kind, size = head(stream, at)
+        at += 4
+        if kind in kinds:
+            yield at, size, kind
+        at += size
+
+
 def _book(stream: bytes) -> _Book:
     book, codes, used = _Book(), dict(BUILT_IN), list[str]()
     wide = stream[4:6] == _WITH_UNICODE
     for kind, data in _records(stream, 0):
         if kind == _SHEET:
-            book.sheets[_text(data[6:], wide=wide, long=False)] = struct.unpack_from("<I", data)[0]
+            book.sheets[text_of(data[6:], wide=wide, long=False)] = struct.unpack_from("<I", data)[0]
         elif kind == _FROM_1904:
             book.first_day = _FIRST_OF_1904 if data[:1] == b"\x01" else _FIRST_DAY
         elif kind == _FORMAT:
-            codes[str(struct.unpack_from("<H", data)[0])] = _text(data[2:], wide=wide, long=wide)
+            codes[str(struct.unpack_from("<H", data)[0])] = text_of(data[2:], wide=wide, long=wide)
         elif kind == _XF:
             used.append("" if data[4] & _OF_STYLES else str(struct.unpack_from("<H", data, 2)[0]))
     from_1904 = book.first_day == _FIRST_OF_1904
@@ -96,7 +132,7 @@ def _records(stream: bytes, start: int) -> Iterator[tuple[int, bytes]]:
         at += 4 + size
 
 
-def _text(data: bytes, *, wide: bool, long: bool) -> str:
+def text_of(data: bytes, *, wide: bool, long: bool) -> str:
     """A text with its length before it, in two bytes where it is `long`; `wide`: and how many bytes a character has."""
     length, rest = (struct.unpack_from("<H", data)[0], data[2:]) if long else (data[0], data[1:])
     if wide and rest[0] & _WIDE:

@@ -32,13 +32,19 @@ _WORD = re.compile(r"\w+")
 def of_sheet(data: bytes) -> Iterator[str]:
     """The headers and footers of a sheet's part of an .xlsx file, a line for each of their three places.
 
-    ECMA-376 part 1, 18.3.1.46: codes that begin with & part the places, stand for fields, or set the type.
+    ECMA-376 part 1, 18.3.1.46.
     """
     if b"headerFooter" not in data:
         return
     for found in _MARGIN.finditer(data, max(0, data.rfind(b"sheetData>"))):
-        coded = unescape(found[1].decode("utf-8", "replace"))
-        yield from without_fields(_CODE.sub(_decoded, coded))
+        yield from in_sheet(unescape(found[1].decode("utf-8", "replace")))
+
+
+def in_sheet(coded: str) -> Iterator[str]:
+    """The lines of a sheet's header or footer as its codes show them: those that begin with & part its places, stand for fields, or
+    set the type.
+    """
+    yield from without_fields(_CODE.sub(_decoded, coded))
 
 
 def of_open_document(styles: Any) -> Iterator[str]:

@@ -159,7 +159,7 @@ def _restored(text: Text) -> Text:
 
 
 def _without_text(path: Path, format: str) -> UnreadableFileError:
-    if format in _OLD:  # their charts, comments and text boxes are not looked into
+    if format in _OLD:  # not all that they can hold is looked into
         return UnreadableFileError(path, _NO_TEXT, "empty")
     return UnreadableFileError(path, "it holds no text", "empty")
 

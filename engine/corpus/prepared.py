@@ -1,6 +1,6 @@
 """Word, Excel, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and signs that are
 elements or entities of their own, and what follows such an element inside formatted text; it takes a chapter with an entity of
-HTML for broken.
+HTML for broken, and the numbers of a chart for cells of the sheet that it stands on.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from html.entities import html5
 
+from engine.corpus.excel_binary import with_charts_apart
 from engine.corpus.number_formats import cells_as_text, sheet_change
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.word_binary import as_printed
@@ -53,6 +54,8 @@ def prepared(format: str, content: bytes) -> bytes:
         return _parts_changed(content, re.compile(r".*\.(?:x?html?|opf)", re.DOTALL), lambda _package: _of_book)
     if format == "doc":
         return as_printed(content)
+    if format == "xls":
+        return with_charts_apart(content)
     if format == "rtf" and b"\\bin" not in content:
         return _SIGN.sub(_sign, content)
     return content

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipInfo
 
+from engine.corpus.beside_binary import beside
 from engine.corpus.letters import has_letters
 from engine.corpus.margins import of_open_document, of_sheet
 from engine.corpus.package import DAMAGED, Package, package_of
@@ -31,6 +32,7 @@ _PARTS = {
     "ods": (r"content\.xml", r"[^/]+/content\.xml", r"styles\.xml"),
     "odp": (r"[^/]+/content\.xml",),
 }  # fmt: skip
+_OLD = ("doc", "xls")
 _PATTERNS = {format: re.compile("|".join(f"({kind})" for kind in kinds)) for format, kinds in _PARTS.items()}
 _TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # what kreuzberg tells, in another writing
 _SHEETS = re.compile(r"xl/(?:work|chart)sheets/")
@@ -60,7 +62,7 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
     """
     if format == "rtf":
         return "" if has_letters(text) else clean(rtf_text(content)).strip()
-    if format not in _PARTS:
+    if format not in _PARTS and format not in _OLD:
         return ""
     words, squeezed = set(_WORD.findall(text.casefold())), ""
     told: dict[str, None] = {}
@@ -86,6 +88,11 @@ def _lines_of(path: Path, format: str, content: bytes, words: Set[str]) -> Itera
     """(name of the part, line) in the order of the kinds of parts; of a damaged part, nothing, and of one that says nothing
     but `words`, nothing either, unless it is of comments.
     """
+    if format in _OLD:
+        yield from (
+            (part, " ".join(clean(line).split())) for part, line in beside(format, content) if has_letters(line)
+        )
+        return
     try:
         package = package_of(content)
         for member in _looked_into(package, format):

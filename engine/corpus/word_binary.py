@@ -25,7 +25,7 @@ _LONGEST = 4000  # characters of a field that are not shown; more are no field
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class Piece:
     """A piece of the text: its first character's number and its place in the stream; `width`: bytes of a character."""
 
     first: int
@@ -33,25 +33,25 @@ class _Piece:
     start: int
     width: int
 
+    def text(self, word: bytes, first: int, end: int) -> str:
+        """Its characters of those from the `first` to before the `end` of the document."""
+        first, end = max(first, self.first) - self.first, min(end, self.first + self.count) - self.first
+        found = word[self.start + first * self.width : self.start + max(first, end) * self.width]
+        return found.decode("cp1252" if self.width == 1 else "utf-16-le", "replace")
+
 
 def as_printed(content: bytes) -> bytes:
     """The bytes of a document whose text is as it is printed; the same where nothing is to be changed, or where it is damaged."""
     try:
         compound = compound_of(content)
-        sectors, size = compound.sectors("WordDocument")
         word = bytearray(compound.read("WordDocument"))
-        if not sectors or not _changed(word, list(_pieces(compound, bytes(word)))):
-            return content
+        changed = _changed(word, list(pieces_of(compound, bytes(word))))
+        return compound.with_stream("WordDocument", bytes(word)) if changed else content
     except (ValueError, OverflowError, struct.error, IndexError):
         return content
-    changed = bytearray(content)
-    for number, place in enumerate(sectors):
-        part = word[number * size : (number + 1) * size][: max(0, len(content) - place)]
-        changed[place : place + len(part)] = part
-    return bytes(changed)
 
 
-def _changed(word: bytearray, pieces: list[_Piece]) -> bool:
+def _changed(word: bytearray, pieces: list[Piece]) -> bool:
     """Puts the text of a stream into what is printed; returns whether anything was changed."""
     former = bytes(word)
     begun: list[int] = []  # of the fields around a place, where each began; -1 where what it shows has begun
@@ -68,7 +68,7 @@ def _changed(word: bytearray, pieces: list[_Piece]) -> bool:
     return word != former
 
 
-def _hide(word: bytearray, pieces: list[_Piece], start: int, end: int) -> None:
+def _hide(word: bytearray, pieces: list[Piece], start: int, end: int) -> None:
     """Puts what is never seen in the place of a field's characters, unless it shows what it holds; paragraphs stay."""
     for piece in pieces[max(0, bisect_right(pieces, start, key=lambda piece: piece.first) - 1) :]:
         at = piece.start + (start - piece.first) * piece.width
@@ -88,7 +88,7 @@ def _decoded(data: bytes | bytearray, width: int) -> str:
     return data.decode("latin-1" if width == 1 else "utf-16-le", "replace")
 
 
-def _marks(word: bytes, pieces: list[_Piece]) -> Iterator[tuple[int, int, int]]:
+def _marks(word: bytes, pieces: list[Piece]) -> Iterator[tuple[int, int, int]]:
     """(number of the character, its place in the stream, its code) of the marks in the text, in order."""
     for piece in pieces:
         end = piece.start + piece.count * piece.width
@@ -98,7 +98,8 @@ def _marks(word: bytes, pieces: list[_Piece]) -> Iterator[tuple[int, int, int]]:
                 yield piece.first + along, found.start(), found[0][0]
 
 
-def _pieces(compound: CompoundFile, word: bytes) -> Iterator[_Piece]:
+def pieces_of(compound: CompoundFile, word: bytes) -> Iterator[Piece]:
+    """The pieces of all text of a document, in order; `word`: its stream. Raises struct.error or IndexError where it is damaged."""
     table = compound.read("1Table" if word[11] & _SECOND_TABLE else "0Table")
     at, length = struct.unpack_from("<II", word, _CLX_AT)
     end = min(len(table), at + length)
@@ -115,4 +116,4 @@ def _pieces(compound: CompoundFile, word: bytes) -> Iterator[_Piece]:
         width = 1 if place & _COMPRESSED else 2
         start = (place & ~_COMPRESSED) // (3 - width)
         most = max(0, len(word) - start) // width
-        yield _Piece(bounds[number], min(most, max(0, bounds[number + 1] - bounds[number])), start, width)
+        yield Piece(bounds[number], min(most, max(0, bounds[number + 1] - bounds[number])), start, width)
