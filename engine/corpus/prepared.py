@@ -1,6 +1,6 @@
 """Word, Excel, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and signs that are
 elements or entities of their own, and what follows such an element inside formatted text; it takes a chapter with an entity of
-HTML for broken, and the numbers of a chart for cells of the sheet that it stands on.
+HTML for broken, and the numbers of a chart for cells of the sheet that it stands on; it parts words whose letters are formatted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from html.entities import html5
 from engine.corpus.excel_binary import with_charts_apart
 from engine.corpus.number_formats import cells_as_text, sheet_change
 from engine.corpus.package import DAMAGED, Package, package_of
+from engine.corpus.rtf import in_code_pages
 from engine.corpus.word_binary import as_printed
 
 _LARGEST_PART = 256 * 2**20
@@ -34,6 +35,9 @@ _STANDS_FOR = {"\ufdd0": "&", "\ufdd1": "<"}  # what no text holds, for what sta
 _OF_HTML = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _BOOK, _HEAD = b"http://www.idpf.org/2007/opf", 4096
 _BOOK_TITLE = re.compile(rb"<((?:\w+:)?title)\b[^<>]*>[^<]*</\1>")
+_PARTED = re.compile(
+    rb"(?<!\\)\}(?=[^\\{}\s]|\\'|\\u-?\d)"
+)  # kreuzberg puts a space there, unless another group follows
 _SIGN = re.compile(rb"\\([~_\\])")
 _OF_WORD = re.compile(r"word/(?!(?:styles|stylesWithEffects|settings|webSettings|fontTable|numbering)\.xml)[^/]+\.xml")
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
@@ -56,8 +60,9 @@ def prepared(format: str, content: bytes) -> bytes:
         return as_printed(content)
     if format == "xls":
         return with_charts_apart(content)
-    if format == "rtf" and b"\\bin" not in content:
-        return _SIGN.sub(_sign, content)
+    if format == "rtf":
+        content = in_code_pages(content)
+        return content if b"\\bin" in content else _PARTED.sub(b"}{}", _SIGN.sub(_sign, content))
     return content
 
 

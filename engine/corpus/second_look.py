@@ -18,6 +18,7 @@ from engine.corpus.margins import of_open_document, of_sheet
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.prepared import restored
 from engine.corpus.readers import UnreadableFileError, clean
+from engine.corpus.rtf import shown_lines
 
 _LARGEST_PART = 64 * 2**20
 _MOST_COMPARED = 4 * 10**9  # characters; of comments beyond, those are told again that the text may hold as they are
@@ -32,7 +33,7 @@ _PARTS = {
     "ods": (r"content\.xml", r"[^/]+/content\.xml", r"styles\.xml"),
     "odp": (r"[^/]+/content\.xml",),
 }  # fmt: skip
-_OLD = ("doc", "xls")
+_IN_LINES = ("doc", "xls", "rtf")
 _PATTERNS = {format: re.compile("|".join(f"({kind})" for kind in kinds)) for format, kinds in _PARTS.items()}
 _TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # what kreuzberg tells, in another writing
 _SHEETS = re.compile(r"xl/(?:work|chart)sheets/")
@@ -44,14 +45,6 @@ _CELLS = ("table-cell", "covered-table-cell")
 _NEVER = ("fld", "instrText", "delText", "annotation", "note")
 _SPOKEN = tuple(f"{{*}}{name}" for name in ("t", *_SIGNS_OF, *_PARAGRAPH, *_NEVER))
 _WORD = re.compile(r"\w+")
-_SKIPPED = frozenset({
-    "fonttbl", "colortbl", "stylesheet", "info", "pict", "object", "themedata", "colorschememapping", "listtable",
-    "listoverridetable", "rsidtbl", "generator", "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr",
-    "footerf", "xmlnstbl", "datastore", "latentstyles", "fldinst", "revtbl",
-})  # fmt: skip
-_TOKEN = re.compile(rb"\\([a-z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)")
-_BREAKS = {"par": "\n\n", "line": "\n", "tab": "\t", "cell": " | ", "row": "\n", "sect": "\n\n", "page": "\n\n"}
-_SIGNS = {"emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”", "bullet": "•"}
 
 
 def lacking(path: Path, format: str, content: bytes, text: str) -> str:
@@ -60,9 +53,7 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
     `content` is as `prepared` gives it. A line is told where the text lacks one of its words, a comment where the text does
     not hold it as it is.
     """
-    if format == "rtf":
-        return "" if has_letters(text) else clean(rtf_text(content)).strip()
-    if format not in _PARTS and format not in _OLD:
+    if format not in _PARTS and format not in _IN_LINES:
         return ""
     words, squeezed = set(_WORD.findall(text.casefold())), ""
     told: dict[str, None] = {}
@@ -88,10 +79,9 @@ def _lines_of(path: Path, format: str, content: bytes, words: Set[str]) -> Itera
     """(name of the part, line) in the order of the kinds of parts; of a damaged part, nothing, and of one that says nothing
     but `words`, nothing either, unless it is of comments.
     """
-    if format in _OLD:
-        yield from (
-            (part, " ".join(clean(line).split())) for part, line in beside(format, content) if has_letters(line)
-        )
+    if format in _IN_LINES:
+        lines = shown_lines(content) if format == "rtf" else beside(format, content)
+        yield from ((part, " ".join(clean(line).split())) for part, line in lines if has_letters(line))
         return
     try:
         package = package_of(content)
@@ -254,95 +244,3 @@ def _local(node: Any) -> str:
 @lru_cache(maxsize=1024)
 def _name_in(tag: str) -> str:
     return tag.rpartition("}")[2]
-
-
-class _Rtf:
-    """Walks over the tokens of an RTF text. A group's state: what is left out, how many characters follow a \\u."""
-
-    def __init__(self, page: str) -> None:
-        self._page = page
-        self._out: list[str] = []
-        self._stack: list[tuple[bool, int]] = []
-        self._hidden, self._fallback, self._left = False, 1, 0
-        self._bytes = bytearray()
-        self._units = bytearray()
-
-    def walk(self, data: bytes) -> str:
-        """The text that is shown."""
-        at = 0
-        while (found := _TOKEN.match(data, at)) is not None:
-            at = found.end()
-            word, number, code, sign, brace, text = found.groups()
-            if word == b"bin":
-                at += max(0, int(number or 0))
-            elif brace:
-                self._brace(brace == b"{")
-            elif word:
-                self._word(word.decode("ascii"), int(number) if number else None)
-            elif code:
-                self._byte(bytes([int(code, 16)]))
-            elif sign:
-                self._sign(sign.decode("latin-1"))
-            elif text:
-                self._byte(text)
-        self._flush()
-        return "".join(self._out)
-
-    def _brace(self, opens: bool) -> None:
-        if opens:
-            self._stack.append((self._hidden, self._fallback))
-        elif self._stack:
-            self._hidden, self._fallback = self._stack.pop()
-        self._left = 0
-
-    def _word(self, word: str, number: int | None) -> None:
-        if word in _SKIPPED:
-            self._hidden = True
-        elif word == "uc":
-            self._fallback = max(0, number or 0)
-        elif word == "u" and number is not None:
-            self._unit(number & 0xFFFF)
-        elif word == "ansicpg" and number:
-            self._page = f"cp{number}"
-        elif word in _BREAKS or word in _SIGNS:
-            self._write(_BREAKS.get(word) or _SIGNS[word])
-
-    def _sign(self, sign: str) -> None:
-        if sign == "*":
-            self._hidden = True
-        elif sign in "\\{}~_":
-            self._write({"~": "\u00a0", "_": "\u2011"}.get(sign, sign))
-
-    def _unit(self, unit: int) -> None:
-        if not self._hidden:
-            self._flush(units=False)
-            self._units += unit.to_bytes(2, "little")
-        self._left = self._fallback
-
-    def _byte(self, data: bytes) -> None:
-        passed = min(self._left, len(data))
-        self._left -= passed
-        if not self._hidden and passed < len(data):
-            self._flush(codes=False)
-            self._bytes += data[passed:]
-
-    def _write(self, text: str) -> None:
-        if not self._hidden:
-            self._flush()
-            self._out.append(text)
-
-    def _flush(self, *, units: bool = True, codes: bool = True) -> None:
-        if units and self._units:
-            self._out.append(self._units.decode("utf-16-le", "replace"))
-            self._units.clear()
-        if codes and self._bytes:
-            try:
-                self._out.append(self._bytes.decode(self._page, "replace"))
-            except LookupError:
-                self._out.append(self._bytes.decode("cp1252", "replace"))
-            self._bytes.clear()
-
-
-def rtf_text(data: bytes) -> str:
-    """The text of an RTF file, without its tables of fonts, colours and styles, pictures, headers and footers."""
-    return re.sub(r"\n{3,}", "\n\n", _Rtf("cp1252").walk(data))

@@ -597,17 +597,6 @@ def test_text_that_is_boxed_inside_a_paragraph_is_found(tmp_path: Path) -> None:
         assert found.endswith("The tern?"), (name, found)
 
 
-def test_rtf_is_read_without_its_tables_and_with_every_kind_of_character() -> None:
-    from engine.corpus.second_look import rtf_text
-
-    source = (
-        rb"{\rtf1\ansi\ansicpg1252\uc1{\fonttbl{\f0 Arial;}}{\*\generator x;}{\info{\title no}}{\header no}\f0\fs20"
-        rb" Caf\'e9 \u8364? \u-10240?\u-8398?\par {\b Two} \{words\}\~here\emdash{\pict\bin4 }{\x}so\par}"
-    )
-    assert rtf_text(source) == "Caf\u00e9 \u20ac \U00010332\n\nTwo {words}\u00a0here\u2014so\n\n"
-    assert rtf_text(b"{\\rtf1 " + b"{" * 5000 + b"deep" + b"}" * 4990) == "deep"
-
-
 @pytest.mark.parametrize(
     ("ending", "kind"),
     [

@@ -1,0 +1,248 @@
+"""RTF files: the code pages of their fonts, which kreuzberg does not heed, and what they show where it does not look.
+
+Rich Text Format 1.9.1: destinations, `\\fcharset`, `\\u` and the characters after it that stand for it in older programs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+_PASSED_OVER = rb"[^\\{}]++|\\(?!bin|shptxt)[\x00-\xff]"
+
+
+def _within(group: bytes) -> bytes:
+    """An expression for what may stand in a group that is passed over, with groups of some other expression in it."""
+    return rb"(?:%s%s)*+" % (_PASSED_OVER, rb"|\{%s\}" % group if group else b"")
+
+
+_TABLES = frozenset({
+    "fonttbl", "colortbl", "stylesheet", "info", "pict", "object", "themedata", "colorschememapping", "listtable",
+    "listoverridetable", "rsidtbl", "generator", "xmlnstbl", "datastore", "latentstyles", "fldinst", "revtbl", "mmathPr",
+})  # fmt: skip
+_TOLD = frozenset({
+    "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr", "footerf", "listtext", "pntext", "deleted",
+})  # fmt: skip
+"""What kreuzberg tells in another place, in other words, or though it is not shown."""
+_BREAKS = {"par": "\n\n", "line": "\n", "tab": "\t", "cell": " | ", "row": "\n", "sect": "\n\n", "page": "\n\n"}
+_SIGNS = {"emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”", "bullet": "•"}
+_WRITTEN = {**_BREAKS, **_SIGNS}
+_OF_SIGNS = {b"~": "\u00a0", b"_": "\u2011"}
+_MEANT = (b"\\", b"{", b"}")  # signs that stand for themselves; also the second byte of a character
+_SHOWN = ("annotation", "shptxt")  # comments and text boxes, although programs may pass over what is around them
+_STATES = ("uc", "u", "bin", "f", "plain", "v")
+_HEEDED = "|".join((*_TABLES, *_TOLD, *_WRITTEN, *_SHOWN, *_STATES)).encode()
+_TOKEN = re.compile(
+    rb"\\([A-Za-z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\\*\s*(\\annotation(?![A-Za-z]))?|\\([^A-Za-z])|([{}])|[\r\n]+"
+    rb"|([^\\{}\r\n]+)"
+)
+_IDLE = re.compile(
+    rb"(?:\\(?!(?:%s)(?![A-Za-z]))[A-Za-z]{1,32}+(?:-?\d{1,10}+)?+ ?|[\r\n]++)*+" % _HEEDED
+)  # of type and place
+_UNSEEN = re.compile(_within(_within(_within(_within(b"")))))  # of what is not shown, all up to the end of its group
+
+_FONT = re.compile(rb"\{\s*\\f(\d{1,6})((?:\s*\\[A-Za-z]+-?\d*)*+)")
+_CHOSEN = re.compile(rb"\\f(\d{1,6})(?!\d)")
+_CHARSET = re.compile(rb"\\fcharset(\d{1,3})(?!\d)")
+_PAGE = re.compile(rb"\\ansicpg(\d{1,5})(?!\d)")
+_FIRST_FONT = re.compile(rb"\\deff(\d{1,6})(?!\d)")
+_HEAD = 2**22  # bytes that tables of fonts are looked for in
+_PAGES = {
+    77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "cp950", 161: "cp1253", 162: "cp1254",
+    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
+}  # fmt: skip
+_OF_MANY_BYTES = frozenset({"cp932", "cp949", "johab", "gbk", "cp950"})
+
+
+class _State(NamedTuple):
+    """Of a group: whether it is passed over, whether its text is hidden or a comment, how many characters stand for a `\\u`, and
+    the font.
+    """
+
+    passed: bool = False
+    hidden: bool = False
+    said: bool = False
+    fallback: int = 1
+    font: int = -1
+
+
+class _Piece(NamedTuple):
+    """Text at a place: bytes in the code page of a font, or what it is whatever the font; `coded`: it is written as `\\'e8`."""
+
+    start: int
+    end: int
+    content: bytes | str
+    font: int
+    said: bool
+    coded: bool
+
+
+def in_code_pages(content: bytes) -> bytes:
+    """The bytes of a file in which what stands in the code page of a font, and not of the file, is written in Unicode."""
+    pages = _pages(content)
+    if not pages or b"\\'" not in content or not _chosen(content, pages):
+        return content
+    changed: list[bytes] = []
+    at = 0
+    for run, fallback in _runs(content, pages):
+        try:
+            told = b"".join(piece.content for piece in run if isinstance(piece.content, bytes)).decode(
+                pages[run[0].font]
+            )
+        except (UnicodeDecodeError, LookupError):
+            continue
+        changed += content[at : run[0].start], _in_unicode(told, fallback)
+        at = run[-1].end
+    return b"".join((*changed, content[at:])) if changed else content
+
+
+def _chosen(content: bytes, pages: dict[int, str]) -> bool:
+    """Whether any of some fonts is chosen in a file, beside its table of fonts."""
+    listed = Counter(int(number) for number, words in _FONT.findall(content, 0, _HEAD) if _CHARSET.search(words))
+    named = Counter(map(int, _CHOSEN.findall(content)))
+    first = _FIRST_FONT.search(content, 0, _HEAD)
+    return any(named[font] > listed[font] for font in pages) or (first is not None and int(first[1]) in pages)
+
+
+def shown_lines(content: bytes) -> Iterator[tuple[str, str]]:
+    """(part, line) of all that a file shows but its headers and footers; `part` is empty, or `comments`."""
+    page = next((f"cp{int(found)}" for found in _PAGE.findall(content, 0, _HEAD)), "cp1252")
+    pieces = list(_Walk(content, _TABLES | _TOLD).pieces())
+    for said, part in ((False, ""), (True, "comments")):
+        for line in _text([piece for piece in pieces if piece.said == said], _pages(content), page).split("\n"):
+            yield part, line.strip()
+
+
+def _pages(content: bytes) -> dict[int, str]:
+    """By the number of a font, its code page, where it has one of its own."""
+    page = next((f"cp{int(found)}" for found in _PAGE.findall(content, 0, _HEAD)), "cp1252")
+    found = {}
+    for number, words in _FONT.findall(content, 0, _HEAD):
+        charset = _CHARSET.search(words)
+        own = _PAGES.get(int(charset[1])) if charset else None
+        if own not in (None, page, {"cp936": "gbk"}.get(page)):
+            found[int(number)] = str(own)
+    return found
+
+
+def _runs(content: bytes, pages: dict[int, str]) -> Iterator[tuple[list[_Piece], int]]:
+    """Pieces that stand side by side in a code page of their own, and how many characters stand for a `\\u` there."""
+    walk = _Walk(content, _TABLES)
+    run: list[_Piece] = []
+    fallback = 1
+    for piece in walk.pieces():
+        page = pages.get(piece.font, "") if isinstance(piece.content, bytes) else ""
+        goes_on = run and run[-1].font == piece.font and not content[run[-1].end : piece.start].strip(b"\r\n")
+        if run and not (goes_on and page and (piece.coded or page in _OF_MANY_BYTES)):
+            yield run, fallback
+            run = []
+        if page and (piece.coded or run):
+            run.append(piece)
+            fallback = walk.state.fallback
+    if run:
+        yield run, fallback
+
+
+def _in_unicode(text: str, fallback: int) -> bytes:
+    written: list[bytes] = []
+    for character in text:
+        if character.isascii():
+            written.append(f"\\{character}".encode() if character in "\\{}" else character.encode())
+            continue
+        units = character.encode("utf-16-le")
+        for at in range(0, len(units), 2):
+            number = int.from_bytes(units[at : at + 2], "little", signed=True)
+            written.append(f"\\u{number}{'?' * fallback or ' '}".encode())
+    return b"".join(written)
+
+
+def _text(pieces: list[_Piece], pages: dict[int, str], page: str) -> str:
+    parts: list[str] = []
+    for own, group in groupby(
+        pieces, lambda piece: "" if isinstance(piece.content, str) else pages.get(piece.font, page)
+    ):
+        if own:
+            data = b"".join(piece.content for piece in group if isinstance(piece.content, bytes))
+            parts.append(_decoded(data, own))
+        else:
+            parts += [piece.content for piece in group if isinstance(piece.content, str)]
+    return "".join(parts).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _decoded(data: bytes, page: str) -> str:
+    try:
+        return data.decode(page, "replace")
+    except LookupError:
+        return data.decode("cp1252", "replace")
+
+
+class _Walk:
+    """Walks over the tokens of a file, and knows the state of the group that it is in."""
+
+    def __init__(self, data: bytes, skipped: frozenset[str]) -> None:
+        self._data, self._skipped = data, skipped
+        first = _FIRST_FONT.search(data, 0, _HEAD)
+        self._plain = int(first[1]) if first else -1
+        self.state = _State(font=self._plain)
+        self._around: list[_State] = []
+        self._left = 0  # characters that stand for a \u before them
+
+    def pieces(self) -> Iterator[_Piece]:
+        """What is shown, in order."""
+        at = 0
+        while passed := (_UNSEEN if self.state.passed else _IDLE).match(self._data, at):
+            found = _TOKEN.match(self._data, passed.end())
+            if found is None:
+                return
+            at = found.end()
+            if found[1] == b"bin":
+                at += max(0, int(found[2] or 0))
+            elif (content := self._content(found)) and not (self.state.passed or self.state.hidden):
+                yield _Piece(found.start(), at, content, self.state.font, self.state.said, coded=found[3] is not None)
+
+    def _content(self, found: re.Match[bytes]) -> bytes | str:
+        word, number, code, comment, sign, brace, text = found.groups()
+        if word:
+            return self._word(word.decode("ascii"), int(number) if number else None)
+        if brace:
+            self._brace(brace == b"{")
+        elif code or text or sign in _MEANT:
+            data = bytes([int(code, 16)]) if code else text or sign
+            passed = min(self._left, len(data))
+            self._left -= passed
+            return bytes(data[passed:])
+        elif found[0].startswith(b"\\*"):
+            passed, said = self.state.passed or not comment, self.state.said or bool(comment)
+            self.state = self.state._replace(passed=passed, said=said)
+        elif sign:
+            return _OF_SIGNS.get(sign, "")
+        return b""
+
+    def _brace(self, opens: bool) -> None:
+        if opens:
+            self._around.append(self.state)
+        elif self._around:
+            self.state = self._around.pop()
+        self._left = 0
+
+    def _word(self, word: str, number: int | None) -> str:
+        if word in self._skipped:
+            self.state = self.state._replace(passed=True)
+        elif word in _SHOWN:
+            self.state = self.state._replace(passed=False)
+            return "\n"
+        elif word == "v":
+            self.state = self.state._replace(hidden=number != 0)
+        elif word == "uc":
+            self.state = self.state._replace(fallback=max(0, min(number or 0, 9)))
+        elif word == "f" and number is not None:
+            self.state = self.state._replace(font=number)
+        elif word == "plain":
+            self.state = self.state._replace(font=self._plain, hidden=False)
+        elif word == "u" and number is not None:
+            self._left = self.state.fallback
+            return chr(number & 0xFFFF)
+        return _WRITTEN.get(word, "")
