@@ -31,7 +31,7 @@ def word_pattern() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1)
 def compound_pattern() -> re.Pattern[str]:
-    """Words joined by single marks, as in `ISO/IEC-27001` or `and/or`, with a possessive 's if there is one; also by `LINE_WITHIN`."""
+    """Words joined by single marks, as in `ISO/IEC-27001` or `and/or`, with a possessive 's if there is one; or `LINE_WITHIN`."""
     return re.compile(rf"{_word()}(?:(?:[{_TYPED_JOINERS}]|{LINE_WITHIN}){_word()})*(?:['\u2019]s(?!\w))?")
 
 

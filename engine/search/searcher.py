@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from engine.corpus.formats import STREAMED
+from engine.corpus.invisible import visible
 from engine.errors import EngineError, UsageError
 from engine.lexical.named import Meant
 from engine.project import ProjectFolder
@@ -302,7 +303,7 @@ class Searcher:
 
 
 def _clean(query: str) -> str:
-    return query.encode("utf-8", "replace").decode()  # half a surrogate pair is no text
+    return visible(query.encode("utf-8", "replace").decode())  # half a surrogate pair is no text
 
 
 def _check(mode: str, top: int) -> None:
