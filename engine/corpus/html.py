@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.meta_tags import said_in
 from engine.corpus.plain import decode_as, decoded
 from engine.corpus.readers import Heading, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 from engine.corpus.structure import rows_as_text
@@ -52,7 +53,11 @@ class HtmlReader:
             raise UnreadableFileError(path, "empty")
         title = _one_line(soup.title.get_text()) if soup.title else ""
         first = next((heading.title for heading in headings if heading.level == 1), "")
-        yield ReadDocument(title or first or title_from_name(path), text, headings, format="html", note=note)
+        said = said_in(source)
+        yield ReadDocument(
+            title or first or title_from_name(path), text, headings, format="html", note=note, author=said.author,
+            created=said.created, changed=said.changed,
+        )  # fmt: skip
 
 
 READER = HtmlReader()
