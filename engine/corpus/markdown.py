@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.corpus.front_matter import split_front_matter
+from engine.corpus.hard_wrapped import with_whole_words
 from engine.corpus.plain import decoded
 from engine.corpus.readers import Heading, ReadDocument, UnreadableFileError, read_bytes, title_from_name
 
@@ -28,6 +29,7 @@ class MarkdownReader:
         """See `Reader.read`."""
         content, note = decoded(read_bytes(path, data), path)
         text, said = split_front_matter(content)
+        text = with_whole_words(text, markdown=True)
         if not text.strip():
             raise UnreadableFileError(path, "empty")
         headings = tuple(find_headings(text))
