@@ -21,6 +21,7 @@ _AFTER = re.compile(rf"{_WORD}[-\u2010]?[.,;:!?)\]\"'*_\u00ab\u00bb\u201c\u201d\
 _LONE = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]++(?![\\w{BREAK}])")
 _AROUND = re.compile(f"(?<![^\\W\\d_])([^\\W\\d_]++){BREAK}([^\\W\\d_]++)")
 _SHORTEST = 3  # letters
+_PIECE = 4096  # lines that are looked at together: the words of a long text are many
 _FEWEST_WORDS = 3  # in a line that is broken
 _NARROWEST, _WIDEST = 25, 200  # characters of the longest line of a paragraph
 _FULL = 0.85  # of the width, with the word that follows
@@ -35,24 +36,26 @@ def with_whole_words(text: str, *, markdown: bool = False) -> str:
     lines: list[str] = []
     for block, is_prose in _blocks(text.replace(BREAK, "\ufffd").split("\n"), markdown=markdown):
         lines += _joined(block) if is_prose else block
-    joined = "\n".join(lines)
-    return put_together([_with_own_hyphens(joined)])[0] if BREAK in joined else text
-
-
-def _with_own_hyphens(text: str) -> str:
-    """The text; of one whose lines were broken by a program that parts no words but behind a hyphen, with these hyphens: there
-    what stands before each is a word, which the text also has elsewhere.
-    """
-    known = set(map(str.lower, _LONE.findall(text)))
-    breaks = _AROUND.findall(text)
-    if not all(len(left) >= _SHORTEST and left.lower() in known for left, _ in breaks):
+    if not any(BREAK in line for line in lines):
         return text
+    pieces = ["\n".join(lines[at : at + _PIECE]) for at in range(0, len(lines), _PIECE)]
+    return "\n".join(put_together(_with_own_hyphens(pieces)))
+
+
+def _with_own_hyphens(pieces: list[str]) -> list[str]:
+    """The pieces of a text; of one whose lines were broken by a program that parts no words but behind a hyphen, with these
+    hyphens: there what stands before each is a word, which the text also has elsewhere.
+    """
+    known = {word.lower() for piece in pieces for word in _LONE.findall(piece)}
+    breaks = (found for piece in pieces for found in _AROUND.findall(piece))
+    if not all(len(left) >= _SHORTEST and left.lower() in known for left, _ in breaks):
+        return pieces
 
     def told(found: re.Match[str]) -> str:
         left, right = found[1].lower(), found[2].lower()
         return found[0] if left + right in known or right in GO_ON else f"{found[1]}-{found[2]}"
 
-    return _AROUND.sub(told, text)
+    return [_AROUND.sub(told, piece) for piece in pieces]
 
 
 def _blocks(lines: Sequence[str], *, markdown: bool) -> Iterator[tuple[list[str], bool]]:
