@@ -12,7 +12,7 @@ from typing import Any
 
 MODES = ("hybrid", "semantic", "bm25")
 ALL = "all"
-FACETS = {"format": "type", "author": "author", "language": "language", "year": "year", "folder": "folder"}
+FACETS = ("type", "author", "language", "year", "folder")
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
 Span = tuple[int, int]
 MOST_MATCHES = 50_000
@@ -120,8 +120,8 @@ class Filters:
     def chosen(self, facet: str) -> list[str]:
         """The values of a facet that are filters now."""
         match facet:
-            case "format" | "language":
-                return list(dict.fromkeys(_words(self.formats if facet == "format" else self.languages)))
+            case "type" | "language":
+                return list(dict.fromkeys(_words(self.formats if facet == "type" else self.languages)))
             case "author":
                 return [_unquoted(self.authors)] if self.authors.strip() else []
             case "folder":
@@ -134,10 +134,10 @@ class Filters:
         """With a value of a facet as a filter, or without it where it is one. Of authors, folders and years one counts."""
         there = value in self.chosen(facet)
         match facet:
-            case "format" | "language":
+            case "type" | "language":
                 kept = [one for one in self.chosen(facet) if one != value]
                 text = " ".join(kept if there else [*kept, value])
-                return replace(self, formats=text) if facet == "format" else replace(self, languages=text)
+                return replace(self, formats=text) if facet == "type" else replace(self, languages=text)
             case "author":
                 return replace(self, authors="" if there else _quoted(value))
             case "folder":
@@ -163,7 +163,7 @@ class Filters:
     def params(self) -> dict[str, Any]:
         """For the request `search`; None for what is not set."""
         return {
-            "paths": _parts(self.paths) or None, "formats": _words(self.formats) or None,
+            "paths": _parts(self.paths) or None, "types": _words(self.formats) or None,
             "after": self.after.strip() or None, "before": self.before.strip() or None,
             "authors": _parts(self.authors) or None, "languages": _words(self.languages) or None,
         }  # fmt: skip

@@ -41,6 +41,15 @@ def test_put_file_keeps_the_id(store: Store) -> None:
     assert store.files()["/docs", "a.md"].id == first
 
 
+def test_paths_of_formats_leave_out_what_is_gone(store: Store) -> None:
+    put_file(store, "a.md")
+    for path, format, state in (("b.zip", "zip", "read"), ("c.mbox", "mbox", "read"), ("d.zip", "zip", "gone")):
+        put_file(store, path)
+        store.put_file(replace(store.files()["/docs", path], format=format, state=state))
+    assert store.paths_of({"zip", "mbox"}) == {("/docs", "b.zip"), ("/docs", "c.mbox")}
+    assert store.paths_of({"txt"}) == set()
+
+
 def test_equal_chunks_keep_their_ids(store: Store) -> None:
     row = put_document(store, ["one", "two", "three"])
     before = live(store)

@@ -123,7 +123,7 @@ class FacetList(Widget, can_focus=True):
 
     def _drawn(self, line: int) -> Content:
         values = self._lines[line]
-        parts = [plain(f"{FACETS[values[0].facet]:<{LABEL_WIDTH}}", "bold")]
+        parts = [plain(f"{values[0].facet:<{LABEL_WIDTH}}", "bold")]
         for place, _, label in self._shown(line):
             if label == MORE:
                 parts.append(plain(MORE))

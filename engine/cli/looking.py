@@ -22,11 +22,15 @@ def search(
     mode: Annotated[str | None, typer.Option(help="hybrid, semantic or bm25; project.toml's if left out")] = None,
     top: Annotated[int | None, typer.Option(help="number of hits")] = None,
     path: Annotated[
-        list[str] | None, typer.Option(help="only paths that match this glob, such as 'contracts/**'; may repeat")
+        list[str] | None,
+        typer.Option(
+            help="only paths that match this glob, such as 'contracts/**' ('contracts/./': directly there); may repeat"
+        ),
     ] = None,
     file_type: Annotated[
         list[str] | None, typer.Option("--type", help="only this file type, such as md; may repeat")
     ] = None,
+    same_type: Annotated[list[str] | None, typer.Option("--format", hidden=True)] = None,
     author: Annotated[
         list[str] | None, typer.Option(help="only documents whose author's name holds this; may repeat")
     ] = None,
@@ -36,7 +40,7 @@ def search(
     after: Annotated[str | None, typer.Option(help="only documents dated on or after YYYY-MM-DD")] = None,
     before: Annotated[str | None, typer.Option(help="only documents dated before YYYY-MM-DD")] = None,
     facets: Annotated[
-        bool, typer.Option("--facets", help="also count formats, authors, languages, years and folders")
+        bool, typer.Option("--facets", help="also count types, authors, languages, years and folders")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -46,7 +50,7 @@ def search(
 
     where = SearchFilter(
         tuple(path or ()),
-        tuple(file_type or ()),
+        (*(file_type or ()), *(same_type or ())),
         parse_date(after) if after else None,
         parse_date(before) if before else None,
         tuple(author or ()),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.invisible import visible
 from engine.corpus.readers import LARGEST_FILE, ReadDocument, clean
 from engine.corpus.scan import BEIR_CORPUS
 from engine.errors import DatasetError
@@ -179,7 +180,7 @@ def _text(row: dict[str, Any], key: str, place: str, default: str | None = None)
         return default
     if not isinstance(value, str):
         raise _malformed(place, f"the key '{key}' is {'missing' if key not in row else 'not a string'}")
-    return clean(value)
+    return visible(clean(value))
 
 
 def _evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[str, ...]:
@@ -189,7 +190,7 @@ def _evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[s
     values = [row[key]] if isinstance(row[key], str) else row[key]
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise _malformed(place, f"the key '{key}' is neither a string nor a list of strings")
-    return tuple(clean(value) for value in values if value.strip())
+    return tuple(visible(clean(value)) for value in values if value.strip())
 
 
 def _malformed(place: str, why: str) -> DatasetError:

@@ -27,6 +27,7 @@ _FIRST, _LAST = re.compile(r"(\d{1,5})\s"), re.compile(r".*\s(\d{1,5})$")
 _ASKS = re.compile(
     r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE
 )  # for the number in the next line
+_REMEMBERED = 500  # characters of a line; the memory must not grow with what a page holds
 _LABEL = 3  # words of a line that may be a name and what is said of it
 
 Lines = list[str]
@@ -61,9 +62,12 @@ def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]
     if len(pages) < _FEWEST:
         return list(pages)
     split = [[*map(str.rstrip, page.strip("\n").split("\n"))] for page in pages]
-    heads, feet = _furniture([_top(lines) for lines in split], numbers), _furniture(list(map(_bottom, split)), numbers)
-    _count_on(heads, feet, split, numbers)
-    return [_stripped(lines, number, heads, feet) for lines, number in zip(split, numbers, strict=True)]
+    try:
+        heads, feet = _furniture(list(map(_top, split)), numbers), _furniture(list(map(_bottom, split)), numbers)
+        _count_on(heads, feet, split, numbers)
+        return [_stripped(lines, number, heads, feet) for lines, number in zip(split, numbers, strict=True)]
+    finally:
+        _called.cache_clear()  # the next document has other lines
 
 
 def _top(lines: Lines) -> Lines:
@@ -126,7 +130,7 @@ def _numbered(line: str, page: int) -> Iterator[_Numbered]:
     if bare:
         yield _Numbered("", int(bare["number"] or bare["first"]) - page, True)
         return
-    called = _called(line)
+    called = _called(line) if len(line) <= _REMEMBERED else _CALLED.search(line)
     if called:
         yield _without(line, called, page, sure=True)
     for found in (_FIRST.match(line), _LAST.match(line)):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.corpus.meta_tags import said_in
 from engine.corpus.page_head import declared_encoding
 from engine.corpus.page_menus import hide_menus
 from engine.corpus.page_nodes import BLOCKS, inline, is_shown, is_text, one_line, preformatted
@@ -34,7 +35,11 @@ class HtmlReader:
             raise UnreadableFileError(path, "empty")
         title = one_line(soup.title.get_text()) if soup.title else ""
         first = next((heading.title for heading in headings if heading.level == 1), "")
-        yield ReadDocument(title or first or title_from_name(path), text, headings, format="html", note=note)
+        said = said_in(source)
+        yield ReadDocument(
+            title or first or title_from_name(path), text, headings, format="html", note=note, author=said.author,
+            created=said.created, changed=said.changed,
+        )  # fmt: skip
 
 
 READER = HtmlReader()

@@ -19,7 +19,7 @@ _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
 _PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
 _HYPHEN = re.compile("([-\u2010])")
 _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
-_GO_ON = frozenset(
+GO_ON = frozenset(
     {"und", "oder", "bzw", "sowie", "bis", "and", "or"}
 )  # behind a part of a word whose end is told later
 _WITH_HYPHEN = frozenset({"self", "non", "well", "half", "quasi"})
@@ -73,7 +73,7 @@ def _parts_of(compound: str, known: Mapping[str, int]) -> str:
 def _whole(parted: str, known: Mapping[str, int], *, follows: bool) -> str:
     word, *rest = parted.split(BREAK)
     for part in rest:
-        if part.lower() in _GO_ON and not known.get((word + part).lower()):
+        if part.lower() in GO_ON and not known.get((word + part).lower()):
             word += f"- {part}"
         else:
             word += f"-{part}" if _has_hyphen(word.rpartition("-")[2], part, known, follows=follows) else part

@@ -15,6 +15,7 @@ from typing import cast
 from engine.corpus.attempts import passwords_file
 from engine.corpus.formats import PICTURES, STREAMED
 from engine.corpus.former import BY_OCR, Former
+from engine.corpus.invisible import made_visible
 from engine.corpus.passwords import read_passwords
 from engine.corpus.readers import (
     LARGEST_FILE,
@@ -302,7 +303,7 @@ def _read_here(file: ScannedFile) -> Iterator[ReadDocument]:
     try:
         for found in reader_for(file.format).read(file.absolute):
             if isinstance(found, ReadDocument):
-                yield found
+                yield made_visible(found)
     except DatasetError as error:
         place = error.what.partition(" cannot be ")[0].removeprefix(str(file.absolute)).lstrip(", ")
         why = error.why.removeprefix("Because ").rstrip(".")

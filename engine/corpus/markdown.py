@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.corpus.front_matter import split_front_matter
+from engine.corpus.hard_wrapped import with_whole_words
 from engine.corpus.plain import decoded
 from engine.corpus.readers import Heading, ReadDocument, UnreadableFileError, read_bytes, title_from_name
 
-_FRONT_MATTER = re.compile(
-    r"\A\s*?(?:---[ \t]*\n(.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
-)
-_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _ATX = re.compile(r" {0,3}(#{1,6})((?:[ \t].*)?)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
@@ -30,27 +28,19 @@ class MarkdownReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
         content, note = decoded(read_bytes(path, data), path)
-        text, front_title = split_front_matter(content)
+        text, said = split_front_matter(content)
+        text = with_whole_words(text, markdown=True)
         if not text.strip():
             raise UnreadableFileError(path, "empty")
         headings = tuple(find_headings(text))
         first = next((heading.title for heading in headings if heading.level == 1), "")
-        yield ReadDocument(front_title or first or title_from_name(path), text, headings, format="md", note=note)
+        yield ReadDocument(
+            said.title or first or title_from_name(path), text, headings, format="md", note=note, author=said.author,
+            created=said.created, changed=said.changed,
+        )  # fmt: skip
 
 
 READER = MarkdownReader()
-
-
-def split_front_matter(text: str) -> tuple[str, str]:
-    """(text without YAML or TOML front matter, its title or "")."""
-    found = _FRONT_MATTER.match(text)
-    if not found:
-        return text, ""
-    fields = found.group(1) or found.group(2) or ""
-    if fields.strip() and not re.search(r"^[\w-]+[ \t]*[:=]", fields, re.MULTILINE):
-        return text, ""  # two thematic breaks around prose
-    title = _FRONT_TITLE.search(fields)
-    return text[found.end() :], title.group(1).strip("\"' ") if title else ""
 
 
 def find_headings(text: str) -> Iterator[Heading]:

@@ -20,6 +20,7 @@ from engine.corpus.formats import (
     true_format,
 )
 from engine.corpus.inside import files_inside, may_hold_files
+from engine.corpus.invisible import made_visible
 from engine.corpus.ocr import on
 from engine.corpus.readers import (
     OFFICE,
@@ -112,6 +113,7 @@ class _Opening:
                 yield from self._document(replace(found, member=member), path)
 
     def _document(self, found: ReadDocument, path: Path) -> Iterator[ReadDocument | LeftOut]:
+        found = made_visible(found)
         self.characters += len(found.text)
         if found.member and self.characters > MOST_TEXT:
             why = f"all texts in the file have more than {MOST_TEXT:,} characters"

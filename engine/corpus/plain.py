@@ -10,6 +10,7 @@ from pathlib import Path
 from unicodedata import category
 
 from engine.corpus.encodings import codec_of, guessed
+from engine.corpus.hard_wrapped import with_whole_words
 from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 
 _MARKS = (
@@ -50,6 +51,7 @@ class PlainReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
         text, note = decoded(read_bytes(path, data), path)
+        text = with_whole_words(text)
         first = next(line.strip() for line in text.split("\n") if line.strip())
         short = len(first) <= _LONGEST_TITLE and any(map(str.isalpha, first))
         yield ReadDocument(first if short else title_from_name(path), text, format="txt", note=note)

@@ -20,7 +20,7 @@ from engine.store import Artifact, LeftOutRecord
 if TYPE_CHECKING:
     from engine.encoders import ModelFolder
 
-VERSION = 3
+VERSION = 4
 ALWAYS = True  # only a look at the folder tells whether anything changed
 
 

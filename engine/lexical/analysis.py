@@ -10,7 +10,8 @@ The whole is written with its letter and digit runs joined by "-" (a mark betwee
 and numbers before words (`30-day`, `25-year-old`, `10th`), are prose: they give their words only.
 
 Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs give overlapping pairs of characters; single Han characters
-are terms too, so that a one-character query finds them.
+are terms too, so that a one-character query finds them. A single line end between Chinese or Japanese characters parts no
+pair: lines of such text end within words.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from engine.lexical.characters import HAN, JOINERS, UNSPACED, compound_pattern, fold, normalise, word_pattern
+from engine.lexical.characters import (
+    HAN,
+    JOINERS,
+    LINE_WITHIN,
+    UNSPACED,
+    compound_pattern,
+    fold,
+    normalise,
+    word_pattern,
+)
 from engine.lexical.languages import STEMMERS, STOP_WORDS
 
 if TYPE_CHECKING:
@@ -39,6 +49,7 @@ _PIECE = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _IS_HAN = re.compile(f"[{HAN}]")
 _MARK = re.compile(f"[{JOINERS}]")
+_LINE_WITHIN = re.compile(LINE_WITHIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +156,8 @@ class Analyzer:
         in_words, in_codes = not terms.isdisjoint(found.words), not terms.isdisjoint(found.codes)
         if not in_words and not in_codes:
             return []
+        if "\n" in raw:
+            return self._spans_over_lines(raw, terms)
         clean = normalise(raw)
         if in_codes or len(clean) != len(raw):
             return [(0, len(raw) - len(_possessive(raw)))]
@@ -153,6 +166,17 @@ class Analyzer:
             for piece in _PIECE.finditer(word.group()):
                 spans += self._spans_in_piece(piece.group(), word.start() + piece.start(), terms)
         return spans
+
+    def _spans_over_lines(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
+        """Spans within a compound of several lines; of a pair that the end of one parts, from its first character to its last."""
+        spans: list[tuple[int, int]] = []
+        start = 0
+        for end in _LINE_WITHIN.finditer(raw):
+            spans += [(a + start, b + start) for a, b in self._spans_in(raw[start : end.start()], terms)]
+            if normalise(raw[end.start() - 1] + raw[end.end()]) in terms:
+                spans.append((end.start() - 1, end.end() + 1))
+            start = end.end()
+        return spans + [(a + start, b + start) for a, b in self._spans_in(raw[start:], terms)]
 
     def _spans_in_piece(self, piece: str, offset: int, terms: set[str]) -> list[tuple[int, int]]:
         if not _IS_UNSPACED.match(piece):
@@ -172,7 +196,7 @@ class Analyzer:
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """(words as they stand there, codes) of one compound."""
-        clean = normalise(raw)
+        clean = _LINE_WITHIN.sub("", normalise(raw)) if "\n" in raw else normalise(raw)
         compound = clean.removesuffix(_possessive(clean))
         words = self._word.findall(compound)
         if _IS_UNSPACED.search(compound):

@@ -10,6 +10,9 @@ JOINERS = "-./\u2010\u2011"
 _TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\ud7af"
+_HAN_OR_KANA = HAN + "\u3041-\u30ff\u31f0-\u31ff"
+LINE_WITHIN = rf"(?<=[{_HAN_OR_KANA}])[ \t]*\n[ \t]*(?=[{_HAN_OR_KANA}])"
+"""A line's end between Chinese or Japanese characters: words go on over it, since lines are cut anywhere."""
 UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
 _POINTS = frozenset(
@@ -28,8 +31,8 @@ def word_pattern() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1)
 def compound_pattern() -> re.Pattern[str]:
-    """Words joined by single marks, as in `ISO/IEC-27001` or `and/or`, with a possessive 's if there is one."""
-    return re.compile(rf"{_word()}(?:[{_TYPED_JOINERS}]{_word()})*(?:['\u2019]s(?!\w))?")
+    """Words joined by single marks, as in `ISO/IEC-27001` or `and/or`, with a possessive 's if there is one; or `LINE_WITHIN`."""
+    return re.compile(rf"{_word()}(?:(?:[{_TYPED_JOINERS}]|{LINE_WITHIN}){_word()})*(?:['\u2019]s(?!\w))?")
 
 
 def _word() -> str:

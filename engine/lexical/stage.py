@@ -17,7 +17,7 @@ from engine.records import Chunk
 from engine.stage import StageContext, View
 from engine.store import Artifact
 
-VERSION = 3
+VERSION = 4
 TITLES, LANGUAGES = "titles.json", "languages.json"
 ARTIFACT = "lexical"
 SAMPLE = 200

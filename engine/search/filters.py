@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
+from itertools import dropwhile, takewhile
+from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from engine.corpus.formats import FORMATS, PICTURES, STREAMED, ending_of
@@ -15,7 +16,13 @@ from engine.errors import UsageError
 from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
 from engine.records import Document
 
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+_DIRECT = re.compile(r"/?(?:(.*[^/])/)?\./?")
 MOST_FACETS = 20
+HERE = "."
+"""What stands for the files that lie in a folder itself, and not in one within: `contracts/./`."""
 UNKNOWN_LANGUAGE = "unknown"
 """What documents in no language that is known are called."""
 
@@ -24,11 +31,11 @@ UNKNOWN_LANGUAGE = "unknown"
 class SearchFilter:
     """What a hit must satisfy; empty fields let everything pass.
 
-    `paths`: globs of which one must match (`contracts/**`). `formats`: `md`, `html` …; other endings of such files mean the
-    same (`htm`), and `zip` or `mbox` what lies in one. `authors`: words of which one must stand in the author's name, whatever
-    its case; one in double quotes must be the whole of it. `languages`: codes such as `en`, or `unknown`.
-    `after` (inclusive) and `before` (exclusive): seconds since the epoch, of the date that a document gives itself, else
-    of its file's.
+    `paths`: globs of which one must match (`contracts/**`; `contracts/./` for what lies directly there).
+    `formats`: `md`, `html` …; other endings of such files mean the same (`htm`), and `zip` or `mbox` what lies in one.
+    `authors`: words of which one must stand in the author's name, whatever its case; one in double quotes must be the whole of
+    it. `languages`: codes such as `en`, or `unknown`. `after` (inclusive) and `before` (exclusive): seconds since the epoch,
+    of the date that a document gives itself, else of its file's.
     """
 
     paths: tuple[str, ...] = ()
@@ -43,16 +50,21 @@ class SearchFilter:
         """Whether everything passes."""
         return self == SearchFilter()
 
-    def allowed(self, documents: Iterable[Document]) -> set[int]:
-        """Ids of the documents that pass. Raises UsageError for a malformed glob."""
+    def allowed(
+        self, documents: Iterable[Document], holders: Callable[[], Container[tuple[str, str]]] = frozenset
+    ) -> set[int]:
+        """Ids of the documents that pass. `holders` is asked for the archives and mailboxes, as (source, path), where one of these
+        types is wanted: a folder may be named like one. Raises UsageError for a malformed glob.
+        """
         matches = path_filter(self.paths)
         formats = {format_named(text) for text in self.formats}
         languages = {language_named(text) for text in self.languages}
+        known = holders() if formats & STREAMED else frozenset[tuple[str, str]]()
         return {
             document.id
             for document in documents
             if matches(document.path)
-            and (not formats or not formats.isdisjoint(_formats_of(document)))
+            and (not formats or not formats.isdisjoint(_formats_of(document, known)))
             and (not self.authors or any(_is_author(text, document.author) for text in self.authors))
             and (not languages or language_named(document.language) in languages)
             and (self.after is None or date_of(document) >= self.after)
@@ -85,10 +97,12 @@ def unknown_languages(wanted: Iterable[str], documents: Iterable[Document]) -> l
     return [text for text in wanted if language_named(text) not in known]
 
 
-def _formats_of(document: Document) -> set[str]:
-    """Its own, and those of the archives and mailboxes that it lies in."""
-    around = {FORMATS.get(ending_of(name), "") for name in document.path.split("/")[:-1]}
-    return {document.format} | (around & STREAMED)
+def _formats_of(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
+    """Its own, and those of the archives and mailboxes that it lies in: `holders`, and what lies in one of them."""
+    names = document.path.split("/")[:-1]
+    places = ("/".join(names[: at + 1]) for at in range(len(names)))
+    inside = dropwhile(lambda place: (document.source, place) not in holders, places)
+    return {document.format} | ({FORMATS.get(ending_of(place), "") for place in inside} & STREAMED)
 
 
 def _is_author(wanted: str, author: str) -> bool:
@@ -109,12 +123,12 @@ def date_of(document: Document) -> float:
 
 
 def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
-    """How many documents have each format, author, language and year, and lie in each folder, the outermost in which they
-    differ; the most frequent first, `MOST_FACETS` of each.
+    """How many documents have each type, author, language and year, and lie in each folder, the outermost in which they
+    differ (`contracts/.`: in that itself, and in none within); the most frequent first, `MOST_FACETS` of each.
     """
     listed = list(documents)
     counts = {
-        "format": Counter(document.format for document in listed),
+        "type": Counter(document.format for document in listed),
         "author": Counter(composed(document.author) for document in listed if document.author),
         "language": Counter(_language_told(document.language) for document in listed if document.language),
         "year": Counter(map(_year, listed)),
@@ -136,27 +150,42 @@ def _year(document: Document) -> str:
 def _folders(paths: list[list[str]]) -> Counter[str]:
     """How many of these folders, each the names from the source on, lie in each of the first ones that differ."""
     shared = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False)))
-    return Counter("/".join(path[: shared + 1]) for path in paths if len(path) > shared)
+    if not any(len(path) > shared for path in paths):
+        return Counter()
+    return Counter("/".join((path[: shared + 1]) if len(path) > shared else [*path, HERE]) for path in paths)
 
 
 def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
     """Whether a path matches one of these globs; every path does where there are none. Raises UsageError.
 
     Signs that stand for something else in a .gitignore alone, `#` and `!` at the beginning, mean themselves; brackets also do.
+    A last part `.` means what lies directly in a folder.
     """
+    listed = list(map(composed, globs))
+    direct = [found[1] or "" for glob in listed if (found := _DIRECT.fullmatch(glob))]
+    spec = _spec([glob for glob in listed if not _DIRECT.fullmatch(glob)])
+    within = [(_spec([f"/{folder}/*" if folder else "/*"]), folder.count("/") + bool(folder)) for folder in direct]
+    if not listed:
+        return lambda _path: True
+    return lambda path: (
+        spec.match_file(composed(path))
+        or any(path.count("/") == depth and one.match_file(composed(path)) for one, depth in within)
+    )
+
+
+def _spec(globs: Iterable[str]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 
-    wanted = tuple(f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in map(composed, globs))
+    wanted = tuple(f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in globs)
     try:
         GitIgnoreSpec.from_lines(wanted)
-        spec = GitIgnoreSpec.from_lines(
+        return GitIgnoreSpec.from_lines(
             [*wanted, *(re.sub(r"(?<!\\)[\[\]]", r"\\\g<0>", glob) for glob in wanted if "[" in glob)]
         )
     except (ValueError, re.error) as error:
         raise UsageError(
             "A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'."
         ) from None
-    return (lambda path: spec.match_file(composed(path))) if wanted else lambda _path: True
 
 
 def parse_date(text: str, *, end_of_day: bool = False) -> float:

@@ -61,7 +61,7 @@ class Hit:
 @dataclass(frozen=True, slots=True)
 class Found:
     """The answer to one search. `notes` says what the user should know (a mode that was not available, and why).
-    `facets`, where they were asked for: how many of the documents found have each format, author, language and year, and lie
+    `facets`, where they were asked for: how many of the documents found have each type, author, language and year, and lie
     in each folder. Found by BM25 are all that hold a word of the query; by meaning, those of the nearest 100 chunks.
     """
 

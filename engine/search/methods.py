@@ -18,13 +18,14 @@ def _search(
     mode: Any = None,
     top: int | None = None,
     paths: list[str] | None = None,
-    formats: list[str] | None = None,
+    types: list[str] | None = None,
     after: str | None = None,
     before: str | None = None,
     series: str | None = None,
     authors: list[str] | None = None,
     languages: list[str] | None = None,
     facets: bool = False,
+    formats: list[str] | None = None,
 ) -> Task:
     if not isinstance(query, str) or not (top is None or (type(top) is int and top > 0)):
         raise TypeError("query must be a string and top a whole number above 0")
@@ -32,8 +33,8 @@ def _search(
         raise TypeError("series must be a string")
     _check_mode(mode)
     where = SearchFilter(
-        _texts("paths", paths), _texts("formats", formats), _date("after", after), _date("before", before),
-        _texts("authors", authors), _texts("languages", languages),
+        _texts("paths", paths), _texts("types", types) + _texts("formats", formats),
+        _date("after", after), _date("before", before), _texts("authors", authors), _texts("languages", languages),
     )  # fmt: skip
     if not isinstance(facets, bool):
         raise TypeError("facets must be true or false")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from engine.corpus.formats import STREAMED
+from engine.corpus.invisible import visible
 from engine.errors import EngineError, UsageError
 from engine.lexical.named import Meant
 from engine.project import ProjectFolder
@@ -54,7 +56,7 @@ class Searcher:
     ) -> Found:
         """The best `top` chunks for `query`, best first; settings from project.toml where an argument is None.
 
-        With `with_facets`, also the formats, authors, languages, years and folders of the documents found (see `Found`).
+        With `with_facets`, also the types, authors, languages, years and folders of the documents found (see `Found`).
 
         Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built, damaged or fails.
         Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError, ResourceError.
@@ -210,12 +212,16 @@ class Searcher:
 
         Those that the query names (`named`: whether that counts), unless the filter lets none of them pass.
         """
-        filtered = None if where is None or where.empty else where.allowed(self._loaded.store.documents())
+        filtered = None if where is None or where.empty else self._allowed(where)
         meant = self._loaded.document_names().meant_by(query) if named and "." in query else Meant(query)
         if not meant.documents:
             return filtered, meant
         both = set(meant.documents) if filtered is None else filtered & meant.documents
         return (both, meant) if both else (filtered, Meant(query))
+
+    def _allowed(self, where: SearchFilter) -> set[int]:
+        store = self._loaded.store
+        return where.allowed(store.documents(), lambda: store.paths_of(STREAMED))
 
     def _chunks_of(self, documents: set[int] | None) -> set[int] | None:
         """Ids of the chunks of documents; None for all."""
@@ -297,7 +303,7 @@ class Searcher:
 
 
 def _clean(query: str) -> str:
-    return query.encode("utf-8", "replace").decode()  # half a surrogate pair is no text
+    return visible(query.encode("utf-8", "replace").decode())  # half a surrogate pair is no text
 
 
 def _check(mode: str, top: int) -> None:

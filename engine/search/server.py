@@ -1,6 +1,6 @@
 """`engine serve --stdio`: JSON-RPC 2.0 on standard input and output, one message a line. No port is opened.
 
-Methods: `search` {query, mode?, top?, paths?, formats?, after?, before?, authors?, languages?, facets?, series?} →
+Methods: `search` {query, mode?, top?, paths?, types?, after?, before?, authors?, languages?, facets?, series?} →
 `Found`; `explain` {query, chunk_ids} → `Explained`; `warm_up` {mode?}; `document` {document_id} → path, source, title,
 text, format; `ping`; `shutdown`; and those given as `extra`. There are three threads, so that none waits for another's
 models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder) and desk (`extra`). Each works in

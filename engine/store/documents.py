@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
@@ -93,6 +93,12 @@ class DocumentTables(Database):
         """Every known file by (source, path)."""
         rows = self._rows(f"SELECT {_FILE} FROM files")
         return {(row[0], row[1]): FileRecord(*row) for row in rows}
+
+    def paths_of(self, formats: Collection[str]) -> set[tuple[str, str]]:
+        """(source, path) of the files of these formats."""
+        marks = ", ".join("?" * len(formats))
+        sql = f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({marks})"
+        return {(source, path) for source, path in self._rows(sql, tuple(formats))}
 
     def skipped_files(self) -> list[tuple[str, str, str]]:
         """(source, path, reason) of the files that could not be read, by path."""

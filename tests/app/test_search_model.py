@@ -136,7 +136,7 @@ def test_filters_become_params() -> None:
     filters = Filters(" contracts/**, *.md ,", "md, txt", "", " 2031-05-01 ", "Ada, Quay", " en")
     assert filters.count == 5
     assert filters.params() == {
-        "paths": ["contracts/**", "*.md"], "formats": ["md", "txt"], "after": None, "before": "2031-05-01",
+        "paths": ["contracts/**", "*.md"], "types": ["md", "txt"], "after": None, "before": "2031-05-01",
         "authors": ["Ada", "Quay"], "languages": ["en"],
     }  # fmt: skip
     assert Filters(authors='Bo, "Ada Quay, Bo"').params()["authors"] == ["Bo", '"Ada Quay, Bo"']
@@ -146,13 +146,15 @@ def test_filters_become_params() -> None:
 @pytest.mark.parametrize(
     ("before", "facet", "value", "after"),
     [
-        (Filters(formats="md, txt"), "format", "pdf", Filters(formats="md txt pdf")),
-        (Filters(formats="md, txt"), "format", "md", Filters(formats="txt")),
+        (Filters(formats="md, txt"), "type", "pdf", Filters(formats="md txt pdf")),
+        (Filters(formats="md, txt"), "type", "md", Filters(formats="txt")),
         (Filters(languages="de"), "language", "de", Filters()),
         (Filters(authors="Bo"), "author", "Ada Quay, Bo", Filters(authors='"Ada Quay, Bo"')),
         (Filters(authors='"Ada Quay, Bo"'), "author", "Ada Quay, Bo", Filters()),
         (Filters("*.md"), "folder", "a/b [1], c", Filters("/a/b ?1?? c/")),
         (Filters("/a/b/"), "folder", "a/b", Filters()),
+        (Filters(), "folder", ".", Filters("/./")),
+        (Filters("/a/./"), "folder", "a/.", Filters()),
         (Filters(after="2030-01-01"), "year", "2031", Filters(after="2031-01-01", before="2032-01-01")),
         (Filters(after="2031-01-01", before="2032-01-01"), "year", "2031", Filters()),
         (Filters(), "year", "0031", Filters(after="0031-01-01", before="0032-01-01")),

@@ -398,7 +398,7 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
     assert paths(SearchFilter(after=parse_date("2033-01-01"))) == {"later.eml"}
     found = searcher.search("pelican", mode="bm25", top=1, with_facets=True)
     searcher.close()
-    assert found.facets["format"] == {"pdf": 2, "eml": 2, "docx": 1, "xlsx": 1, "txt": 1}
+    assert found.facets["type"] == {"pdf": 2, "eml": 2, "docx": 1, "xlsx": 1, "txt": 1}
     assert found.facets["author"] == {"Ada Quay": 4, "Ada Quay <ada@harbour.example>": 2}
     assert found.facets["language"]["de"] == 1
     assert (found.facets["year"]["2031"], found.facets["year"]["2033"]) == (5, 1)
@@ -421,9 +421,9 @@ def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) 
     try:
         for top in (1, 50):
             found = searcher.search("pelican", mode="bm25", top=top, with_facets=True)
-            assert found.facets["format"] == {"md": 150, "txt": 3}
+            assert found.facets["type"] == {"md": 150, "txt": 3}
         among = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("text",)), with_facets=True)
-        assert among.facets["format"] == {"txt": 3}
+        assert among.facets["type"] == {"txt": 3}
         none = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("pages",)))
         assert (none.hits, none.notes) == ((), ("Nothing of the file type 'pages' is read here.",))
         none = searcher.search("pelican", mode="bm25", where=SearchFilter(languages=("tlh",)))

@@ -215,6 +215,7 @@ def test_search_filters(finished: Path) -> None:
     everything = found()
     assert {hit["format"] for hit in everything} >= {"md", "txt", "html"}
     assert {hit["format"] for hit in found("--type", "md", "--type", ".TXT")} == {"md", "txt"}
+    assert {hit["format"] for hit in found("--type", "md", "--format", "txt")} == {"md", "txt"}
     inside = found("--path", "policies/**")
     assert inside
     assert all(hit["path"].startswith("policies/") for hit in inside)

@@ -87,6 +87,28 @@ def test_scripts_without_spaces_give_pairs() -> None:
     assert PLAIN.analyse("ภาษา") == ["ภา", "าษ", "ษา"]
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("全文検\n索の", ["全", "文", "検", "索", "全文", "文検", "検索", "索の"]),
+        ("検 \n\t 索", ["検", "索", "検索"]),
+        ("エン\nジン", ["エン", "ンジ", "ジン"]),
+        ("検\n\n索", ["検", "索"]),  # another paragraph
+        ("検 索", ["検", "索"]),
+        ("検\n\u3000索", ["検", "索"]),  # a paragraph that begins with a blank of its own
+        ("検。\n索", ["検", "索"]),
+        ("検\nA", ["検", "a"]),
+        ("A\n検", ["a", "検"]),
+        ("한국\n어", ["한국", "어"]),  # Korean is written with blanks
+        ("ภา\nษา", ["ภา", "ษา"]),
+        ("x\n検\n索", ["x", "検", "索", "検索"]),
+    ],
+)
+def test_a_line_end_parts_no_chinese_or_japanese_word(text: str, words: list[str]) -> None:
+    assert PLAIN.analyse(text) == words
+    assert PLAIN.unstemmed(text).words.keys() == PLAIN.query_terms(text).words.keys()
+
+
 def test_query_terms_count_words_and_keep_the_parts_of_codes() -> None:
     query = ENGLISH.query_terms("pump pumps PHX-121 PHX-121")
     assert query.words == {"pump": 2.0, "phx": 2.0, "121": 2.0}
@@ -102,6 +124,10 @@ def test_query_terms_count_words_and_keep_the_parts_of_codes() -> None:
         ("天気", "東京の天気は", ["天気"]),
         ("水", "水道", ["水"]),
         ("東京都", "東京都庁", ["東京都"]),
+        ("検索", "検査と全文検\n索の検\n\n索", ["検\n索"]),
+        ("全文検索", "全文\n検 \n 索", ["全文\n検 \n 索"]),
+        ("検索", "文検\n査", []),
+        ("仕組み", "索エン\n仕組\nみ説明\n仕組", ["仕組\nみ", "仕組"]),
         ("finance", "The ﬁnance plan", ["ﬁnance"]),
         ("the", "the end", []),
         ("", "text", []),

@@ -37,6 +37,12 @@ DOCUMENTS = [
         (["*.html", "reports/"], {2, 3}),
         (["corpus.jsonl#*"], {4}),
         (["*.pdf"], set()),
+        (["contracts/./"], {1}),
+        (["/contracts/."], {1}),
+        (["contr?cts/./"], {1}),
+        (["contracts/old/./", "/./"], {2, 4}),
+        (["."], {4}),
+        (["old/./"], set()),
         ([], {1, 2, 3, 4}),
     ],
 )
@@ -66,9 +72,10 @@ def test_everything_must_hold_at_once() -> None:
 
 
 def test_facets_count_folders_where_they_begin_to_differ() -> None:
-    assert facets(DOCUMENTS)["folder"] == {"contracts": 2, "reports": 1}
+    assert facets(DOCUMENTS)["folder"] == {"contracts": 2, "reports": 1, ".": 1}
     deeper = [document(n, path) for n, path in enumerate(("a/b/c/1.md", "a/b/d/e/2.md", "a/b/d/3.md", "a/b/4.md"))]
-    assert facets(deeper)["folder"] == {"a/b/d": 2, "a/b/c": 1}
+    assert facets(deeper)["folder"] == {"a/b/d": 2, "a/b/c": 1, "a/b/.": 1}
+    assert facets(deeper[1:3])["folder"] == {"a/b/d/e": 1, "a/b/d/.": 1}
     assert facets(deeper[:1])["folder"] == {}
     assert facets([])["folder"] == {}
 
@@ -97,17 +104,31 @@ def test_what_means_something_in_a_gitignore_alone_means_itself() -> None:
 
 def test_endings_mean_their_format_and_archives_what_lies_in_them() -> None:
     inside = replace(document(5, "mails.mbox/0001/plan.pdf"), format="pdf")
-    named = [*DOCUMENTS, inside]
+    zipped = replace(document(6, "old.zip/deep/mails.mbox/0002"), format="eml")
+    named = [*DOCUMENTS, inside, zipped]
+    holders = {("/docs", "mails.mbox"), ("/docs", "old.zip")}
     for name, wanted in (
         ("htm", {2}),
         (".HTM", {2}),
         ("markdown", {1, 3}),
-        ("mbox", {5}),
+        ("mbox", {5, 6}),
         ("pdf", {5}),
-        ("zip", set()),
+        ("zip", {6}),
     ):
-        assert SearchFilter(formats=(name,)).allowed(named) == wanted
+        assert SearchFilter(formats=(name,)).allowed(named, lambda: holders) == wanted
     assert unknown_formats(("md", "pages", "jsonl", "HTM"), named) == ["pages"]
+
+
+def test_folders_named_like_archives_are_none() -> None:
+    named = [
+        document(1, "reports.zip/wing.md"),
+        document(2, "reports.zip/all.zip/wing.md"),
+        replace(document(3, "all.mbox/wing.md"), source="/other"),
+        document(4, "all.mbox/wing.md"),
+    ]
+    holders = {("/docs", "reports.zip/all.zip"), ("/docs", "all.mbox")}
+    assert SearchFilter(formats=("zip",)).allowed(named, lambda: holders) == {2}
+    assert SearchFilter(formats=("mbox",)).allowed(named, lambda: holders) == {4}
 
 
 def test_an_author_in_quotes_is_the_whole_name() -> None:

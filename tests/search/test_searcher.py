@@ -56,6 +56,12 @@ def test_bm25_gives_what_the_index_gives(searcher: Searcher, indexed: Any) -> No
     assert [hit.rankers.keys() for hit in found.hits] == [{"bm25"}] * len(found.hits)
 
 
+@pytest.mark.parametrize("mode", ["bm25", "semantic"])
+def test_what_nobody_sees_in_a_query_changes_nothing(searcher: Searcher, mode: Any) -> None:
+    plain = searcher.search(QUERY, mode=mode)
+    assert ids(searcher.search("\ufeffwho re\u00adpairs the ro\u200bof", mode=mode)) == ids(plain) != []
+
+
 def test_semantic_gives_what_the_index_gives(searcher: Searcher, indexed: Any, fake_encoder: Any) -> None:
     found = searcher.search(QUERY, mode="semantic", top=4)
     wanted, scores = VectorIndex.open(indexed.folder("vectors")).search(fake_encoder.encode_queries([QUERY])[0], 4)

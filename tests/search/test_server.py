@@ -39,11 +39,12 @@ def test_search(indexed: Any, project: ProjectFolder, mode: str | None) -> None:
 def test_search_with_filters(indexed: Any, project: ProjectFolder) -> None:
     answers = ask(
         project,
-        request("p", "search", query="pays roof", mode="bm25", paths=["contracts/**"], formats=["html"]),
+        request("p", "search", query="pays roof", mode="bm25", paths=["contracts/**"], types=["html"]),
+        request("f", "search", query="pays roof", mode="bm25", formats=["html"], types=["pdf"]),
         request("d", "search", query="pays roof", mode="bm25", after="1970-01-25", before="1970-03-01"),
     )
     found = {answer["id"]: {hit["path"] for hit in answer["result"]["hits"]} for answer in answers}
-    assert found == {"p": {"contracts/old/loan.html"}, "d": {"reports/wing.md"}}
+    assert found == {"p": {"contracts/old/loan.html"}, "f": {"contracts/old/loan.html"}, "d": {"reports/wing.md"}}
 
 
 def test_document_ping_and_warm_up(indexed: Any, project: ProjectFolder) -> None:
@@ -140,6 +141,7 @@ def test_unknown_methods(project: ProjectFolder, method: str) -> None:
         {"query": "x", "paths": "*.md"},
         {"query": "x", "paths": [1]},
         {"query": "x", "paths": {}},
+        {"query": "x", "types": "md"},
         {"query": "x", "formats": "md"},
         {"query": "x", "formats": [None]},
         {"query": "x", "formats": 0},
