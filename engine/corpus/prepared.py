@@ -1,6 +1,7 @@
-"""Word, Excel, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and signs that are
+"""Word, Excel, PowerPoint, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and signs that are
 elements or entities of their own, and what follows such an element inside formatted text; it takes a chapter with an entity of
-HTML for broken, and the numbers of a chart for cells of the sheet that it stands on; it parts words whose letters are formatted.
+HTML for broken, and the numbers of a chart for cells of the sheet that it stands on; of RTF and of slides it parts words whose
+letters are formatted.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ _PARTED = re.compile(
 )  # kreuzberg puts a space there, unless another group follows
 _SIGN = re.compile(rb"\\([~_\\])")
 _OF_WORD = re.compile(r"word/(?!(?:styles|stylesWithEffects|settings|webSettings|fontTable|numbering)\.xml)[^/]+\.xml")
+_SLIDE = re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml")
+_BETWEEN_RUNS = re.compile(
+    rb"</(\w+:)?t>\s*</\1r>\s*<\1r(?:\s[^<>]*)?>\s*"
+    rb"(?:<\1rPr(?:\s[^<>]*)?(?:/>|(?<!/)>[^<]*(?:<(?!/\1rPr>)[^<]*){0,60}</\1rPr>)\s*)?<\1t(?:\s[^<>]*)?>"
+)  # kreuzberg puts a blank there, although a run ends in the midst of a word where that is formatted, or was corrected
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 _MEDIA = re.compile(r"(?:word/media/|xl/media/|Pictures/|Thumbnails/)")
 
@@ -48,6 +54,8 @@ def prepared(format: str, content: bytes) -> bytes:
     """The bytes of a file of some format for kreuzberg; the same where nothing is to be changed in them."""
     if format == "docx":
         return _parts_changed(content, _OF_WORD, lambda _package: _word)
+    if format == "pptx":
+        return _parts_changed(content, _SLIDE, lambda _package: _runs_joined)
     if format == "xlsx":
         return _parts_changed(content, _SHEET, sheet_change)
     if format == "ods":
@@ -111,6 +119,10 @@ def _inline(found: re.Match[bytes]) -> bytes:
 
 def _inlined(xml: bytes) -> bytes:
     return _INLINE.sub(_inline, xml)
+
+
+def _runs_joined(xml: bytes) -> bytes:
+    return _BETWEEN_RUNS.sub(b"", xml)
 
 
 def _of_book(part: bytes) -> bytes:

@@ -12,6 +12,7 @@ from fixtures import office
 
 from engine.corpus.formats import FORMATS, ending_of
 from engine.corpus.opening import everything_in
+from engine.corpus.prepared import prepared
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError
 
 CREATED = 1930367167.0  # 2031-03-04 05:06:07 UTC
@@ -618,3 +619,20 @@ def test_files_with_macros_and_templates_are_read_as_the_others(tmp_path: Path, 
     document = only(opened(tmp_path, f"a.{ending}", other))
     assert document.text == only(opened(tmp_path, f"a.{plain}", source)).text
     assert (document.format, document.title) == (plain, "Harbour plan")
+
+
+def test_words_of_which_a_part_is_formatted_stay_whole_on_slides(tmp_path: Path) -> None:
+    runs = (
+        'The p</a:t></a:r><a:r><a:rPr b="1"/><a:t>eli</a:t></a:r><a:r><a:rPr><a:solidFill><a:srgbClr val="FF0000"/></a:solidFill>'
+        "</a:rPr><a:t>can PHX</a:t></a:r>\n<a:r>\n<a:rPr/>\n<a:t>-121</a:t></a:r><a:br/><a:r><a:t>boards"
+    )
+    source = changed(office.pptx(), "ppt/slides/slide1.xml", "The pelican boards", runs)
+    text = only(opened(tmp_path, "a.pptx", source)).text
+    assert text.split("\n\n")[1].split() == ["The", "pelican", "PHX-121", "boards", "at", "dawn."]
+    assert text.count("PHX") == 1
+
+
+def test_runs_that_never_end_take_no_long_time() -> None:
+    endless = "</a:t></a:r><a:r><a:rPr>" * 100_000
+    source = changed(office.pptx(), "ppt/slides/slide1.xml", "The pelican boards at dawn.", endless)
+    assert prepared("pptx", source) == source
