@@ -1,7 +1,7 @@
-"""Word, Excel, PowerPoint, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and signs that are
-elements or entities of their own, and what follows such an element inside formatted text; it takes a chapter with an entity of
-HTML for broken, and the numbers of a chart for cells of the sheet that it stands on; of RTF and of slides it parts words whose
-letters are formatted.
+"""Word, Excel, PowerPoint, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and
+signs that are elements or entities of their own, and what follows such an element inside formatted text; it takes a chapter with an
+entity of HTML for broken, and the numbers of a chart for cells of the sheet that it stands on. Of RTF and of slides it parts words
+whose letters are formatted, and puts words together between which a page of Word ends.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _RUN = re.compile(
     rb"<(\w+:)?(?:(tab)\s*/>|(ptab)\b[^<>]*/>|(noBreakHyphen)\s*/>|(cr)\s*/>"
     rb'|sym\b[^<>]*\bchar="([0-9A-Fa-f]{4})"[^<>]*/>)'
 )
+_NEW_PAGE = re.compile(rb'<(\w+:)?br\s[^<>]*type="page"[^<>]*/>')
 _NAMES_OF_RUNS = (b"ptab", b"noBreakHyphen", b":sym", b"<sym")  # told sooner than by the expression
 _EMPTY_RUNS = (re.compile(rb"tab\s*/>"), re.compile(rb"cr\s*/>"))
 _ATTRIBUTES = rb"""(?:[^<>"']|"[^"<]*"|'[^'<]*')*"""
@@ -84,6 +85,8 @@ def restored(text: str) -> str:
 
 
 def _word(xml: bytes) -> bytes:
+    if b'"page"' in xml:
+        xml = _NEW_PAGE.sub(rb"<\1br/>\g<0>", xml)
     if any(name in xml for name in _NAMES_OF_RUNS) or any(empty.search(xml) for empty in _EMPTY_RUNS):
         xml = _RUN.sub(_run, xml)
     if b"&" not in xml:

@@ -636,3 +636,13 @@ def test_runs_that_never_end_take_no_long_time() -> None:
     endless = "</a:t></a:r><a:r><a:rPr>" * 100_000
     source = changed(office.pptx(), "ppt/slides/slide1.xml", "The pelican boards at dawn.", endless)
     assert prepared("pptx", source) == source
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_words_between_which_a_page_ends_are_two(tmp_path: Path, inside: bool) -> None:
+    ends = '<w:br w:type="page"/>' if inside else '</w:r><w:r><w:br w:type="page" w:clear="all"/></w:r><w:r>'
+    old = "<w:t>The pelican boards at dawn.</w:t>"
+    source = changed(office.docx(), "word/document.xml", old, f"<w:t>The pelican</w:t>{ends}<w:t>boards.</w:t>")
+    found = only(opened(tmp_path, "a.docx", source))
+    assert found.text.split("\n\n")[1] == "The pelican\nboards."
+    assert [page.number for page in found.pages] == list(range(1, len(found.pages) + 1))
