@@ -19,6 +19,7 @@ from engine.corpus.places import place_pages
 from engine.corpus.prepared import prepared, restored
 from engine.corpus.readers import Page, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 from engine.corpus.second_look import lacking, unsaid
+from engine.corpus.slide_tables import with_tables
 from engine.corpus.slides_ppt import slides_of
 from engine.corpus.structure import MARK, Text, from_nodes, from_slides, parted
 
@@ -127,7 +128,7 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
 def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     if format == "pptx":
         before, told = parted(content)
-        return from_slides(told, before)
+        return from_slides(with_tables(told, data), before)
     content = restored(content)
     if format == "ppt" and (slides := slides_of(data)) is not None:
         shown = from_slides(slides.pages)
