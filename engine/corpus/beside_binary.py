@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from engine.corpus.compound import CompoundFile, compound_of
 from engine.corpus.excel_binary import OF_CHART, records_of, text_of
 from engine.corpus.margins import FIELD, in_sheet, without_fields
-from engine.corpus.word_binary import Piece, pieces_of
+from engine.corpus.word_pieces import pieces_of
 
 _OWN_LENGTH_AT = 0x4C  # of the document's own text, in the file's information block
 _PARTS = {
@@ -54,28 +54,16 @@ def _of_document(compound: CompoundFile) -> Iterator[tuple[str, str]]:
     rare = _MAY_BE_RARE.search(word) is not None
     if first + sum(lengths.values()) > len(word) or not (rare or any(lengths.values())):
         return
-    pieces = list(pieces_of(compound, word))
-    for line in _ENDS.split(_text(word, pieces, 0, first)) if rare else ():
+    pieces = pieces_of(compound, word)
+    for line in _ENDS.split(pieces.text(word, 0, first)) if rare else ():
         if _RARE.search(line):
             yield "text", _UNSEEN.sub("", line)
     for part, length in lengths.items():
-        shown = _NUMBER.sub(FIELD, _text(word, pieces, first, length))
+        shown = _NUMBER.sub(FIELD, pieces.text(word, first, first + length))
         first += length
         for line in _ENDS.split(shown):
             for said in without_fields(_UNSEEN.sub("", line)):
                 yield part, said
-
-
-def _text(word: bytes, pieces: list[Piece], first: int, length: int) -> str:
-    """The characters from the `first` on; no more of them than its `length`, whatever the pieces say."""
-    parts: list[str] = []
-    left = length
-    for piece in pieces:
-        parts.append(piece.text(word, first, first + length)[:left])
-        left -= len(parts[-1])
-        if left <= 0:
-            break
-    return "".join(parts)
 
 
 class _Sheets:

@@ -45,7 +45,9 @@ def first_slide(tmp_path: Path, *tables: str) -> str:
     (tmp_path / "a.pptx").write_bytes(slides(*tables))
     (document,) = everything_in(tmp_path / "a.pptx", "pptx")
     assert isinstance(document, ReadDocument)
-    told = document.text[: document.pages[1].start].strip()  # kreuzberg does not know where tables stand: they come first
+    told = document.text[
+        : document.pages[1].start
+    ].strip()  # kreuzberg does not know where tables stand: they come first
     return told.removeprefix("Pilots\n\n").removesuffix("\n\nThe pelican boards at dawn.")
 
 

@@ -1,0 +1,116 @@
+"""Tables of Word documents of before 2007: kreuzberg tells all rows of one in a line.
+
+[MS-DOC] 2.4.3 (what a table is made of), 2.8.5 and 2.9.174 (where paragraphs begin and how they are), and 2.6.2 (that they lie
+in a table, and that they end a row).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from engine.corpus.compound import CompoundFile, compound_of
+from engine.corpus.readers import clean
+from engine.corpus.told_tables import Table
+from engine.corpus.word_pieces import Pieces, pieces_of
+
+_BINS_AT = 0x0102  # of the place and length of the list of pages of paragraphs, in the file's information block
+_PAGE = 512
+_PLACE = 13  # bytes that a page has for where a paragraph's properties stand
+_IN_TABLE, _ENDS_ROW, _HEADS = b"\x16\x24\x01", b"\x17\x24\x01", b"\x04\x34\x01"
+_ELSEWHERE = re.compile(rb"[\x45\x46]\x66(.{4})", re.DOTALL)  # properties that do not fit into a page
+_CELL = "\x07"
+_MARKS = (re.compile(rb"\x07\x00"), re.compile(rb"\x07"))
+_WITHIN = (0x09, 0x0B, 0x0D)  # tabs and line ends within a cell
+_UNSEEN = re.compile(r"[\x00-\x06\x08\x0e-\x1f]")
+
+
+class InTable(NamedTuple):
+    """A paragraph in a table, by the numbers of its first character and of the one behind it; whether it only ends a row, and
+    whether that row is told again on each page.
+    """
+
+    first: int
+    end: int
+    ends_row: bool
+    heads: bool
+
+
+def paragraphs_in_tables(compound: CompoundFile, word: bytes, pieces: Pieces) -> list[InTable]:
+    """The paragraphs of a document that stand in tables, in the order of the text. Raises struct.error or IndexError where it is
+    damaged.
+    """
+    if not any(_MARKS[piece.width == 1].search(word, piece.start, piece.stop) for piece in pieces):
+        return []
+    table = compound.read("1Table" if word[11] & 0x02 else "0Table")
+    at, length = struct.unpack_from("<II", word, _BINS_AT)
+    count = max(0, (min(length, len(table) - at) - 4) // 8)
+    pages = struct.unpack_from(f"<{count}I", table, at + 4 * (count + 1))
+    found: list[InTable] = []
+    for page in dict.fromkeys(number & 0x3FFFFF for number in pages):
+        for start, end, properties in _of_page(compound, word[page * _PAGE : (page + 1) * _PAGE]):
+            if _IN_TABLE in properties:
+                kind = _ENDS_ROW in properties, _HEADS in properties
+                found += [InTable(first, last, *kind) for first, last in pieces.characters(start, end)]
+    return sorted(found)
+
+
+def _of_page(compound: CompoundFile, page: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """(place of the first byte, of the one behind the last, properties) of the paragraphs of a page."""
+    count = page[_PAGE - 1]
+    places = struct.unpack_from(f"<{count + 1}I", page)
+    for number, (start, end) in enumerate(pairwise(places)):
+        at = 2 * page[4 * (count + 1) + _PLACE * number]
+        if at:
+            size, at = (2 * page[at] - 1, at + 1) if page[at] else (2 * page[at + 1], at + 2)
+            properties = page[at : at + size]
+            if found := _ELSEWHERE.search(properties):
+                properties += _elsewhere(compound, int.from_bytes(found[1], "little"))
+            yield start, end, properties
+
+
+def _elsewhere(compound: CompoundFile, at: int) -> bytes:
+    data = compound.read("Data")
+    return data[at + 2 : at + 2 + int.from_bytes(data[at : at + 2], "little")]
+
+
+def lay_out(word: bytearray, pieces: Pieces, paragraphs: list[InTable]) -> bool:
+    """Puts the text of a stream so that each row of a table is a line; returns whether anything was changed."""
+    changed = False
+    for paragraph in paragraphs:
+        first = paragraph.end - 1 if paragraph.ends_row else paragraph.first
+        for place, width in pieces.places(first, paragraph.end):
+            code = int.from_bytes(word[place : place + width], "little")
+            put = ord("\r") if paragraph.ends_row and code == ord(_CELL) else ord(" ") if code in _WITHIN else code
+            changed = changed or put != code
+            word[place : place + width] = put.to_bytes(width, "little")
+    return changed
+
+
+def tables_of(content: bytes) -> Iterator[Table]:
+    """The tables of a document that is laid out in rows; of a damaged one, those before the damage."""
+    try:
+        compound = compound_of(content)
+        word = compound.read("WordDocument")
+        pieces = pieces_of(compound, word)
+        yield from _tables(word, pieces, paragraphs_in_tables(compound, word, pieces))
+    except (ValueError, OverflowError, struct.error, IndexError):
+        return
+
+
+def _tables(word: bytes, pieces: Pieces, paragraphs: list[InTable]) -> Iterator[Table]:
+    rows: list[list[str]] = []
+    headed: bool | None = None
+    text = ""
+    for number, paragraph in enumerate(paragraphs):
+        if not paragraph.ends_row:
+            text += pieces.text(word, paragraph.first, paragraph.end)
+        else:
+            rows.append([" ".join(clean(_UNSEEN.sub("", cell)).split()) for cell in text.split(_CELL)[:-1]])
+            headed, text = (True if paragraph.heads and len(rows) == 1 else headed), ""
+        if number + 1 == len(paragraphs) or paragraphs[number + 1].first != paragraph.end:
+            yield Table(rows, headed)
+            rows, headed, text = [], None, ""

@@ -1,0 +1,154 @@
+"""Tables of .doc files are told as rows with the names of their columns."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from fixtures import office
+
+from engine.corpus.compound import CompoundFile
+from engine.corpus.compound_writer import compound_file
+from engine.corpus.opening import everything_in
+from engine.corpus.readers import ReadDocument
+from engine.corpus.word_binary import as_printed
+from engine.corpus.word_tables import tables_of
+
+IN, ENDS, HEADS = b"\x16\x24\x01", b"\x17\x24\x01", b"\x04\x34\x01"
+CELL, ROW, HEAD = IN, IN + ENDS, IN + ENDS + HEADS
+NONE = b""
+Paragraph = tuple[str, bytes]
+
+
+def row(*cells: str, kind: bytes = ROW) -> list[Paragraph]:
+    """The paragraphs of a row: those of a cell stand with `|` between."""
+    found: list[Paragraph] = []
+    for cell in cells:
+        *before, last = cell.split("|")
+        found += [(f"{text}\r", CELL) for text in before]
+        found.append((f"{last}\x07", CELL))
+    return [*found, ("\x07", kind)]
+
+
+def page(paragraphs: Sequence[Paragraph], start: int, width: int, elsewhere: dict[bytes, int]) -> bytes:
+    """A page that tells where paragraphs begin and how they are."""
+    places, at = [start], 511
+    made = bytearray(512)
+    for number, (text, properties) in enumerate(paragraphs):
+        places.append(places[-1] + len(text) * width)
+        if properties in elsewhere:
+            properties = b"\x46\x66" + struct.pack("<I", elsewhere[properties])
+        whole = b"\0\0" + properties
+        odd = len(whole) % 2
+        told = bytes([(len(whole) + 1) // 2]) + whole if odd else bytes([0, len(whole) // 2]) + whole
+        at = (at - len(told)) & ~1
+        made[at : at + len(told)] = told
+        made[4 * (len(paragraphs) + 1) + 13 * number] = at // 2
+    made[: 4 * len(places)] = struct.pack(f"<{len(places)}I", *places)
+    made[511] = len(paragraphs)
+    return bytes(made)
+
+
+def doc(paragraphs: Sequence[Paragraph], *, width: int = 2, huge: bool = False) -> bytes:
+    made = CompoundFile(office.doc())
+    encoding = "utf-16-le" if width == 2 else "cp1252"
+    body = "".join(text for text, _ in paragraphs)
+    word = bytearray(made.read("WordDocument")[:1024]) + body.encode(encoding)
+    struct.pack_into("<I", word, 0x4C, len(body))
+    struct.pack_into("<II", word, 0x18, 1024, len(word))
+    kinds = list(dict.fromkeys(kind for _, kind in paragraphs))
+    data = b"".join(struct.pack("<H", len(kind)) + kind for kind in kinds) if huge else b""
+    elsewhere = {kind: sum(2 + len(one) for one in kinds[:at]) for at, kind in enumerate(kinds)} if huge else {}
+    word += bytes(-len(word) % 512)
+    pages, start = [], 1024
+    for first in range(0, len(paragraphs), 10):
+        some = paragraphs[first : first + 10]
+        pages.append((start, len(word) // 512))
+        word += page(some, start, width, elsewhere)
+        start += sum(len(text) for text, _ in some) * width
+    place = 1024 if width == 2 else 1024 * 2 | 0x40000000
+    table = bytes(64) + b"\x02" + struct.pack("<III", 16, 0, len(body)) + struct.pack("<HIH", 0, place, 0)
+    bins = struct.pack(f"<{len(pages) + 1}I", *(begin for begin, _ in pages), start) + struct.pack(
+        f"<{len(pages)}I", *(number for _, number in pages)
+    )
+    struct.pack_into("<II", word, 0x01A2, 64, len(table) - 64)
+    struct.pack_into("<II", word, 0x0102, len(table), len(bins))
+    streams = {"WordDocument": bytes(word), "1Table": table + bins}
+    return compound_file({**streams, "Data": data} if huge else streams)
+
+
+def read(tmp_path: Path, content: bytes) -> str:
+    (tmp_path / "a.doc").write_bytes(content)
+    (document,) = everything_in(tmp_path / "a.doc", "doc")
+    assert isinstance(document, ReadDocument)
+    return document.text
+
+
+BEFORE, AFTER = [("The pelican rests on the pier at noon.\r", NONE)], [("The heron moors.\r", NONE)]
+
+
+@pytest.mark.parametrize(("width", "huge"), [(2, False), (1, False), (2, True)])
+def test_rows_carry_the_names_of_their_columns(tmp_path: Path, width: int, huge: bool) -> None:
+    rows = [
+        *row("Berth", "Depth", "Note"),
+        *row("North", "12", "tidal"),
+        *row("South", "9", ""),
+        *row("West", "", "closed"),
+    ]
+    assert read(tmp_path, doc([*BEFORE, *rows, *AFTER], width=width, huge=huge)) == (
+        "The pelican rests on the pier at noon.\n\nBerth | Depth | Note\nBerth: North | Depth: 12 | Note: tidal\n"
+        "Berth: South | Depth: 9\nBerth: West | Note: closed\n\nThe heron moors."
+    )
+
+
+def test_a_row_that_is_told_again_on_each_page_names_the_columns(tmp_path: Path) -> None:
+    words = [*row("Ada", "Quay"), *row("Bo", "Pier")]
+    assert read(tmp_path, doc([*BEFORE, *words, *AFTER])).split("\n\n")[1] == "Ada | Quay\nBo | Pier"
+    marked = [*row("Ada", "Quay", kind=HEAD), *row("Bo", "Pier")]
+    assert read(tmp_path, doc([*BEFORE, *marked, *AFTER])).split("\n\n")[1] == "Ada | Quay\nAda: Bo | Quay: Pier"
+
+
+def test_paragraphs_tabs_and_line_ends_within_a_cell_part_no_row(tmp_path: Path) -> None:
+    rows = [*row("Berth", "Depth"), *row("North|pier", "12\tm\x0bat noon"), *row("South", "9")]
+    assert read(tmp_path, doc([*BEFORE, *rows, *AFTER])).split("\n\n")[1] == (
+        "Berth | Depth\nBerth: North pier | Depth: 12 m at noon\nBerth: South | Depth: 9"
+    )
+
+
+def test_empty_rows_are_left_out_and_tables_apart_stay_apart(tmp_path: Path) -> None:
+    one = [*row("Berth", "Depth", kind=HEAD), *row("", ""), *row("North", "12"), *row("", "")]
+    other = [*row("Pilot", "Boat", kind=HEAD), *row("Ada", "Tern")]
+    text = read(tmp_path, doc([*one, *BEFORE, *other, *AFTER]))
+    assert text.split("\n\n") == [
+        "Berth | Depth\nBerth: North | Depth: 12", "The pelican rests on the pier at noon.",
+        "Pilot | Boat\nPilot: Ada | Boat: Tern", "The heron moors.",
+    ]  # fmt: skip
+
+
+def test_what_has_tabs_and_is_no_table_stays_as_it_is(tmp_path: Path) -> None:
+    agenda = [("09:00\tWelcome\t\r", NONE), ("10:00\tPilots\t\r", NONE)]
+    assert read(tmp_path, doc([*BEFORE, *agenda, *AFTER])).count("09:00\tWelcome") == 1
+    plain = doc([*BEFORE, *AFTER])
+    assert as_printed(plain) == plain
+
+
+def test_whatever_is_damaged_nothing_is_raised() -> None:
+    rows = [*row("Berth", "Depth", kind=HEAD), *row("North", "12"), *row("South", "9")]
+    sound = doc([*BEFORE, *rows, *AFTER], huge=True)
+    assert [table.rows for table in tables_of(as_printed(sound))] == [
+        [["Berth", "Depth"], ["North", "12"], ["South", "9"]]
+    ]
+    chance = random.Random(7)
+    different = 0
+    for _ in range(1500):
+        harmed = bytearray(sound)
+        for _ in range(chance.choice((1, 8, 60))):
+            harmed[chance.randrange(512, len(harmed))] = chance.randrange(256)
+        found = list(
+            tables_of(as_printed(bytes(harmed[: chance.choice((len(harmed), chance.randrange(600, len(harmed))))])))
+        )
+        different += len(found) != 1
+    assert different > 50
