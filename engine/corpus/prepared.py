@@ -40,6 +40,13 @@ _BOOK_TITLE = re.compile(rb"<((?:\w+:)?title)\b[^<>]*>[^<]*</\1>")
 _PARTED = re.compile(
     rb"(?<!\\)\}(?=[^\\{}\s]|\\'|\\u-?\d)"
 )  # kreuzberg puts a space there, unless another group follows
+_LISTED = re.compile(
+    rb"<(/?)(?:dl|dt|dd|figure|figcaption)(?=[\s/>])", re.IGNORECASE
+)  # kreuzberg leaves out what is in these
+_CAPTION = re.compile(
+    rb"(<table(?:\s[^<>]*)?>)\s*<caption(?:\s[^<>]*)?>([^<]*(?:<(?!/caption|table)[^<]*){0,60})</caption\s*>",
+    re.IGNORECASE,
+)
 _SIGN = re.compile(rb"\\([~_\\])")
 _OF_WORD = re.compile(r"word/(?!(?:styles|stylesWithEffects|settings|webSettings|fontTable|numbering)\.xml)[^/]+\.xml")
 _SLIDE = re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml")
@@ -129,8 +136,11 @@ def _runs_joined(xml: bytes) -> bytes:
 
 
 def _of_book(part: bytes) -> bytes:
-    """A chapter without the names of HTML for signs; what a book says of itself with its first title alone, which is its own."""
+    """A chapter without lists of terms, figures, captions of tables and the names of HTML for signs; what a book says of itself
+    with its first title alone, which is its own.
+    """
     if _BOOK not in part[:_HEAD]:
+        part = _CAPTION.sub(rb"<p>\2</p>\1", _LISTED.sub(rb"<\1div", part))
         return _OF_HTML.sub(_of_html, part)
     first = _BOOK_TITLE.search(part)
     return part[: first.end()] + _BOOK_TITLE.sub(b"", part[first.end() :]) if first else part

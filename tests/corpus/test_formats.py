@@ -646,3 +646,16 @@ def test_words_between_which_a_page_ends_are_two(tmp_path: Path, inside: bool) -
     found = only(opened(tmp_path, "a.docx", source))
     assert found.text.split("\n\n")[1] == "The pelican\nboards."
     assert [page.number for page in found.pages] == list(range(1, len(found.pages) + 1))
+
+
+def test_terms_figures_and_captions_of_a_book_are_read(tmp_path: Path) -> None:
+    told = (
+        '<dl class="x"><dt>Pelican</dt><dd><p>A <b>large</b> bird</p></dd></dl><figure><img alt=""/><figcaption>A tern</figcaption>'
+        "</figure><table><caption>Berths <i>in use</i></caption><tr><th>Berth</th><th>Depth</th></tr>"
+        "<tr><td>North</td><td>12</td></tr></table>"
+    )
+    source = changed(office.epub(), "a.xhtml", "<p>The pelican boards at dawn.</p>", told)
+    text = only(opened(tmp_path, "a.epub", source)).text
+    assert text.split("\n\n")[1:6] == [
+        "Pelican", "A large bird", "A tern", "Berths in use", "Berth | Depth\nBerth: North | Depth: 12",
+    ]  # fmt: skip
