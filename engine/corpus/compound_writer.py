@@ -53,9 +53,12 @@ class _Sectors:
 
 
 def taken_out(compound: CompoundFile, folder: str, most: int) -> bytes:
-    """A file of the streams in a folder of another (`ObjectPool/_1/`). Raises OverflowError where they hold more than `most`
-    bytes.
-    """
+    """A file of the streams in a folder of another (`ObjectPool/_1/`). Raises OverflowError as `streams_in`."""
+    return compound_file(streams_in(compound, folder, most))
+
+
+def streams_in(compound: CompoundFile, folder: str, most: int) -> dict[str, bytes]:
+    """The streams in a folder, by their paths from there. Raises OverflowError where they hold more than `most` bytes."""
     streams: dict[str, bytes] = {}
     left = most
     for name in compound.names():
@@ -64,7 +67,7 @@ def taken_out(compound: CompoundFile, folder: str, most: int) -> bytes:
             left -= len(content)
             if left < 0:
                 raise OverflowError(f"streams of more than {most} bytes")
-    return compound_file(streams)
+    return streams
 
 
 def compound_file(streams: Mapping[str, bytes]) -> bytes:

@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.corpus.archive import LARGEST_MEMBER
 from engine.corpus.compound import CompoundFile, compound_of
+from engine.corpus.compound_writer import compound_file, streams_in
 from engine.corpus.damage import damaged
+from engine.corpus.html import shown_text, source_of
 from engine.corpus.office import author_of, extract, seconds, title_of
 from engine.corpus.readers import Found, LeftOut, Member, ReadDocument, UnreadableFileError, clean, read_bytes
 from engine.corpus.structure import Text
@@ -16,6 +19,10 @@ _ATTACHMENT = re.compile(r"(__attach_version1\.0_#[0-9A-Fa-f]{8}/)")
 _NAMES = ("3707", "3704", "3001")  # the long file name, the short one, the name that is shown
 _CONTENT = "__substg1.0_37010102"
 _INNER_MAIL = "__substg1.0_3701000D/"
+_PROPERTIES = "__properties_version1.0"
+_HEAD, _HEAD_INSIDE = 32, 24  # bytes
+_HTML = "__substg1.0_10130102"
+_BODIES = tuple(f"__substg1.0_{body}" for body in ("1000001F", "1000001E", "1013001F", "1013001E", "10090102"))
 
 
 class OutlookReader:
@@ -31,7 +38,7 @@ class OutlookReader:
         except (ValueError, OverflowError) as error:
             raise UnreadableFileError(path, damaged(error)) from error
         result = extract(path, content, "msg")
-        text = Text(clean(result.content).strip())
+        text = Text("\n\n".join(filter(None, (clean(result.content).strip(), _page(compound, path)))))
         if not text.text:
             raise UnreadableFileError(path, "it holds no text", "empty")
         metadata = dict(result.metadata)
@@ -46,6 +53,14 @@ class OutlookReader:
 READER = OutlookReader()
 
 
+def _page(compound: CompoundFile, path: Path) -> str:
+    """The body of a mail that has none but a page, which kreuzberg does not read."""
+    page = compound.read(_HTML)
+    if not page.strip() or any(body in compound for body in _BODIES):
+        return ""
+    return shown_text(source_of(page, path)[0])
+
+
 def _attachments(compound: CompoundFile) -> Iterator[Found]:
     names = compound.names()
     folders = sorted({found[1] for name in names if (found := _ATTACHMENT.match(name))})
@@ -55,25 +70,20 @@ def _attachments(compound: CompoundFile) -> Iterator[Found]:
         if content:
             yield Member(name, content)
         elif any(inner.startswith(folder + _INNER_MAIL) for inner in names):
-            yield from _inner_mail(compound, folder + _INNER_MAIL, f"{name}.txt")
+            yield _inner_mail(compound, folder + _INNER_MAIL, name if name.lower().endswith(".msg") else f"{name}.msg")
         else:
             yield LeftOut(name, "quarantined", "empty", "an attachment without content")
 
 
-def _inner_mail(compound: CompoundFile, folder: str, name: str) -> Iterator[Found]:
-    """A mail attached to a mail: subject and body; and its own attachments."""
-    subject, sender, body = (_property(compound, folder, code) for code in ("0037", "0C1A", "1000"))
-    head = [line for line in (subject and f"Subject: {subject}", sender and f"From: {sender}") if line]
-    text = "\n\n".join(filter(None, ("\n".join(head), body.strip())))
-    if text:
-        yield ReadDocument(subject or name, text, format="msg", author=sender, member=name)
-    else:
-        yield LeftOut(name, "quarantined", "empty", "a mail without text")
-    inner = sorted({folder + found[1] for item in compound.names() if item.startswith(folder)
-                    and (found := _ATTACHMENT.match(item[len(folder) :]))})  # fmt: skip
-    for number, below in enumerate(inner, 1):
-        if content := compound.read(below + _CONTENT):
-            yield Member(f"{name}/{_name(compound, below) or f'attachment-{number}'}", content)
+def _inner_mail(compound: CompoundFile, folder: str, name: str) -> Found:
+    """A mail attached to a mail, as a file of its own. [MS-OXMSG] 2.4.1: what stands before its properties is longer there."""
+    try:
+        streams = streams_in(compound, folder, LARGEST_MEMBER)
+    except OverflowError:
+        return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB")
+    properties = streams.get(_PROPERTIES, b"").ljust(_HEAD_INSIDE, b"\0")
+    streams[_PROPERTIES] = properties[:_HEAD_INSIDE] + bytes(_HEAD - _HEAD_INSIDE) + properties[_HEAD_INSIDE:]
+    return Member(name, compound_file(streams))
 
 
 def _property(compound: CompoundFile, folder: str, code: str) -> str:

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 from fixtures import office
 
+from engine.corpus import outlook
+from engine.corpus.compound import CompoundFile
+from engine.corpus.compound_writer import compound_file
 from engine.corpus.opening import everything_in
 from engine.corpus.readers import LeftOut, ReadDocument
 
@@ -269,3 +272,54 @@ def test_how_a_part_is_packed_may_be_written_in_any_way(tmp_path: Path) -> None:
     for name in ("BASE64;", " base64 (as usual)"):
         text, _ = read(tmp_path, f"{HEADER}Content-Transfer-Encoding: {name}\n\nVGhlIHBlbGljYW4u\n")
         assert text == "The pelican."
+
+
+def with_inner_mail(outer: bytes, inner: bytes) -> bytes:
+    """An Outlook message with another attached, as Outlook stores it: in a folder, and with less before its properties."""
+    opened, within = CompoundFile(outer), CompoundFile(inner)
+    folder = "__attach_version1.0_#00000000/"
+    streams = {name: opened.read(name) for name in opened.names()}
+    streams[f"{folder}__substg1.0_3001001F"] = "About terns".encode("utf-16-le")
+    streams[f"{folder}__properties_version1.0"] = bytes(8)
+    for name in within.names():
+        content = within.read(name)
+        told = content[:24] + content[32:] if name == "__properties_version1.0" else content
+        streams[f"{folder}__substg1.0_3701000D/{name}"] = told
+    return compound_file(streams)
+
+
+def test_messages_attached_to_messages_are_read_with_what_is_attached_to_them(tmp_path: Path) -> None:
+    (tmp_path / "a.msg").write_bytes(
+        with_inner_mail(office.msg(), with_inner_mail(office.msg(), office.msg({"plan.txt": b"The heron."})))
+    )
+    found = [item for item in everything_in(tmp_path / "a.msg", "msg") if isinstance(item, ReadDocument)]
+    assert [(item.member, item.format, item.author) for item in found] == [
+        ("", "msg", "Ada Quay"), ("About terns.msg", "msg", "Ada Quay"),
+        ("About terns.msg/About terns.msg", "msg", "Ada Quay"), ("About terns.msg/About terns.msg/plan.txt", "txt", ""),
+    ]  # fmt: skip
+    assert found[0].text == found[1].text == found[2].text
+    assert found[3].text == "The heron."
+
+
+def test_a_message_attached_to_another_that_is_too_large_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlook, "LARGEST_MEMBER", 50)
+    (tmp_path / "a.msg").write_bytes(with_inner_mail(office.msg(), office.msg()))
+    _, left_out = everything_in(tmp_path / "a.msg", "msg")
+    assert left_out == LeftOut("About terns.msg", "quarantined", "too large", "it unpacks to more than 0 MB")
+
+
+def test_a_message_whose_body_is_a_page_alone_is_read(tmp_path: Path) -> None:
+    opened = CompoundFile(office.msg())
+    streams = {name: opened.read(name) for name in opened.names()}
+    page = "<meta charset=utf-8><p>The p<b>eli</b>can is größer.<script>x</script>".encode()
+    both = {**streams, "__substg1.0_10130102": page}
+    alone = {name: content for name, content in both.items() if "_1000" not in name}
+    told = []
+    for made in (alone, both):
+        (tmp_path / "a.msg").write_bytes(compound_file(made))
+        (document,) = everything_in(tmp_path / "a.msg", "msg")
+        assert isinstance(document, ReadDocument)
+        told.append(document.text.partition("\n\n")[2])
+    assert told == ["The pelican is größer.", "The pelican boards at dawn."]
