@@ -37,9 +37,7 @@ _STANDS_FOR = {"\ufdd0": "&", "\ufdd1": "<"}  # what no text holds, for what sta
 _OF_HTML = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _BOOK, _HEAD = b"http://www.idpf.org/2007/opf", 4096
 _BOOK_TITLE = re.compile(rb"<((?:\w+:)?title)\b[^<>]*>[^<]*</\1>")
-_PARTED = re.compile(
-    rb"(?<!\\)\}(?=[^\\{}\s]|\\'|\\u-?\d)"
-)  # kreuzberg puts a space there, unless another group follows
+_PARTED = re.compile(rb"\}(?=[^\\{}\s]|\\'|\\u-?\d)")  # kreuzberg puts a space there, unless another group follows
 _LISTED = re.compile(
     rb"<(/?)(?:dl|dt|dd|figure|figcaption)(?=[\s/>])", re.IGNORECASE
 )  # kreuzberg leaves out what is in these
@@ -78,7 +76,7 @@ def prepared(format: str, content: bytes) -> bytes:
         return with_charts_apart(content)
     if format == "rtf":
         content = in_code_pages(content)
-        return content if b"\\bin" in content else _PARTED.sub(b"}{}", _SIGN.sub(_sign, content))
+        return content if b"\\bin" in content else _PARTED.sub(_joined, _signs_written(content))
     return content
 
 
@@ -152,8 +150,17 @@ def _of_html(found: re.Match[bytes]) -> bytes:
     return "".join(f"&#{ord(sign)};" for sign in known).encode() if known else found[0]
 
 
+def _signs_written(content: bytes) -> bytes:
+    return _SIGN.sub(_sign, content) if b"\\~" in content or b"\\_" in content else content
+
+
 def _sign(found: re.Match[bytes]) -> bytes:
     return {b"~": rb"\'20", b"_": rb"\'2d"}.get(found[1], found[0])
+
+
+def _joined(found: re.Match[bytes]) -> bytes:
+    at = found.start()
+    return b"}" if found.string[at - 1 : at] == b"\\" else b"}{}"
 
 
 def _parts_changed(

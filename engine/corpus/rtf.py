@@ -36,13 +36,15 @@ _SHOWN = ("annotation", "shptxt")  # comments and text boxes, although programs 
 _STATES = ("uc", "u", "bin", "f", "plain", "v")
 _HEEDED = "|".join((*_TABLES, *_TOLD, *_WRITTEN, *_SHOWN, *_STATES)).encode()
 _TOKEN = re.compile(
-    rb"\\([A-Za-z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\\*\s*(\\annotation(?![A-Za-z]))?|\\([^A-Za-z])|([{}])|[\r\n]+"
-    rb"|([^\\{}\r\n]+)"
+    rb"\\([A-Za-z]{1,32})(-?\d{1,10})?[ ]?|((?:\\'[0-9a-fA-F]{2})+)|\\\*\s*(\\annotation(?![A-Za-z]))?|\\([^A-Za-z])"
+    rb"|(\}[\r\n]*\{|[{}])|[\r\n]+|([^\\{}\r\n]+)"
 )
-_IDLE = re.compile(
-    rb"(?:\\(?!(?:%s)(?![A-Za-z]))[A-Za-z]{1,32}+(?:-?\d{1,10}+)?+ ?|[\r\n]++)*+" % _HEEDED
-)  # of type and place
+_OF_TYPE = rb"\\(?!(?:%s)(?![A-Za-z]))[A-Za-z]{1,32}+(?:-?\d{1,10}+)?+ ?|[\r\n]++" % _HEEDED  # and of place
+_IDLE = re.compile(rb"(?:%s)*+" % _OF_TYPE)
 _UNSEEN = re.compile(_within(_within(_within(_within(b"")))))  # of what is not shown, all up to the end of its group
+_IDLE_GROUPS = re.compile(
+    rb"(?:%s|\{\\\*(?!\s*\\annotation(?![A-Za-z]))%s\})*+" % (_OF_TYPE, _within(_within(_within(_within(b"")))))
+)
 
 _FONT = re.compile(rb"\{\s*\\f(\d{1,6})((?:\s*\\[A-Za-z]+-?\d*)*+)")
 _CHOSEN = re.compile(rb"\\f(\d{1,6})(?!\d)")
@@ -54,6 +56,7 @@ _PAGES = {
     77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "cp950", 161: "cp1253", 162: "cp1254",
     163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
 }  # fmt: skip
+_CODED = 4  # bytes that a byte takes: \'e8
 _OF_MANY_BYTES = frozenset({"cp932", "cp949", "johab", "gbk", "cp950"})
 
 
@@ -110,9 +113,9 @@ def _chosen(content: bytes, pages: dict[int, str]) -> bool:
 def shown_lines(content: bytes) -> Iterator[tuple[str, str]]:
     """(part, line) of all that a file shows but its headers and footers; `part` is empty, or `comments`."""
     page = next((f"cp{int(found)}" for found in _PAGE.findall(content, 0, _HEAD)), "cp1252")
-    pieces = list(_Walk(content, _TABLES | _TOLD).pieces())
+    pieces, pages = list(_Walk(content, _TABLES | _TOLD).pieces()), _pages(content)
     for said, part in ((False, ""), (True, "comments")):
-        for line in _text([piece for piece in pieces if piece.said == said], _pages(content), page).split("\n"):
+        for line in _text([piece for piece in pieces if piece.said == said], pages, page).split("\n"):
             yield part, line.strip()
 
 
@@ -193,7 +196,7 @@ class _Walk:
     def pieces(self) -> Iterator[_Piece]:
         """What is shown, in order."""
         at = 0
-        while passed := (_UNSEEN if self.state.passed else _IDLE).match(self._data, at):
+        while passed := self._nothing().match(self._data, at):
             found = _TOKEN.match(self._data, passed.end())
             if found is None:
                 return
@@ -201,16 +204,24 @@ class _Walk:
             if found[1] == b"bin":
                 at += max(0, int(found[2] or 0))
             elif (content := self._content(found)) and not (self.state.passed or self.state.hidden):
-                yield _Piece(found.start(), at, content, self.state.font, self.state.said, coded=found[3] is not None)
+                coded = found[3] is not None
+                start = at - _CODED * len(content) if coded else found.start()
+                yield _Piece(start, at, content, self.state.font, self.state.said, coded)
+
+    def _nothing(self) -> re.Pattern[bytes]:
+        """What may stand at a place and says nothing."""
+        if self.state.passed:
+            return _UNSEEN
+        return _IDLE if self._left else _IDLE_GROUPS  # a group ends what stands for a character
 
     def _content(self, found: re.Match[bytes]) -> bytes | str:
         word, number, code, comment, sign, brace, text = found.groups()
         if word:
             return self._word(word.decode("ascii"), int(number) if number else None)
         if brace:
-            self._brace(brace == b"{")
+            self._brace(brace)
         elif code or text or sign in _MEANT:
-            data = bytes([int(code, 16)]) if code else text or sign
+            data = bytes.fromhex(code.replace(b"\\'", b"").decode("ascii")) if code else text or sign
             passed = min(self._left, len(data))
             self._left -= passed
             return bytes(data[passed:])
@@ -221,11 +232,13 @@ class _Walk:
             return _OF_SIGNS.get(sign, "")
         return b""
 
-    def _brace(self, opens: bool) -> None:
-        if opens:
+    def _brace(self, brace: bytes) -> None:
+        if brace == b"{":
             self._around.append(self.state)
         elif self._around:
-            self.state = self._around.pop()
+            self.state = self._around.pop() if brace == b"}" else self._around[-1]
+        elif brace != b"}":
+            self._around.append(self.state)
         self._left = 0
 
     def _word(self, word: str, number: int | None) -> str:
