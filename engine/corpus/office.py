@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,8 +22,9 @@ from engine.corpus.second_look import lacking, unsaid
 from engine.corpus.slide_tables import with_tables
 from engine.corpus.slides_ppt import slides_of
 from engine.corpus.structure import MARK, Text, from_nodes, from_slides, parted
-from engine.corpus.told_tables import by_first_row, with_rows
-from engine.corpus.word_tables import tables_of
+from engine.corpus.told_headings import with_headings
+from engine.corpus.told_tables import Table, by_first_row, with_rows
+from engine.corpus.word_tables import Layout, layout_of
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
 MIME = {
@@ -138,20 +139,20 @@ def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     nodes = result.document["nodes"] if result.document else []
     if format == "xls":
         nodes = as_sheets_show(nodes, data)
-    if format == "doc" and "\t" in content:
-        nodes = _with_rows(nodes, data)
+    layout = layout_of(data) if format == "doc" else Layout([], [])
+    if layout.tables:
+        nodes = _with_rows(nodes, layout.tables)
     sheets = format in ("xlsx", "xls", "ods")
     built = _restored(from_nodes(nodes, sheets=sheets, footnotes=format != "ppt"))
     if not sheets and len(letters_of(built.text)) < 0.9 * len(letters_of(content)):
         return Text(content)  # nothing is lost where the structure does not hold all
     pages = [restored(clean(page["content"])) for page in result.pages or []]
-    return place_pages(built, pages) if format == "docx" else built
+    return place_pages(built, pages) if format == "docx" else with_headings(built, layout.headings)
 
 
-def _with_rows(nodes: Sequence[Mapping[str, Any]], data: bytes) -> Sequence[Mapping[str, Any]]:
-    """The nodes of a document, whose bytes are `data`, with its tables as rows."""
-    if not (tables := by_first_row(tables_of(data))):
-        return nodes
+def _with_rows(nodes: Sequence[Mapping[str, Any]], found: Iterable[Table]) -> Sequence[Mapping[str, Any]]:
+    """The nodes of a document with its tables as rows."""
+    tables = by_first_row(found)
     contents = [node["content"] for node in nodes]
     return [
         {"content": {**content, "text": with_rows(content["text"], tables, "\n")}} if content.get("text") else node

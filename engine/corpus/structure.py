@@ -17,7 +17,7 @@ MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted tex
 NOTES = "Notes:"
 """The line above the notes of a slide, as kreuzberg tells it; no heading of a slide that says nothing else."""
 _MARKED = re.compile("\x02page (\\d+)\x03")
-_LONGEST_HEADING = 300
+LONGEST_HEADING = 300
 _LONGEST_SLIDE_TITLE = 120
 _SENTENCE = 4  # words
 _MANY_ROWS = 6
@@ -51,7 +51,7 @@ class Builder:
         line = " ".join(title.split())
         if line:
             start = self._add(line)
-            self._headings.append(Heading(start, max(1, level), line[:_LONGEST_HEADING]))
+            self._headings.append(Heading(start, max(1, level), line[:LONGEST_HEADING]))
 
     def block(self, text: str) -> None:
         """A paragraph, or a table's rows."""

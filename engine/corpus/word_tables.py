@@ -1,7 +1,7 @@
-"""Tables of Word documents of before 2007: kreuzberg tells all rows of one in a line.
+"""Tables and headings of Word documents of before 2007: kreuzberg tells all rows of a table in a line, and headings as lines.
 
-[MS-DOC] 2.4.3 (what a table is made of), 2.8.5 and 2.9.174 (where paragraphs begin and how they are), and 2.6.2 (that they lie
-in a table, and that they end a row).
+[MS-DOC] 2.4.3 (what a table is made of), 2.8.5 and 2.9.174 (where paragraphs begin and how they are), 2.6.2 (that they lie
+in a table, and that they end a row), and 2.9.271 (the styles 1 to 9 are those of headings).
 """
 
 from __future__ import annotations
@@ -17,44 +17,52 @@ from engine.corpus.readers import clean
 from engine.corpus.told_tables import Table
 from engine.corpus.word_pieces import Pieces, pieces_of
 
+_OWN_LENGTH_AT = 0x4C  # of the document's own text, in the file's information block
 _BINS_AT = 0x0102  # of the place and length of the list of pages of paragraphs, in the file's information block
 _PAGE = 512
 _PLACE = 13  # bytes that a page has for where a paragraph's properties stand
 _IN_TABLE, _ENDS_ROW, _HEADS = b"\x16\x24\x01", b"\x17\x24\x01", b"\x04\x34\x01"
 _ELSEWHERE = re.compile(rb"[\x45\x46]\x66(.{4})", re.DOTALL)  # properties that do not fit into a page
+_DEEPEST = 9  # level of a heading
+_LONGEST = 1000  # characters of a heading that are looked at
 _CELL = "\x07"
 _MARKS = (re.compile(rb"\x07\x00"), re.compile(rb"\x07"))
 _WITHIN = (0x09, 0x0B, 0x0D)  # tabs and line ends within a cell
 _UNSEEN = re.compile(r"[\x00-\x06\x08\x0e-\x1f]")
 
 
-class InTable(NamedTuple):
-    """A paragraph in a table, by the numbers of its first character and of the one behind it; whether it only ends a row, and
-    whether that row is told again on each page.
+class Paragraph(NamedTuple):
+    """A paragraph, by the numbers of its first character and of the one behind it; its style, whether it stands in a table, only
+    ends a row there, and whether that row is told again on each page.
     """
 
     first: int
     end: int
+    style: int
+    in_table: bool
     ends_row: bool
     heads: bool
 
 
-def paragraphs_in_tables(compound: CompoundFile, word: bytes, pieces: Pieces) -> list[InTable]:
-    """The paragraphs of a document that stand in tables, in the order of the text. Raises struct.error or IndexError where it is
-    damaged.
-    """
+def paragraphs_in_tables(compound: CompoundFile, word: bytes, pieces: Pieces) -> list[Paragraph]:
+    """Those paragraphs of a document that stand in tables. Raises as `paragraphs_of`."""
     if not any(_MARKS[piece.width == 1].search(word, piece.start, piece.stop) for piece in pieces):
         return []
+    return [paragraph for paragraph in paragraphs_of(compound, word, pieces) if paragraph.in_table]
+
+
+def paragraphs_of(compound: CompoundFile, word: bytes, pieces: Pieces) -> list[Paragraph]:
+    """The paragraphs of a document, in the order of the text. Raises struct.error or IndexError where it is damaged."""
     table = compound.read("1Table" if word[11] & 0x02 else "0Table")
     at, length = struct.unpack_from("<II", word, _BINS_AT)
     count = max(0, (min(length, len(table) - at) - 4) // 8)
     pages = struct.unpack_from(f"<{count}I", table, at + 4 * (count + 1))
-    found: list[InTable] = []
+    found: list[Paragraph] = []
     for page in dict.fromkeys(number & 0x3FFFFF for number in pages):
         for start, end, properties in _of_page(compound, word[page * _PAGE : (page + 1) * _PAGE]):
-            if _IN_TABLE in properties:
-                kind = _ENDS_ROW in properties, _HEADS in properties
-                found += [InTable(first, last, *kind) for first, last in pieces.characters(start, end)]
+            style = int.from_bytes(properties[:2], "little")
+            kind = _IN_TABLE in properties, _ENDS_ROW in properties, _HEADS in properties
+            found += [Paragraph(first, last, style, *kind) for first, last in pieces.characters(start, end)]
     return sorted(found)
 
 
@@ -77,7 +85,7 @@ def _elsewhere(compound: CompoundFile, at: int) -> bytes:
     return data[at + 2 : at + 2 + int.from_bytes(data[at : at + 2], "little")]
 
 
-def lay_out(word: bytearray, pieces: Pieces, paragraphs: list[InTable]) -> bool:
+def lay_out(word: bytearray, pieces: Pieces, paragraphs: list[Paragraph]) -> bool:
     """Puts the text of a stream so that each row of a table is a line; returns whether anything was changed."""
     changed = False
     for paragraph in paragraphs:
@@ -90,18 +98,41 @@ def lay_out(word: bytearray, pieces: Pieces, paragraphs: list[InTable]) -> bool:
     return changed
 
 
-def tables_of(content: bytes) -> Iterator[Table]:
-    """The tables of a document that is laid out in rows; of a damaged one, those before the damage."""
+class Layout(NamedTuple):
+    """The tables of a document, and its headings as (level, title)."""
+
+    tables: list[Table]
+    headings: list[tuple[int, str]]
+
+
+def layout_of(content: bytes) -> Layout:
+    """How a document is laid out whose rows are lines; of a damaged one nothing."""
     try:
         compound = compound_of(content)
         word = compound.read("WordDocument")
         pieces = pieces_of(compound, word)
-        yield from _tables(word, pieces, paragraphs_in_tables(compound, word, pieces))
+        own: int = struct.unpack_from("<I", word, _OWN_LENGTH_AT)[0]
+        paragraphs = [paragraph for paragraph in paragraphs_of(compound, word, pieces) if paragraph.first < own]
+        headings = [
+            (
+                paragraph.style,
+                _shown(pieces.text(word, paragraph.first, min(paragraph.end, paragraph.first + _LONGEST))),
+            )
+            for paragraph in paragraphs
+            if 1 <= paragraph.style <= _DEEPEST and not paragraph.in_table
+        ]
+        return Layout(
+            list(_tables(word, pieces, [paragraph for paragraph in paragraphs if paragraph.in_table])), headings
+        )
     except (ValueError, OverflowError, struct.error, IndexError):
-        return
+        return Layout([], [])
 
 
-def _tables(word: bytes, pieces: Pieces, paragraphs: list[InTable]) -> Iterator[Table]:
+def _shown(text: str) -> str:
+    return " ".join(clean(_UNSEEN.sub("", text)).split())
+
+
+def _tables(word: bytes, pieces: Pieces, paragraphs: list[Paragraph]) -> Iterator[Table]:
     rows: list[list[str]] = []
     headed: bool | None = None
     text = ""
@@ -109,7 +140,7 @@ def _tables(word: bytes, pieces: Pieces, paragraphs: list[InTable]) -> Iterator[
         if not paragraph.ends_row:
             text += pieces.text(word, paragraph.first, paragraph.end)
         else:
-            rows.append([" ".join(clean(_UNSEEN.sub("", cell)).split()) for cell in text.split(_CELL)[:-1]])
+            rows.append([_shown(cell) for cell in text.split(_CELL)[:-1]])
             headed, text = (True if paragraph.heads and len(rows) == 1 else headed), ""
         if number + 1 == len(paragraphs) or paragraphs[number + 1].first != paragraph.end:
             yield Table(rows, headed)

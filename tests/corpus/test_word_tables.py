@@ -1,4 +1,4 @@
-"""Tables of .doc files are told as rows with the names of their columns."""
+"""Tables of .doc files are told as rows with the names of their columns, and headings are those that have such a style."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.corpus.compound_writer import compound_file
 from engine.corpus.opening import everything_in
 from engine.corpus.readers import ReadDocument
 from engine.corpus.word_binary import as_printed
-from engine.corpus.word_tables import tables_of
+from engine.corpus.word_tables import layout_of
 
 IN, ENDS, HEADS = b"\x16\x24\x01", b"\x17\x24\x01", b"\x04\x34\x01"
 CELL, ROW, HEAD = IN, IN + ENDS, IN + ENDS + HEADS
@@ -41,7 +41,8 @@ def page(paragraphs: Sequence[Paragraph], start: int, width: int, elsewhere: dic
         places.append(places[-1] + len(text) * width)
         if properties in elsewhere:
             properties = b"\x46\x66" + struct.pack("<I", elsewhere[properties])
-        whole = b"\0\0" + properties
+        style, properties = (int(properties[1:]), b"") if properties[:1] == b"H" else (0, properties)
+        whole = struct.pack("<H", style) + properties
         odd = len(whole) % 2
         told = bytes([(len(whole) + 1) // 2]) + whole if odd else bytes([0, len(whole) // 2]) + whole
         at = (at - len(told)) & ~1
@@ -135,10 +136,26 @@ def test_what_has_tabs_and_is_no_table_stays_as_it_is(tmp_path: Path) -> None:
     assert as_printed(plain) == plain
 
 
+def test_headings_are_those_that_have_such_a_style(tmp_path: Path) -> None:
+    paragraphs = [
+        ("Moorings\r", NONE), ("Piers\r", b"H1"), *BEFORE, ("The  \x13 REF x \x14north\x15 pier\r", b"H2"), *AFTER,
+        *row("Berth", "Depth"), *row("North", "12"), ("\r", b"H1"), ("Moorings\r", b"H1"), *AFTER,
+    ]  # fmt: skip
+    (tmp_path / "a.doc").write_bytes(doc(paragraphs))
+    (document,) = everything_in(tmp_path / "a.doc", "doc")
+    assert isinstance(document, ReadDocument)
+    assert [(heading.level, heading.title) for heading in document.headings] == [
+        (1, "Piers"), (2, "The north pier"), (1, "Moorings"),
+    ]  # fmt: skip
+    places = [heading.start for heading in document.headings]
+    assert places[0] == document.text.index("Piers")
+    assert places[2] == document.text.rindex("Moorings") > document.text.index("Berth: North")
+
+
 def test_whatever_is_damaged_nothing_is_raised() -> None:
     rows = [*row("Berth", "Depth", kind=HEAD), *row("North", "12"), *row("South", "9")]
     sound = doc([*BEFORE, *rows, *AFTER], huge=True)
-    assert [table.rows for table in tables_of(as_printed(sound))] == [
+    assert [table.rows for table in layout_of(as_printed(sound)).tables] == [
         [["Berth", "Depth"], ["North", "12"], ["South", "9"]]
     ]
     chance = random.Random(7)
@@ -147,8 +164,7 @@ def test_whatever_is_damaged_nothing_is_raised() -> None:
         harmed = bytearray(sound)
         for _ in range(chance.choice((1, 8, 60))):
             harmed[chance.randrange(512, len(harmed))] = chance.randrange(256)
-        found = list(
-            tables_of(as_printed(bytes(harmed[: chance.choice((len(harmed), chance.randrange(600, len(harmed))))])))
-        )
+        cut = bytes(harmed[: chance.choice((len(harmed), chance.randrange(600, len(harmed))))])
+        found = layout_of(as_printed(cut)).tables
         different += len(found) != 1
     assert different > 50
