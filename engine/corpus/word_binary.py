@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 
 from engine.corpus.compound import compound_of
 from engine.corpus.word_pieces import Pieces, pieces_of
@@ -28,7 +29,8 @@ def as_printed(content: bytes) -> bytes:
         word = bytearray(compound.read("WordDocument"))
         pieces = pieces_of(compound, bytes(word))
         changed = _changed(word, pieces)
-        changed = lay_out(word, pieces, paragraphs_in_tables(compound, bytes(word), pieces)) or changed
+        with suppress(struct.error, IndexError):  # of a table that is not found the rest is printed
+            changed = lay_out(word, pieces, paragraphs_in_tables(compound, bytes(word), pieces)) or changed
         return compound.with_stream("WordDocument", bytes(word)) if changed else content
     except (ValueError, OverflowError, struct.error, IndexError):
         return content

@@ -168,3 +168,13 @@ def test_whatever_is_damaged_nothing_is_raised() -> None:
         found = layout_of(as_printed(cut)).tables
         different += len(found) != 1
     assert different > 50
+
+
+def test_a_damaged_list_of_paragraphs_costs_no_more_than_the_tables(tmp_path: Path) -> None:
+    opened = CompoundFile(doc([("See \x13 REF x \x14page\x1e3\x15.\r", NONE), *row("Berth", "Depth"), *AFTER]))
+    streams = {name: bytearray(opened.read(name)) for name in opened.names()}
+    struct.pack_into("<II", streams["WordDocument"], 0x0102, len(streams["1Table"]) - 4, 4000)
+    streams["1Table"] += b"\xff\xff\x3f\x00" * 8
+    text = read(tmp_path, compound_file({name: bytes(content) for name, content in streams.items()}))
+    assert text.startswith("See page-3.\n")
+    assert "Berth\tDepth" in text
