@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
@@ -50,6 +51,11 @@ _FONT = re.compile(rb"\{\s*\\f(\d{1,6})((?:\s*\\[A-Za-z]+-?\d*)*+)")
 _CHOSEN = re.compile(rb"\\f(\d{1,6})(?!\d)")
 _CHARSET = re.compile(rb"\\fcharset(\d{1,3})(?!\d)")
 _PAGE = re.compile(rb"\\ansicpg(\d{1,5})(?!\d)")
+_SYSTEM = re.compile(rb"\\(mac|pca|pc)(?![A-Za-z])")
+_SYSTEMS = {b"mac": "mac_roman", b"pc": "cp437", b"pca": "cp850"}
+_NAMES = {"cp936": "gbk", "cp1361": "johab"}
+_MAC = "cp10000"
+_NO_ASCII, _NO_ASCII_BYTE = re.compile("[^\x00-\x7f]+"), re.compile(rb"[\x80-\xff]")
 _FIRST_FONT = re.compile(rb"\\deff(\d{1,6})(?!\d)")
 _HEAD = 2**22  # bytes that tables of fonts are looked for in
 _PAGES = {
@@ -83,18 +89,35 @@ class _Piece(NamedTuple):
     coded: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """The code page that a file names, the one that kreuzberg takes it for, and those of its fonts, by their numbers."""
+
+    of_file: str
+    told: str
+    of_fonts: Mapping[int, str]
+
+    def of(self, font: int) -> str:
+        """In which bytes stand that are written in a font."""
+        return self.of_fonts.get(font, self.of_file)
+
+    def foreign(self, font: int) -> str:
+        """As `of`; empty where kreuzberg knows it."""
+        return "" if self.of(font) == self.told else self.of(font)
+
+
 def in_code_pages(content: bytes) -> bytes:
-    """The bytes of a file in which what stands in the code page of a font, and not of the file, is written in Unicode."""
+    """The bytes of a file in which all is ASCII, and what kreuzberg would take for another code page's is written in Unicode."""
+    content = _in_ascii(content)
     pages = _pages(content)
-    if not pages or b"\\'" not in content or not _chosen(content, pages):
+    if b"\\'" not in content or not _chosen(content, pages):
         return content
     changed: list[bytes] = []
     at = 0
     for run, fallback in _runs(content, pages):
+        coded = b"".join(piece.content for piece in run if isinstance(piece.content, bytes))
         try:
-            told = b"".join(piece.content for piece in run if isinstance(piece.content, bytes)).decode(
-                pages[run[0].font]
-            )
+            told = coded.decode(pages.of(run[0].font))
         except (UnicodeDecodeError, LookupError):
             continue
         changed += content[at : run[0].start], _in_unicode(told, fallback)
@@ -102,42 +125,54 @@ def in_code_pages(content: bytes) -> bytes:
     return b"".join((*changed, content[at:])) if changed else content
 
 
-def _chosen(content: bytes, pages: dict[int, str]) -> bool:
-    """Whether any of some fonts is chosen in a file, beside its table of fonts."""
+def _in_ascii(content: bytes) -> bytes:
+    """What some programs write as it is, in UTF-8 or in the file's code page, in the way of RTF."""
+    if content.isascii() or b"\\bin" in content:
+        return content
+    try:
+        return _NO_ASCII.sub(lambda found: _in_unicode(found[0], 1).decode(), content.decode("utf-8")).encode()
+    except UnicodeDecodeError:
+        return _NO_ASCII_BYTE.sub(lambda found: b"\\'%02x" % found[0][0], content)
+
+
+def _chosen(content: bytes, pages: _Pages) -> bool:
+    """Whether any font is chosen, beside the file's table of fonts, in whose code page kreuzberg would not read."""
+    if pages.of_file != pages.told:
+        return True
+    foreign = {font for font in pages.of_fonts if pages.foreign(font)}
     listed = Counter(int(number) for number, words in _FONT.findall(content, 0, _HEAD) if _CHARSET.search(words))
-    named = Counter(map(int, _CHOSEN.findall(content)))
+    named = Counter(map(int, _CHOSEN.findall(content))) if foreign else listed
     first = _FIRST_FONT.search(content, 0, _HEAD)
-    return any(named[font] > listed[font] for font in pages) or (first is not None and int(first[1]) in pages)
+    return any(named[font] > listed[font] for font in foreign) or (first is not None and int(first[1]) in foreign)
 
 
 def shown_lines(content: bytes) -> Iterator[tuple[str, str]]:
     """(part, line) of all that a file shows but its headers and footers; `part` is empty, or `comments`."""
-    page = next((f"cp{int(found)}" for found in _PAGE.findall(content, 0, _HEAD)), "cp1252")
     pieces, pages = list(_Walk(content, _TABLES | _TOLD).pieces()), _pages(content)
     for said, part in ((False, ""), (True, "comments")):
-        for line in _text([piece for piece in pieces if piece.said == said], pages, page).split("\n"):
+        for line in _text([piece for piece in pieces if piece.said == said], pages).split("\n"):
             yield part, line.strip()
 
 
-def _pages(content: bytes) -> dict[int, str]:
-    """By the number of a font, its code page, where it has one of its own."""
-    page = next((f"cp{int(found)}" for found in _PAGE.findall(content, 0, _HEAD)), "cp1252")
-    found = {}
-    for number, words in _FONT.findall(content, 0, _HEAD):
-        charset = _CHARSET.search(words)
-        own = _PAGES.get(int(charset[1])) if charset else None
-        if own not in (None, page, {"cp936": "gbk"}.get(page)):
-            found[int(number)] = str(own)
-    return found
+def _pages(content: bytes) -> _Pages:
+    number = _PAGE.search(content, 0, _HEAD)
+    told = _NAMES.get(f"cp{int(number[1])}", f"cp{int(number[1])}") if number else "cp1252"
+    system = _SYSTEM.search(content, 0, _HEAD)
+    fonts = {}
+    for font, words in _FONT.findall(content, 0, _HEAD):
+        if (charset := _CHARSET.search(words)) and (own := _PAGES.get(int(charset[1]))):
+            fonts[int(font)] = own
+    named = _SYSTEMS[system[1]] if system and number is None else "mac_roman" if told == _MAC else told
+    return _Pages(named, told, fonts)
 
 
-def _runs(content: bytes, pages: dict[int, str]) -> Iterator[tuple[list[_Piece], int]]:
+def _runs(content: bytes, pages: _Pages) -> Iterator[tuple[list[_Piece], int]]:
     """Pieces that stand side by side in a code page of their own, and how many characters stand for a `\\u` there."""
     walk = _Walk(content, _TABLES)
     run: list[_Piece] = []
     fallback = 1
     for piece in walk.pieces():
-        page = pages.get(piece.font, "") if isinstance(piece.content, bytes) else ""
+        page = pages.foreign(piece.font) if isinstance(piece.content, bytes) else ""
         goes_on = run and run[-1].font == piece.font and not content[run[-1].end : piece.start].strip(b"\r\n")
         if run and not (goes_on and page and (piece.coded or page in _OF_MANY_BYTES)):
             yield run, fallback
@@ -162,11 +197,9 @@ def _in_unicode(text: str, fallback: int) -> bytes:
     return b"".join(written)
 
 
-def _text(pieces: list[_Piece], pages: dict[int, str], page: str) -> str:
+def _text(pieces: list[_Piece], pages: _Pages) -> str:
     parts: list[str] = []
-    for own, group in groupby(
-        pieces, lambda piece: "" if isinstance(piece.content, str) else pages.get(piece.font, page)
-    ):
+    for own, group in groupby(pieces, lambda piece: "" if isinstance(piece.content, str) else pages.of(piece.font)):
         if own:
             data = b"".join(piece.content for piece in group if isinstance(piece.content, bytes))
             parts.append(_decoded(data, own))

@@ -173,3 +173,24 @@ def test_work_grows_with_the_length_of_a_file(piece: bytes) -> None:
 def test_whatever_follows_what_nothing_is_raised(pieces: list[bytes]) -> None:
     content = rtf(rb"\f1\'e8 seen " + b"".join(pieces))
     assert any("seen" in line for _, line in shown_lines(in_code_pages(content)))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (rb"{\rtf1\mac Caf\'8e\par}", "Café"),
+        (rb"{\rtf1\ansi\ansicpg10000 Caf\'8e\par}", "Café"),
+        (rb"{\rtf1\pc Caf\'82 {\f1\'82}\par}", "Café é"),
+        (rb"{\rtf1\pca\'b5\par}", "Á"),
+        (rb"{\rtf1\ansi\ansicpg65001 Caf\'c3\'a9\par}", "Café"),
+        (rb"{\rtf1\ansi\ansicpg932 \'93\'fa\'96\'7b \'95\'5c\par}", "日本 表"),
+        ("{\\rtf1\\ansi Café\\par}".encode(), "Café"),
+        ("{\\rtf1\\ansi Café\\par}".encode("cp1252"), "Café"),
+        ("{\\rtf1\\ansi\\ansicpg1251 Привет\\par}".encode("cp1251"), "Привет"),
+    ],
+)
+def test_a_file_is_read_in_its_own_code_page_and_bytes_as_they_are(tmp_path: Path, content: bytes, text: str) -> None:
+    (tmp_path / "a.rtf").write_bytes(content)
+    (document,) = everything_in(tmp_path / "a.rtf", "rtf")
+    assert isinstance(document, ReadDocument)
+    assert document.text == text
