@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ _CONTENT = "__substg1.0_37010102"
 _INNER_MAIL = "__substg1.0_3701000D/"
 _PROPERTIES = "__properties_version1.0"
 _HEAD, _HEAD_INSIDE = 32, 24  # bytes
+_ROW = struct.Struct("<I4xI4x")  # of a property: its name and kind, and its value
+_CODE_PAGES = (0x3FFD0003, 0x3FDE0003)
 _HTML = "__substg1.0_10130102"
 _BODIES = tuple(f"__substg1.0_{body}" for body in ("1000001F", "1000001E", "1013001F", "1013001E", "10090102"))
 
@@ -89,9 +92,20 @@ def _inner_mail(compound: CompoundFile, folder: str, name: str) -> Found:
 def _property(compound: CompoundFile, folder: str, code: str) -> str:
     wide = compound.read(f"{folder}__substg1.0_{code}001F")
     text = wide.decode("utf-16-le", "replace") if wide else ""
-    if not text:
-        text = compound.read(f"{folder}__substg1.0_{code}001E").decode("cp1252", "replace")
+    if not text and (narrow := compound.read(f"{folder}__substg1.0_{code}001E")):
+        try:
+            text = narrow.decode(_code_page(compound), "replace")
+        except LookupError:
+            text = narrow.decode("cp1252", "replace")
     return clean(text.replace("\0", ""))
+
+
+def _code_page(compound: CompoundFile) -> str:
+    """That of texts that are not in Unicode: the message's own, else the one that it was sent in."""
+    rows = compound.read(_PROPERTIES)[_HEAD:]
+    told = dict(_ROW.unpack_from(rows, at) for at in range(0, len(rows) - _ROW.size + 1, _ROW.size))
+    number = next((told[name] for name in _CODE_PAGES if told.get(name)), 1252)
+    return {65001: "utf-8", 936: "gbk", 28591: "cp1252"}.get(number, f"cp{number}")
 
 
 def _name(compound: CompoundFile, folder: str) -> str:

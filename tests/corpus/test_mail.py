@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 import textwrap
 from collections.abc import Callable
 from email import policy
@@ -323,3 +324,26 @@ def test_a_message_whose_body_is_a_page_alone_is_read(tmp_path: Path) -> None:
         assert isinstance(document, ReadDocument)
         told.append(document.text.partition("\n\n")[2])
     assert told == ["The pelican is größer.", "The pelican boards at dawn."]
+
+
+@pytest.mark.parametrize(
+    ("rows", "page"),
+    [
+        ([], "cp1252"),
+        ([(0x3FDE, 950)], "cp950"),
+        ([(0x3FDE, 950), (0x3FFD, 1251)], "cp1251"),
+        ([(0x3FFD, 65001)], "utf-8"),
+    ],
+)
+def test_names_of_attachments_are_in_the_code_page_of_their_message(
+    tmp_path: Path, rows: list[tuple[int, int]], page: str
+) -> None:
+    name = {"cp1252": "größe", "cp950": "測試", "cp1251": "план", "utf-8": "größe測試"}[page]
+    opened = CompoundFile(office.msg({"x.txt": b"The heron."}))
+    streams = {path: opened.read(path) for path in opened.names()}
+    streams["__properties_version1.0"] += b"".join(struct.pack("<HHIII", 3, code, 6, value, 0) for code, value in rows)
+    del streams["__attach_version1.0_#00000000/__substg1.0_3707001F"]
+    streams["__attach_version1.0_#00000000/__substg1.0_3707001E"] = f"{name}.txt".encode(page)
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    _, attached = everything_in(tmp_path / "a.msg", "msg")
+    assert attached.member == f"{name}.txt"
