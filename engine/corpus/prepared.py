@@ -15,6 +15,7 @@ from engine.corpus.number_formats import cells_as_text, sheet_change
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.rtf import in_code_pages
 from engine.corpus.word_binary import as_printed
+from engine.corpus.word_numbers import with_numbers
 
 _LARGEST_PART = 256 * 2**20
 _RUN = re.compile(
@@ -59,7 +60,7 @@ _MEDIA = re.compile(r"(?:word/media/|xl/media/|Pictures/|Thumbnails/)")
 def prepared(format: str, content: bytes) -> bytes:
     """The bytes of a file of some format for kreuzberg; the same where nothing is to be changed in them."""
     if format == "docx":
-        return _parts_changed(content, _OF_WORD, lambda _package: _word)
+        return _parts_changed(content, _OF_WORD, _word_change)
     if format == "pptx":
         return _parts_changed(content, _SLIDE, lambda _package: _runs_joined)
     if format == "xlsx":
@@ -87,6 +88,10 @@ def restored(text: str) -> str:
     for stand_in, sign in _STANDS_FOR.items():
         text = text.replace(stand_in, sign)
     return text
+
+
+def _word_change(package: Package) -> Callable[[bytes], bytes]:
+    return lambda xml: _word(with_numbers(xml, package) if b"<w:document" in xml[:_HEAD] else xml)
 
 
 def _word(xml: bytes) -> bytes:

@@ -1,0 +1,231 @@
+"""Numbers of headings and clauses in .docx files, which Word counts and no text holds: `7.3 Notice` is found by its number.
+
+ECMA-376 part 1, 17.9: a paragraph, or its style, names a list and a level of it; lists share how they count, and the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+from engine.corpus.package import Package
+
+_NUMBERING, _STYLES = "word/numbering.xml", "word/styles.xml"
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_PARAGRAPH = re.compile(rb"<w:p(?:\s[^<>]*)?>\s*<w:pPr>")
+_LONGEST = 8192  # bytes of a paragraph's properties
+_STYLE = re.compile(rb'<w:pStyle\s+w:val="([^"<>]*)"')
+_NAMED = re.compile(rb"<w:numPr>(?:[^<]|<(?!/w:numPr>)){0,2000}</w:numPr>")
+_BASED_ON = re.compile(rb'<w:basedOn\s+w:val="([^"<>]*)"')
+_LEVEL, _LIST = re.compile(rb'<w:ilvl\s+w:val="(\d)"'), re.compile(rb'<w:numId\s+w:val="(\d{1,9})"')
+_PLACE = re.compile(r"%([1-9])")
+_LEVELS = 9
+_MOST_STYLES = 500  # of a document, that are looked up
+_LARGEST = 3999  # Roman numbers go no further
+_ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"),
+          (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
+
+
+class _Level(NamedTuple):
+    """How a level counts: from where, in which figures, `%1.%2` or such a text; `legal`: all of its numbers are decimal;
+    `restarts`: how many of the first levels make it begin anew, -1 for all above.
+    """
+
+    start: int
+    figures: str
+    text: str
+    legal: bool
+    restarts: int
+
+
+class _Used(NamedTuple):
+    """A list as a paragraph names it: what it counts with, and from where it does so anew."""
+
+    counted: str
+    starts: Mapping[int, int]
+    levels: Mapping[int, _Level]
+
+
+@dataclass(slots=True)
+class _Lists:
+    """The lists of a document by their numbers, and the (list, level) of its styles; what they have counted, and who began to."""
+
+    used: Mapping[str, _Used]
+    styles: Mapping[bytes, tuple[str, int]]
+    counts: dict[str, list[int | None]] = field(default_factory=dict)
+    begun: set[tuple[str, int]] = field(default_factory=set)
+
+    def label(self, number: str, level: int) -> str:
+        """The number of the next paragraph of a level; empty where the level shows a bullet or nothing."""
+        used = self.used.get(number)
+        if used is None or level not in used.levels:
+            return ""
+        counts = self.counts.setdefault(used.counted, [None] * _LEVELS)
+        if level in used.starts and (number, level) not in self.begun:
+            counts[level] = used.starts[level]
+        else:
+            before = counts[level]
+            counts[level] = used.levels[level].start if before is None else before + 1
+        self.begun.add((number, level))
+        for at, other in used.levels.items():
+            if at < level and counts[at] is None:
+                counts[at] = other.start
+            elif at > level and (other.restarts < 0 or level < other.restarts):
+                counts[at] = None
+        return self._told(used, level, counts)
+
+    def _told(self, used: _Used, level: int, counts: list[int | None]) -> str:
+        own = used.levels[level]
+        if own.figures == "bullet":
+            return ""
+
+        def number(found: re.Match[str]) -> str:
+            at = int(found[1]) - 1
+            of = used.levels.get(at)
+            if of is None:
+                return ""
+            value = counts[at]
+            return _in_figures(of.start if value is None else value, "decimal" if own.legal else of.figures)
+
+        return _PLACE.sub(number, own.text).strip()
+
+
+def with_numbers(document: bytes, package: Package) -> bytes:
+    """A document's part with the numbers that Word counts before its paragraphs."""
+    names = package.archive.namelist()
+    if _NUMBERING not in names:
+        return document
+    styles = _styles(package.read(_STYLES), set(_STYLE.findall(document))) if _STYLES in names else {}
+    if b"<w:numPr>" not in document and not styles:
+        return document
+    used = _used(_root(package.read(_NUMBERING)))
+    counted = any(level.figures not in ("bullet", "none") for one in used.values() for level in one.levels.values())
+    return _numbered(document, _Lists(used, styles)) if counted else document
+
+
+def _numbered(document: bytes, lists: _Lists) -> bytes:
+    parts: list[bytes] = []
+    at = 0
+    for found in _PARAGRAPH.finditer(document):
+        end = document.find(b"</w:pPr>", found.end(), found.end() + _LONGEST)
+        if end < 0 or found.start() < at:
+            continue
+        properties = document[found.end() : end].partition(b"<w:pPrChange")[0]
+        named = _NAMED.search(properties)
+        number, level = _of_paragraph(properties, named, lists)
+        label = lists.label(number, level)
+        if label and any(map(str.isalnum, label)):
+            cut = (found.end() + named.start(), found.end() + named.end()) if named else (end, end)
+            run = f'<w:r><w:t xml:space="preserve">{escape(label)} </w:t></w:r>'.encode()
+            parts += (document[at : cut[0]], document[cut[1] : end], b"</w:pPr>", run)
+            at = end + len(b"</w:pPr>")
+    return b"".join((*parts, document[at:])) if parts else document
+
+
+def _of_paragraph(properties: bytes, named: re.Match[bytes] | None, lists: _Lists) -> tuple[str, int]:
+    style = _STYLE.search(properties)
+    number, level = lists.styles.get(style[1], ("", 0)) if style else ("", 0)
+    if named:
+        own, deep = _LIST.search(named[0]), _LEVEL.search(named[0])
+        number, level = own[1].decode() if own else number, int(deep[1]) if deep else level
+    return number, level
+
+
+def _root(part: bytes) -> Any:
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
+    try:
+        return etree.fromstring(part, parser)
+    except etree.XMLSyntaxError:
+        return etree.Element("none")
+
+
+def _used(numbering: Any) -> dict[str, _Used]:
+    levels = {_value(one, "abstractNumId"): _levels(one) for one in numbering.iterchildren(f"{_W}abstractNum")}
+    found: dict[str, _Used] = {}
+    for one in numbering.iterchildren(f"{_W}num"):
+        counted = _child(one, "abstractNumId")
+        own = dict(levels.get(counted, {}))
+        starts: dict[int, int] = {}
+        for other in one.iterchildren(f"{_W}lvlOverride"):
+            at = _whole(_value(other, "ilvl"), -1)
+            own |= _levels(other)
+            if (start := _whole(_child(other, "startOverride"), -1)) >= 0:
+                starts[at] = start
+        found[_value(one, "numId")] = _Used(counted, starts, own)
+    return found
+
+
+def _levels(parent: Any) -> dict[int, _Level]:
+    return {
+        _whole(_value(one, "ilvl"), 0): _Level(
+            _whole(_child(one, "start"), 0), _child(one, "numFmt") or "decimal", _child(one, "lvlText"),
+            _is_on(one.find(f"{_W}isLgl")), _whole(_child(one, "lvlRestart"), -1),
+        )
+        for one in parent.iterchildren(f"{_W}lvl")
+        if 0 <= _whole(_value(one, "ilvl"), 0) < _LEVELS
+    }  # fmt: skip
+
+
+def _styles(sheet: bytes, names: Iterable[bytes]) -> dict[bytes, tuple[str, int]]:
+    """(list, level) of those of some styles that name one, themselves or by what they are based on. The sheet is not parsed: it
+    is often many times the document.
+    """
+    found: dict[bytes, tuple[str, int]] = {}
+    for name in sorted(names)[:_MOST_STYLES] if b"<w:numPr>" in sheet else ():
+        number, level, at = b"", b"", name
+        for _ in range(_LEVELS):
+            style = _style(sheet, at)
+            named = _NAMED.search(style)
+            number, level = number or _said(_LIST, named), level or _said(_LEVEL, named)
+            at = above[1] if (above := _BASED_ON.search(style)) else b""
+        if number:
+            found[name] = number.decode(), int(level or 0)
+    return found
+
+
+def _style(sheet: bytes, name: bytes) -> bytes:
+    at = sheet.find(b'w:styleId="%s"' % name) if name else -1
+    return sheet[at : sheet.find(b"</w:style>", at) + 1] if at >= 0 else b""
+
+
+def _said(pattern: re.Pattern[bytes], part: re.Match[bytes] | None) -> bytes:
+    found = pattern.search(part[0]) if part else None
+    return found[1] if found else b""
+
+
+def _value(node: Any, name: str) -> str:
+    return str(node.get(f"{_W}{name}") or "")
+
+
+def _child(node: Any, name: str) -> str:
+    found = node.find(f"{_W}{name}")
+    return "" if found is None else _value(found, "val")
+
+
+def _is_on(node: Any) -> bool:
+    return node is not None and _value(node, "val") not in ("0", "false", "off")
+
+
+def _whole(text: str, other: int) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else other
+
+
+def _in_figures(number: int, figures: str) -> str:
+    if figures in ("lowerRoman", "upperRoman") and 0 < number <= _LARGEST:
+        told = ""
+        for value, sign in _ROMAN:
+            times, number = divmod(number, value)
+            told += sign * times
+        return told if figures == "lowerRoman" else told.upper()
+    if figures in ("lowerLetter", "upperLetter") and number > 0:
+        times, place = divmod(number - 1, 26)
+        told = chr(ord("a") + place) * min(times + 1, 30)
+        return told if figures == "lowerLetter" else told.upper()
+    if figures == "decimalZero":
+        return f"{number:02}"
+    return "" if figures in ("bullet", "none") else f"{number}"
