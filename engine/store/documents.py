@@ -94,10 +94,11 @@ class DocumentTables(Database):
         rows = self._rows(f"SELECT {_FILE} FROM files")
         return {(row[0], row[1]): FileRecord(*row) for row in rows}
 
-    def skipped_files(self) -> list[tuple[str, str, str]]:
-        """(source, path, reason) of the files that could not be read, by path."""
-        rows = self._rows(f"SELECT source, path, reason FROM files WHERE state IN {_UNREAD} ORDER BY path, source")
-        return cast(list[tuple[str, str, str]], rows)
+    def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
+        """(source, path, reason) of the files that could not be read, by path; those of one state where it is named."""
+        sql = f"""SELECT source, path, reason FROM files WHERE state IN {_UNREAD} AND (?1 IS NULL OR state = ?1)
+            ORDER BY path, source"""
+        return cast(list[tuple[str, str, str]], self._rows(sql, (state,)))
 
     def unread_parts(self) -> list[tuple[str, str, str]]:
         """(source, path, reason) of what was not read inside files, by path; the path begins with the file's."""
