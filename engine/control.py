@@ -5,15 +5,16 @@ A run is asked by the presence of `cancel`, `pause` and `finish` in its own fold
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from engine.errors import UsageError
+from engine.errors import EngineError, ProjectBusyError, UsageError
 from engine.events import Emit, Paused, Resumed
 from engine.project import ProjectFolder
 
@@ -50,6 +51,35 @@ def running(project: ProjectFolder) -> dict[str, Any] | None:
     ]
     alive = [record for record in known if psutil.pid_exists(record["pid"])]
     return max(alive, key=lambda record: float(record["time"]), default=None)
+
+
+def while_running(project: ProjectFolder, error: EngineError) -> EngineError:
+    """`error`; where it advises a run although one is at work, as one of its kind that says to wait for that."""
+    if "'engine run" not in error.to_do or isinstance(error, ProjectBusyError):
+        return error
+    current = None
+    with suppress(EngineError):  # a disk that cannot be written to: nobody can tell
+        current = running(project)
+    if current is None:
+        return error
+    told = copy.copy(error)
+    told.to_do = (
+        "A run is building the project now: what is missing can be searched when that run has ended "
+        f"('engine status {project.argument}' shows how far it is)."
+    )
+    return told
+
+
+@contextmanager
+def telling_runs(project: ProjectFolder) -> Iterator[None]:
+    """What the block raises is told as `while_running` tells it."""
+    try:
+        yield
+    except EngineError as error:
+        told = while_running(project, error)
+        if told is error:
+            raise
+        raise told from error
 
 
 def is_paused(folder: Path) -> bool:

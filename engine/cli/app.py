@@ -78,10 +78,12 @@ def _escaped(text: str) -> str:
 def opened(name: str) -> Iterator[Project]:
     """The project of that name or path, closed afterwards."""
     from engine.api import Project
+    from engine.control import telling_runs
 
     project = Project.open(name)
     try:
-        yield project
+        with telling_runs(project.folder):
+            yield project
     finally:
         project.close()
 
