@@ -41,8 +41,9 @@ screenshots: $(VENV)/.installed-dev
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
+	@echo "Installing into $(VENV): about ten minutes the first time, as llama.cpp is compiled. pip tells what it does:"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

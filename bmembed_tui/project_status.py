@@ -88,7 +88,7 @@ def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset
     """
     if not status.stages:
         return ""
-    if status.running and run.current in step.stages:
+    if run.current in step.stages and (status.running or _at_work(run)):
         return "paused" if run.paused else "running"
     if any(run.stages[stage].state == "failed" for stage in step.stages if stage in run.stages) and not status.done(
         *step.stages
@@ -102,3 +102,8 @@ def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset
         return "none"
     states = {status.state(stage) for stage in step.stages}
     return "done" if states == {"done"} else "to do" if "to do" in states else "stale"
+
+
+def _at_work(run: RunState) -> bool:
+    """Whether the run's own events say that its stage goes on: they are ahead of the status, which takes a while to ask for."""
+    return run.running and run.current in run.stages and run.stages[run.current].state == "running"

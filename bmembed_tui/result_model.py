@@ -105,7 +105,7 @@ class QuerySet:
 @dataclass(frozen=True)
 class Result:
     """What was found, what is served, and why. `plain`: the system that is what is served without taking off what makes chunks near
-    to every query; empty where search does not take that off."""
+    to every query; empty where search does not take that off. `advice`: what to set otherwise, if there is something."""
 
     served: str
     reason: str
@@ -113,6 +113,7 @@ class Result:
     folder: str
     created: str
     plain: str = ""
+    advice: str = ""
 
 
 def result_from(answer: Mapping[str, Any]) -> Result:
@@ -124,7 +125,7 @@ def result_from(answer: Mapping[str, Any]) -> Result:
     sets = tuple(_query_set(one, fusion, names) for one in report["query_sets"])
     return Result(
         str(report["selection"]["served"]), str(answer["reason"]), sets, str(answer["folder"]), str(report["created"]),
-        str(joined.get("plain_system") or ""),
+        str(joined.get("plain_system") or ""), str(report.get("advice") or ""),
     )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ class Project:
             store.close()
 
     def counts(self) -> dict[str, int]:
-        """Files, documents, chunks, queries and judged queries in the project."""
+        """Files that were read, skipped and quarantined, documents, chunks, queries and judged queries in the project."""
         store = self.folder.store()
         try:
             return store.counts()
@@ -125,12 +125,20 @@ class Project:
             store.close()
 
     def skipped(self) -> dict[str, str]:
-        """Files that are not searched, with the reason. One whose path is that of another in another folder is named whole."""
-        from engine.service.documents import skipped_files
+        """Files that were not tried, or that the system did not let us read, with the reason. One whose path is that of another
+        in another folder is named whole."""
+        return self._unsearched("skipped")
+
+    def quarantined(self) -> dict[str, str]:
+        """Files whose content could not be read, with the reason; named as by `skipped`."""
+        return self._unsearched("quarantined")
+
+    def _unsearched(self, state: str) -> dict[str, str]:
+        from engine.service.documents import unsearched
 
         store = self.folder.store()
         try:
-            rows = skipped_files(store)
+            rows = unsearched(store, state)
         finally:
             store.close()
         times = Counter(row["path"] for row in rows)

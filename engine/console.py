@@ -210,7 +210,7 @@ def _certainty(gap: Mapping[str, Any]) -> str:
     return chance if needed is None else f"{chance}; about {needed:,} queries would show one as large"
 
 
-_HYBRIDS = {"rrf": "RRF", "weighted": "weighted sum"}
+_HYBRIDS = {"rrf": "RRF", "weighted": "weighted"}
 
 
 def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:

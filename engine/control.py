@@ -5,19 +5,22 @@ A run is asked by the presence of `cancel`, `pause` and `finish` in its own fold
 
 from __future__ import annotations
 
+import copy
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from engine.errors import UsageError
-from engine.events import Emit, Paused, Resumed
+from engine.errors import EngineError, ProjectBusyError, UsageError
+from engine.events import Emit, Paused, Resumed, RunStarted, decode
 from engine.project import ProjectFolder
 
 POLL_SECONDS = 0.05
+_STAGE = re.compile(r"The stage '([a-z]+)' makes")
 CANCEL, PAUSE, FINISH = "cancel", "pause", "finish"
 
 
@@ -50,6 +53,46 @@ def running(project: ProjectFolder) -> dict[str, Any] | None:
     ]
     alive = [record for record in known if psutil.pid_exists(record["pid"])]
     return max(alive, key=lambda record: float(record["time"]), default=None)
+
+
+def while_running(project: ProjectFolder, error: EngineError) -> EngineError:
+    """`error`; where it advises a run although one is at work, as one of its kind that says to wait for that."""
+    if not error.to_do.startswith("Run 'engine run") or isinstance(error, ProjectBusyError):
+        return error
+    current = None
+    with suppress(EngineError):  # a disk that cannot be written to: nobody can tell
+        current = running(project)
+    if current is None:
+        return error
+    told, wanted, stages = copy.copy(error), _STAGE.search(error.why), _stages_of(Path(current["folder"]))
+    if wanted and stages and wanted[1] not in stages:
+        told.to_do = f"The run that goes on now does not do that. When it has ended: {error.to_do}"
+        return told
+    told.to_do = (
+        "A run is building the project now: what is missing can be searched when that run has ended "
+        f"('engine status {project.argument}' shows how far it is)."
+    )
+    return told
+
+
+def _stages_of(folder: Path) -> list[str]:
+    """The stages that the run in that folder brings up to date; empty where its log does not tell yet."""
+    with suppress(OSError), (folder / "events.jsonl").open(encoding="utf-8", errors="replace") as log:
+        first = decode(log.readline())
+        return list(first.stages) if isinstance(first, RunStarted) else []
+    return []
+
+
+@contextmanager
+def telling_runs(project: ProjectFolder) -> Iterator[None]:
+    """What the block raises is told as `while_running` tells it."""
+    try:
+        yield
+    except EngineError as error:
+        told = while_running(project, error)
+        if told is error:
+            raise
+        raise told from error
 
 
 def is_paused(folder: Path) -> bool:

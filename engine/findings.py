@@ -14,6 +14,7 @@ from engine.settings import Settings
 
 if TYPE_CHECKING:
     from engine.encoders import Hardware, ModelFolder
+    from engine.training.config import TrainingConfig
 
 WITH_A_GPU = (
     "everything works without one. With one, training and encoding use bfloat16 (2 bytes a weight, not 4) where it has "
@@ -64,28 +65,32 @@ def gpu() -> list[Finding]:
 def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list[Finding]:
     """What the next run needs of memory and disk, against what is free. Nothing where model or device cannot be used."""
     from engine.encoders import choose_hardware, resolve_model
+    from engine.training.recipe import config_of
 
     try:
         hardware = choose_hardware(settings.encoder.device, settings.encoder.dtype, purpose="train")
         folder = resolve_model(model)
-        chunks, copied = _extent(project) if project else (0, 0)
+        chunks, copied, first = _extent(project) if project else (0, 0, None)
+        config = config_of(settings, first)
         return [
-            _memory_need(folder, settings, hardware, chunks),
-            *([_disk_need(project, folder, settings, chunks, copied)] if project else []),
+            _memory_need(folder, config, hardware, chunks),
+            *([_disk_need(project, folder, settings, config, chunks, copied)] if project else []),
         ]
     except EngineError:
         return []
 
 
-def _extent(project: ProjectFolder) -> tuple[int, int]:
-    """(chunks, bytes of the database and the BM25 index)"""
+def _extent(project: ProjectFolder) -> tuple[int, int, float | None]:
+    """(chunks, bytes of the database and the BM25 index, share of the training queries that BM25 solves, if that is known)"""
+    from engine.training.recipe import found_first
+
     store = project.store()
     try:
-        chunks = store.counts()["chunks"]
+        chunks, first = store.counts()["chunks"], found_first(store)
     finally:
         store.close()
     files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]
-    return chunks, sum(map(file_size, files))
+    return chunks, sum(map(file_size, files)), first
 
 
 def file_size(path: Path) -> int:
@@ -97,13 +102,12 @@ def file_size(path: Path) -> int:
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
-def _memory_need(model: ModelFolder, settings: Settings, hardware: Hardware, chunks: int) -> Finding:
+def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int) -> Finding:
     from engine.encoders.model_size import model_size
     from engine.needs import megabytes, training_need
-    from engine.training.recipe import config_of
 
     free, where = _free_memory(hardware)
-    need = training_need(model_size(model), config_of(settings), hardware, chunks, free)
+    need = training_need(model_size(model), config, hardware, chunks, free)
     found = f"about {megabytes(need.bytes)} for training with {model.name}, of {megabytes(free)} free{where}"
     if need.bytes <= free:
         return Finding("memory need", "good", found, need.formula)
@@ -122,10 +126,11 @@ def _free_memory(hardware: Hardware) -> tuple[int, str]:
     return find_gpus().usable[number].free, " on the GPU"
 
 
-def _disk_need(project: ProjectFolder, model: ModelFolder, settings: Settings, chunks: int, copied: int) -> Finding:
+def _disk_need(
+    project: ProjectFolder, model: ModelFolder, settings: Settings, config: TrainingConfig, chunks: int, copied: int
+) -> Finding:
     from engine.encoders.model_size import model_size
     from engine.needs import disk_need, megabytes
-    from engine.training.recipe import config_of
 
     free, guess, known = shutil.disk_usage(project.path).free, "", chunks
     if not known:
@@ -134,7 +139,7 @@ def _disk_need(project: ProjectFolder, model: ModelFolder, settings: Settings, c
             return Finding("disk need", "good", "not known yet", "there are no documents to read yet")
         chunks, copied = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens)), TEXT_COPIES * size
         guess = f"nothing is read yet: guessed from {megabytes(size)} of documents; "
-    need = disk_need(model_size(model), config_of(settings), settings, chunks, copied)
+    need = disk_need(model_size(model), config, settings, chunks, copied)
     found = f"{'at most' if known else 'about'} {megabytes(need.bytes)} for a whole run, of {megabytes(free)} free"
     if need.bytes <= free:
         return Finding("disk need", "good", found, guess + need.formula)

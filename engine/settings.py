@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from engine.errors import SettingsError, nearest
 from engine.sections import DEFAULT_MODEL as DEFAULT_MODEL
+from engine.sections import FROM_MODEL, FROM_PRESET
 from engine.sections import CorpusSettings as CorpusSettings
 from engine.sections import EncoderSettings as EncoderSettings
 from engine.sections import EvaluationSettings as EvaluationSettings
@@ -126,7 +127,8 @@ def template(chosen: dict[str, dict[str, Any]]) -> str:
     """
     lines = [
         "# Settings of this project. Lines that begin with '# ' show the defaults.",
-        "# 'from the preset': the number depends on training.preset; the app shows it in its settings.",
+        f"# '{FROM_PRESET}': the number depends on training.preset; the app shows it in its settings.",
+        f"# '{FROM_MODEL}': what the model's own folder says.",
         "",
     ]
     for name, section in sections().items():
@@ -149,11 +151,10 @@ def sections() -> dict[str, type[Section]]:
 
 
 def commented_default(key: str, field: FieldInfo) -> str:
-    """The line that stands for a key that is not set. A prompt could be any text: without the sign, its line is refused."""
+    """The line that stands for a key that is not set; without its sign it is valid, and means the same."""
     default = field.get_default()
-    unset = "(left out)" if Prompt in get_args(field.annotation) else '"from the preset"'
-    shown = toml_value(default) if default is not None else unset
-    return f"# {key} = {shown}   # {field.description}"
+    unset = FROM_MODEL if Prompt in get_args(field.annotation) else FROM_PRESET
+    return f"# {key} = {toml_value(default if default is not None else unset)}   # {field.description}"
 
 
 def _refuse_undecodable(text: str) -> None:

@@ -56,8 +56,8 @@ _WITH_ENCODER = (  # label, short form, short form with "hybrid, " before it, wh
     (SERVED, "served", "served", "served", "the encoder that search serves, as search serves it"),
 )  # fmt: skip
 _JOINED = {
-    "rrf_": ("RRF", "joined with BM25 by reciprocal rank fusion"),
-    "weighted_": ("weighted", "joined with BM25 by a weighted sum"),
+    "rrf_": ("hybrid (RRF)", "joined with BM25 by reciprocal rank fusion"),
+    "weighted_": ("hybrid (weighted)", "joined with BM25 by a weighted sum"),
 }
 
 
@@ -68,7 +68,7 @@ def _systems() -> Iterable[System]:
             yield System(name, label, short, what)
     for way, (word, how) in _JOINED.items():
         for name, label, _, short, what in _WITH_ENCODER:
-            yield System(f"{way}{name}", f"{word} {label}", f"hybrid, {short}", f"{what}; {how}")
+            yield System(f"{way}{name}", f"{word}, {label}", f"hybrid, {short}", f"{what}; {how}")
     yield System(
         HYBRID_BASE, HYBRID_BASE, "hybrid, base", "hybrid search with the encoder before adaptation, and BM25 as it is"
     )
@@ -95,7 +95,7 @@ def system_of(name: str) -> System:
     if not way:
         return System(name, f"merge, λ = {strength}", f"merge, {strength}", what)
     word, how = _JOINED[way]
-    return System(name, f"{word} merge, λ = {strength}", f"hybrid, {strength}", f"{what}; {how}")
+    return System(name, f"{word}, merge, λ = {strength}", f"hybrid, {strength}", f"{what}; {how}")
 
 
 def label_of(name: str) -> str:

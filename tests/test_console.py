@@ -113,7 +113,7 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
     shown = out.file.getvalue()  # type: ignore[attr-defined]
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
     assert cells == [
-        ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "weighted sum", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
+        ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "weighted", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
         ["", "", "better", "", "", "no difference shown,", ""],
         ["", "", "", "", "", "would need 1,234 queries", ""],
         ["none", "none", "No text.", "RRF", "41.5", "", ""],
@@ -137,6 +137,6 @@ def test_what_is_served_is_compared_with_its_chance_and_the_queries_that_would_t
     console.show_differences(console.served_differences(table), out)
     assert out.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
         "served − base: +2.40 (+1.40 to +3.40) nDCG@10: better (p < 0.001)",
-        "RRF served − RRF base: +0.50 (-0.50 to +1.50) nDCG@10: no difference shown (p = 0.250); about 1,250 queries would "
-        "show one as large",
+        "hybrid (RRF), served − hybrid (RRF), base: +0.50 (-0.50 to +1.50) nDCG@10: no difference shown (p = 0.250); about 1,250 "
+        "queries would show one as large",
     ]

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+import engine.needs
 from engine import findings
 from engine.encoders import gpu as gpus_module
 from engine.encoders.gpu import Gpu, Gpus
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_size import ModelSize
 from engine.findings import gpu, needs
-from engine.needs import disk_need, megabytes, training_need
+from engine.needs import Need, disk_need, megabytes, training_need
 from engine.project import ProjectFolder
 from engine.settings import validate
+from engine.store import Artifact
 from engine.training.config import TrainingConfig
 
 SIZE = ModelSize(parameters=1000, blocks=2, width=10, heads=2, block_sides=100)
@@ -92,7 +94,7 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     assert "22.7 million parameters × 4 bytes = 90.9 MB" in memory.follows
     assert (disk.topic, disk.state, disk.found) == ("disk need", "good", "not known yet")
     monkeypatch.setattr(findings, "_free_memory", lambda _hardware: (300_000_000, ""))
-    monkeypatch.setattr(findings, "_extent", lambda _project: (1_000_000, 10**9))
+    monkeypatch.setattr(findings, "_extent", lambda _project: (1_000_000, 10**9, None))
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 10**9))
     memory, disk = needs(project, project.settings(), "all-MiniLM-L6-v2")
@@ -101,6 +103,40 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     assert "graph_memory_mb" in memory.follows
     assert "1.0 GB free" in disk.found
     assert "5 × 1,000,000 chunks × (384 dimensions × 2 bytes + 32) = 4.0 GB" in disk.follows
+
+
+@pytest.mark.parametrize(
+    ("share", "recipe", "graphs"),
+    [
+        (None, ("mixed", 64, 1), 64 * 3),
+        (0.7, ("mixed", 64, 1), 64 * 3),
+        (0.69, ("infonce", 32, 0), 32 * 2),
+    ],
+)
+def test_the_recipe_is_that_which_the_queries_decide(
+    project: ProjectFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    share: float | None,
+    recipe: tuple[str, int, int],
+    graphs: int,
+) -> None:
+    """Below 70 % of queries that BM25 solves, training is another one: without a teacher's negatives, in smaller steps."""
+    text = '[encoder]\ndevice = "cpu"\ndtype = "float32"\n[training]\ngraph_memory_mb = 100000.0\n'
+    (project.path / "project.toml").write_text(text)
+    store = project.store()
+    store.put_artifact(Artifact("rankings", "f", "", 0.0, {"found_first": share}))
+    store.close()
+    monkeypatch.setattr(findings, "_free_memory", lambda _hardware: (10**12, ""))
+    taken: list[TrainingConfig] = []
+
+    def told(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> Need:
+        taken.append(config)
+        return training_need(SIZE, replace(config, max_tokens=8), hardware, chunks, free)
+
+    monkeypatch.setattr(engine.needs, "training_need", told)
+    memory = needs(project, project.settings(), "all-MiniLM-L6-v2")[0]
+    assert [(one.objective, one.queries_per_step, one.negatives_per_query) for one in taken] == [recipe]
+    assert f"graphs {megabytes(graphs * 8 * TOKEN)} ×" in memory.follows
 
 
 def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def shown(**changed: object) -> list[str]:
     found = {
         "project": "/data/handbook", "running": False, "counts": {"judged_queries": 3}, "progress": None,
         "stages": [{"stage": "train", "state": "to do", "reason": "not built yet"}], "resumes_at": None, "skipped": {},
-        "sweep": None,
+        "quarantined": {}, "sweep": None,
     }  # fmt: skip
     return list(as_text({**found, **changed}, "my handbook"))
 
@@ -98,11 +98,12 @@ def test_the_lines_for_a_terminal() -> None:
 
 
 @pytest.mark.parametrize(("count", "more"), [(10, ""), (11, "1 more"), (300, "290 more")])
-def test_of_many_skipped_files_ten_are_shown(count: int, more: str) -> None:
-    lines = shown(skipped={f"{number}.bin": "no text" for number in range(count)})[3:]
-    assert lines[:2] == ["  skipped   0.bin: no text", "  skipped   1.bin: no text"]
-    assert sum(line.startswith("  skipped") for line in lines) == 10
+@pytest.mark.parametrize("state", ["skipped", "quarantined"])
+def test_of_many_files_that_were_not_read_ten_are_shown(count: int, more: str, state: str) -> None:
+    lines = shown(**{state: {f"{number}.bin": "no text" for number in range(count)}})[3:]
+    assert [line.split() for line in lines[:2]] == [[state, "0.bin:", "no", "text"], [state, "1.bin:", "no", "text"]]
+    assert sum(line.startswith(f"  {state}") for line in lines) == 10
     if more:
-        assert lines[10:] == [f"  … and {more} (engine status 'my handbook' --json lists all)"]
+        assert lines[10:] == [f"  … and {more} {state} (engine documents 'my handbook' --state {state} lists all)"]
     else:
         assert len(lines) == 10

@@ -162,14 +162,26 @@ def test_template_shows_every_key_and_loads_as_the_defaults(tmp_path: Path) -> N
 
 
 def test_template_lines_hold_the_defaults_when_their_comment_sign_is_removed(tmp_path: Path) -> None:
-    lines = [
-        line
-        for line in template({}).splitlines()
-        if "from the preset" not in line and "(left out)" not in line and not line.startswith("# Settings")
-    ]
-    bare = "\n".join(line.removeprefix("# ") for line in lines)
-    assert tomllib.loads(bare)["corpus"]["chunk_tokens"] == 256
+    head, _, rest = template({}).partition("[corpus]")
+    bare = "\n".join(line.removeprefix("# ") for line in ("[corpus]" + rest).splitlines())
+    set_now = {(section, key) for section, keys in tomllib.loads(bare).items() for key in keys}
+    assert set_now == set(KEYS)
     assert load(write(tmp_path, bare)) == Settings()
+    assert all(line.startswith("# ") for line in head.strip().splitlines())
+
+
+@pytest.mark.parametrize(("section", "key"), KEYS)
+def test_every_single_commented_line_may_be_uncommented(section: str, key: str) -> None:
+    (line,) = re.findall(rf"^# ({key} = .*)$", template({}).split(f"[{section}]")[1].split("\n[")[0], re.MULTILINE)
+    data = tomllib.loads(f"[{section}]\n{line}")
+    assert list(data[section]) == [key]
+    assert validate(data) == Settings()
+
+
+def test_what_stands_for_no_value_stands_for_none_where_there_is_a_default() -> None:
+    """A search mode of that name is a slip, like any other."""
+    with pytest.raises(SettingsError, match=r"project\.toml has 1 problem"):
+        validate({"search": {"mode": "from the preset"}})
 
 
 def test_the_template_says_what_the_preset_decides() -> None:
@@ -177,11 +189,10 @@ def test_the_template_says_what_the_preset_decides() -> None:
     assert "'from the preset': the number depends on training.preset" in head
 
 
-def test_what_stands_for_a_prompt_that_is_left_out_becomes_none_by_removing_the_comment_sign(tmp_path: Path) -> None:
+def test_what_stands_for_a_prompt_that_is_left_out_is_no_prompt_without_the_comment_sign(tmp_path: Path) -> None:
     """Any text may be a prompt: it would go before every query."""
     (line,) = [line for line in template({}).splitlines() if line.startswith("# query_prompt")]
-    with pytest.raises(SettingsError):
-        load(write(tmp_path, "[encoder]\n" + line.removeprefix("# ")))
+    assert load(write(tmp_path, "[encoder]\n" + line.removeprefix("# "))).encoder.query_prompt is None
     changed = change(template({}), {"encoder.query_prompt": "query: "})[1]
     assert 'query_prompt = "query: "' in changed.splitlines()
     assert change(changed, {"encoder.query_prompt": None})[1] == template({})

@@ -26,7 +26,15 @@ def test_records_come_back_as_they_were(store: Store) -> None:
     assert second == replace(chunk(1, "文", "Heading\n"), document_id=row, id=second.id)
     assert store.files()["/docs", "a.md"].id == file_id
     assert store.documents_of(file_id) == {"a.md": (row, "dhash")}
-    assert store.counts() == {"files": 1, "skipped": 0, "documents": 1, "chunks": 2, "queries": 0, "judged_queries": 0}
+    assert store.counts() == {
+        "files": 1,
+        "skipped": 0,
+        "quarantined": 0,
+        "documents": 1,
+        "chunks": 2,
+        "queries": 0,
+        "judged_queries": 0,
+    }
     assert store.document(99) is None
     with pytest.raises(DamagedError, match=r"project\.db is damaged"):
         store.document_card(99)

@@ -61,7 +61,14 @@ def test_chunks_of_documents_that_are_there(store: Store) -> None:
 def test_skipped_files_can_be_forgotten_and_others_not(store: Store) -> None:
     row = put(store, "closed.md", ["h1"], "skipped")
     put(store, "read.md", ["h2"])
-    assert store.skipped_files() == [("/docs", "closed.md", "closed")]
+    put(store, "broken.md", ["h3"], "quarantined")
+    both = [("/docs", "broken.md", "closed"), ("/docs", "closed.md", "closed")]
+    assert [store.unread_files(), store.unread_files("quarantined"), store.unread_files("skipped")] == [
+        both,
+        both[:1],
+        both[1:],
+    ]
+    assert [store.counts()[what] for what in ("files", "skipped", "quarantined")] == [1, 1, 1]
     assert [store.forget_reading("/docs", path) for path in ("closed.md", "read.md", "none.md")] == [True, False, False]
     files = store.files()
     assert (files["/docs", "closed.md"].size, files["/docs", "closed.md"].state) == (-1, "skipped")

@@ -16,7 +16,7 @@ def test_each_is_called_otherwise_and_explained() -> None:
         shown = [system for name, system in SYSTEMS.items() if not name.startswith((way, "hybrid "))]
         assert len({system.short for system in shown}) == len(shown)
     assert all(system.what for system in SYSTEMS.values())
-    assert (label_of("rrf_base_less_hubs"), label_of("bm25")) == ("RRF base, hubs taken off", "BM25")
+    assert (label_of("rrf_base_less_hubs"), label_of("bm25")) == ("hybrid (RRF), base, hubs taken off", "BM25")
 
 
 def test_what_is_told_stands_in_the_order_of_reports() -> None:
@@ -27,7 +27,7 @@ def test_what_is_told_stands_in_the_order_of_reports() -> None:
 
 def test_merges_are_called_by_their_strength_in_every_way_of_search() -> None:
     assert [label_of(f"{way}merge-0.75") for way in WAYS] == [
-        "merge, λ = 0.75", "RRF merge, λ = 0.75", "weighted merge, λ = 0.75"
+        "merge, λ = 0.75", "hybrid (RRF), merge, λ = 0.75", "hybrid (weighted), merge, λ = 0.75"
     ]  # fmt: skip
     assert [is_merge(name) for name in ("merge-0.5", "rrf_merge-0.5", "rrf_base", "served")] == [
         True,

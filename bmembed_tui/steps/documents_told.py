@@ -61,7 +61,7 @@ def told(standing: Standing) -> Content:
 
 def _counts(status: ProjectStatus) -> str:
     counts = status.counts
-    left_out = counts.get("skipped", 0)
+    left_out = counts.get("skipped", 0) + counts.get("quarantined", 0)
     rest = f" {left_out:,} {'file was' if left_out == 1 else 'files were'} left out." if left_out else ""
     return f"Read: {_many(counts.get('documents', 0), 'document')}, {_many(counts.get('chunks', 0), 'chunk')}.{rest}"
 

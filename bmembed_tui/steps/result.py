@@ -136,7 +136,9 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         hybrid = hybrid_of(judged, "" if result.plain else result.served) if judged else ""
         verdict.update(
             Content.assemble(
-                plain(f"{sign} {sentence}", SIGN_STYLES[sign]), plain(f"\n{hybrid}\n{result.reason}", lines=True)
+                plain(f"{sign} {sentence}", SIGN_STYLES[sign]),
+                plain(f"\n! {result.advice}" if result.advice and not self._follows_advice() else "", "$text-warning"),
+                plain(f"\n{hybrid}\n{result.reason}", lines=True),
             )
         )
         if queries is None:
@@ -144,6 +146,13 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
             return
         self._draw_figures(queries)
         self._draw_changes(queries)
+
+    def _follows_advice(self) -> bool:
+        """Whether BM25, the only mode that is ever advised, is the default meanwhile."""
+        try:
+            return self.host.project.settings().search.mode == "bm25"
+        except EngineError:
+            return False
 
     def _draw_figures(self, queries: QuerySet) -> None:
         title = f"{METRIC_NAMES[self._metric]} in percent, {queries.queries} {queries.name}"

@@ -31,6 +31,12 @@ class HitActions(SearchView):
         Binding("y", "copy_path", "copy the path", show=False, id="search.path"),
     ]
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A hit is judged among the hits: in a field + and - are typed."""
+        if action == "judge":
+            return self.is_attached and isinstance(self.screen.focused, HitList)
+        return super().check_action(action, parameters)
+
     @on(HitList.Opened)
     def action_preview(self) -> None:
         """The whole document at the place."""

@@ -84,7 +84,14 @@ def _end_with(error: EngineError) -> NoReturn:
         from engine.console import show_error
 
         show_error(error)
-    sys.exit(error.exit_code)
+    sys.exit(_exit_code(error))
+
+
+def _exit_code(error: EngineError) -> int:
+    """A launcher of several processes takes any code but 0 for a crash, and shows a traceback: being stopped is none."""
+    from engine.training.launch import find_launch
+
+    return 0 if isinstance(error, CancelledError) and find_launch() is not None else error.exit_code
 
 
 def _explained(error: Exception) -> EngineError:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 HELP = """The `engine` command. Data goes to standard output, narration to standard error.
 
 Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
-failed, 6 out of disk or memory, 7 damaged project, 130 cancelled. With BMEMBED_ERRORS=json in the environment, an error
+failed, 6 out of disk or memory, 7 damaged project, 130 cancelled (0 where torchrun or accelerate launch has started it: they
+take any other for a crash). With BMEMBED_ERRORS=json in the environment, an error
 is one JSON object {"type", "what", "why", "to_do"} on the last line of standard error.
 
 """
@@ -78,10 +79,12 @@ def _escaped(text: str) -> str:
 def opened(name: str) -> Iterator[Project]:
     """The project of that name or path, closed afterwards."""
     from engine.api import Project
+    from engine.control import telling_runs
 
     project = Project.open(name)
     try:
-        yield project
+        with telling_runs(project.folder):
+            yield project
     finally:
         project.close()
 

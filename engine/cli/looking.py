@@ -168,15 +168,19 @@ def report(name: ProjectName, as_json: AsJson = False) -> None:
 
     with opened(name) as project:
         found = project.report()
+        is_followed = project.settings().search.mode == "bm25"
     if as_json:
         print_json(
-            {"served": found["served"], "reason": found["reason"], "tables": found["tables"], "folder": found["folder"]}
+            {name: found[name] for name in ("served", "reason", "tables", "folder")}
+            | {"advice": found.get("advice", "")}
         )
         return
     for kind, table in found["tables"].items():
         show_tables({kind: table}, output())
         show_differences(served_differences(table), output())
     print(found["reason"])
+    if (advice := found.get("advice")) and not is_followed:
+        print(advice)
     print(harmless(f"Report: {Path(found['folder']) / 'report.html'}"))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engine.api import Project
 
-SKIPPED_SHOWN = 10
+FILES_SHOWN = 10  # of each state
 
 
 def standing(project: Project) -> dict[str, Any]:
@@ -42,6 +42,7 @@ def standing(project: Project) -> dict[str, Any]:
         "sweep_progress": progress_of(Path(in_sweep["folder"])).as_dict() if in_sweep else None,
         "resumes_at": None if current else _resumes_at(project),
         "skipped": project.skipped(),
+        "quarantined": project.quarantined(),
     }
 
 
@@ -74,7 +75,8 @@ def as_text(found: Mapping[str, Any], name: str) -> Iterator[str]:
         yield f"  Training would resume at step {point['step']} of {point['steps']}: engine train {shlex.quote(name)}"
     if found["sweep"]:
         yield from _sweep(found["sweep"], found["sweep_progress"], name)
-    yield from _skipped(found["skipped"], name)
+    yield from _unread("skipped", found["skipped"], name)
+    yield from _unread("quarantined", found["quarantined"], name)
 
 
 def _failed(error: Any) -> Iterator[str]:
@@ -110,8 +112,8 @@ def _progress(progress: Mapping[str, Any], name: str) -> Iterator[str]:
         yield f"  {state}; to go on: engine resume {shlex.quote(name)}"
 
 
-def _skipped(skipped: Mapping[str, str], name: str) -> Iterator[str]:
-    for path, reason in list(skipped.items())[:SKIPPED_SHOWN]:
-        yield f"  skipped   {path}: {reason}"
-    if (more := len(skipped) - SKIPPED_SHOWN) > 0:
-        yield f"  … and {more} more (engine status {shlex.quote(name)} --json lists all)"
+def _unread(state: str, files: Mapping[str, str], name: str) -> Iterator[str]:
+    for path, reason in list(files.items())[:FILES_SHOWN]:
+        yield f"  {state:<9} {path}: {reason}"
+    if (more := len(files) - FILES_SHOWN) > 0:
+        yield f"  … and {more} more {state} (engine documents {shlex.quote(name)} --state {state} lists all)"

@@ -71,8 +71,9 @@ def run(context: StageContext) -> dict[str, Any]:
     counts = context.store.counts()
     return {
         "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
-        "files_skipped": counts["skipped"], "new_chunks": tally.new_chunks, "documents": counts["documents"],
-        "chunks": counts["chunks"], "judged_queries": judged, "files_renamed": tally.renamed,
+        "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
+        "new_chunks": tally.new_chunks, "documents": counts["documents"], "chunks": counts["chunks"],
+        "judged_queries": judged, "files_renamed": tally.renamed,
     }  # fmt: skip
 
 

@@ -68,6 +68,7 @@ def _info(
         "adapter": served["adapter"],
         "model": model_fingerprint(context),
         "reason": selection.reason,
+        "advice": _advice(context, fusion, compared),
         "fusion": {**fusion.as_dict(), **work.terms.as_dict()},
         "hubs": {**work.hubs.as_dict(), "key": work.hubs.key},
         "language": work.rankers.lexical.language,
@@ -98,6 +99,7 @@ def _report(
     log = context.project.path / "runs" / context.run / "events.jsonl"
     base_alone = not selection.strength and work.hubs.bank is None
     return ReportData(
+        advice=_advice(context, fusion, compared),
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
         selection=selection, fusion={**fusion.as_dict(), **work.terms.as_dict(), **work.hubs.as_dict()},
         query_sets=_told_sets(context, work, compared, "adapted" if work.adapter and base_alone else "served"),
@@ -111,6 +113,13 @@ def _report(
         threshold=work.threshold, sentences=work.sentences.as_dict(),
         general=measure_general(work.general, work.apart, context.settings.evaluation.bootstrap_samples),
     )  # fmt: skip
+
+
+def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:
+    from engine.evaluation.advice import advice
+
+    judged = next((comparison.as_dict() for one, comparison in compared if one.kind == "judged"), None)
+    return advice(judged, fusion.method, context.settings.search.mode)
 
 
 def _told_sets(context: StageContext, work: Evaluation, compared: Compared, changed: str) -> list[QuerySetReport]:

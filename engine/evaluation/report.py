@@ -74,7 +74,8 @@ class ReportData:
     asked for; `general`: what `measure_general` gives, where there is an adapter;
     `threshold`: what `learn_threshold` gives; `similarities`: what `densities` gives; `geometry`: where the candidates
     stand; `baseline`: what the CL baseline's training took, where it was asked for;
-    `sentences`: what `SentencePairs.as_dict` gives. docs/report.md describes all of report.json."""
+    `sentences`: what `SentencePairs.as_dict` gives;
+    `advice`: what to set otherwise, where there is something. docs/report.md describes all of report.json."""
 
     project: str
     created: str
@@ -95,6 +96,7 @@ class ReportData:
     geometry: Plane | None = None
     baseline: Mapping[str, Any] | None = None
     sentences: Mapping[str, Any] | None = None
+    advice: str = ""
 
 
 def choices_made(log: Path) -> list[ChoiceMade]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar
 
+from engine.control import telling_runs, while_running
 from engine.corpus.formats import STREAMED
 from engine.corpus.invisible import visible
 from engine.errors import EngineError, UsageError
@@ -32,18 +34,35 @@ LEAST_DEPTH = 100
 EMPTY, NO_WORD = "The query is empty.", "The query holds no word: type a word or a number to look for."
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _telling_runs(method: Callable[Concatenate[Searcher, P], T]) -> Callable[Concatenate[Searcher, P], T]:
+    """What is not there yet is not to be built by the user where a run is building it."""
+
+    @wraps(method)
+    def told(self: Searcher, /, *arguments: P.args, **named: P.kwargs) -> T:
+        with telling_runs(self.project):
+            return method(self, *arguments, **named)
+
+    return told
+
+
 class Searcher:
     """Loads what a mode needs when it is first asked for: BM25 never waits for the encoder. Not for several threads."""
 
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
-        self._loaded = Loaded(project)
+        with telling_runs(project):
+            self._loaded = Loaded(project)
         self._explainer = Explainer(self._loaded)
 
     def close(self) -> None:
         """Let go of the database."""
         self._loaded.close()
 
+    @_telling_runs
     def search(
         self,
         query: str,
@@ -87,6 +106,7 @@ class Searcher:
         counts = self._facets(meant.text, rankings, index, self._chunks_of(documents)) if with_facets else {}
         return Found(query, mode, self._hits(meant.text, rankings, fused, top, snippet_width), tuple(notes), counts)
 
+    @_telling_runs
     def search_base(self, query: str, top: int) -> tuple[Hit, ...]:
         """What the untouched encoder finds, where search serves another or takes off hubs, so that people judge its hits as well.
 
@@ -102,11 +122,13 @@ class Searcher:
             return ()
         return self._hits(meant.text, {"base": ranking}, fuse({"base": ranking}, settings), top, SNIPPET_WIDTH)
 
+    @_telling_runs
     def document(self, document_id: int) -> Document | None:
         """A document with its text, for a preview."""
         self._loaded.follow_repair()
         return self._loaded.store.document(document_id)
 
+    @_telling_runs
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
         """Where the served encoder and the base encoder put these chunks among all for `query`: did the adapter move them?
 
@@ -167,7 +189,7 @@ class Searcher:
             try:
                 rankings[name] = ranker()
             except EngineError as error:
-                failures.append(error)
+                failures.append(while_running(self.project, error))
         if not rankings:
             raise failures[0]
         told = [note for _, note in asked if note and "bm25" in rankings]

@@ -69,7 +69,7 @@ def skipped(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
                 {"source": s, "path": path, "reason": why, "known": True} for s, path, why in store.unread_parts()
             )
             files = sorted(
-                (*skipped_files(store), *inside), key=lambda row: (not row["known"], row["path"], row["source"])
+                (*unsearched(store), *inside), key=lambda row: (not row["known"], row["path"], row["source"])
             )
         known = sum(row["known"] for row in files)
         return {"files": files[:SKIPPED_SHOWN], "total": len(files), "known": known}
@@ -77,12 +77,16 @@ def skipped(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
     return task
 
 
-def skipped_files(store: Store) -> list[dict[str, Any]]:
-    """Files that are not searched: {source, path, reason, known}, by path."""
+def unsearched(store: Store, state: str | None = None) -> list[dict[str, Any]]:
+    """Files that are not searched, skipped or quarantined, or of one of these states: {source, path, reason, known}, by path."""
     rows = [
-        {"source": source, "path": path, "reason": why, "known": True} for source, path, why in store.skipped_files()
+        {"source": source, "path": path, "reason": why, "known": True}
+        for source, path, why in store.unread_files(state)
     ]
-    rows += [{"source": row.source, "path": row.path, "reason": row.reason, "known": False} for row in store.left_out()]
+    if state != "quarantined":  # what was not even tried is skipped
+        rows += [
+            {"source": row.source, "path": row.path, "reason": row.reason, "known": False} for row in store.left_out()
+        ]
     return sorted(rows, key=lambda row: (row["path"], row["source"]))
 
 

@@ -21,7 +21,7 @@ def status(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
 
 
 def _status(project: ProjectFolder) -> dict[str, Any]:
-    from engine.control import latest_run
+    from engine.control import latest_run, while_running
 
     answer: dict[str, Any] = {
         "project": str(project.path), "name": project.name, "running": False, "run": None,
@@ -40,7 +40,7 @@ def _status(project: ProjectFolder) -> dict[str, Any]:
             stages = _stages(project, project.settings(), store)
         answer["stages"] = [{"stage": name, "state": state, "reason": why} for name, (state, why) in stages.items()]
     except EngineError as error:
-        answer["problem"] = error.as_dict()
+        answer["problem"] = while_running(project, error).as_dict()
     return answer
 
 

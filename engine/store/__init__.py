@@ -24,11 +24,12 @@ class Store(DocumentTables, QueryTables):
     """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
 
     def counts(self) -> dict[str, int]:
-        """Row counts of what is live: files, files that are not searched, documents, chunks, queries, judged queries."""
+        """Row counts of what is live: files that were read, skipped or quarantined, documents, chunks, queries, judged queries."""
         sql = {
             "files": "SELECT count(*) FROM files WHERE state = 'read'",
-            "skipped": f"""SELECT (SELECT count(*) FROM files WHERE state IN {UNREAD})
+            "skipped": f"""SELECT (SELECT count(*) FROM files WHERE state = 'skipped')
                 + (SELECT count(*) {LEFT_OUT})""",
+            "quarantined": "SELECT count(*) FROM files WHERE state = 'quarantined'",
             "documents": "SELECT count(*) FROM documents WHERE live",
             "chunks": "SELECT count(*) FROM chunks WHERE live",
             "queries": "SELECT count(*) FROM queries",

@@ -100,10 +100,11 @@ class DocumentTables(Database):
         sql = f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({marks})"
         return {(source, path) for source, path in self._rows(sql, tuple(formats))}
 
-    def skipped_files(self) -> list[tuple[str, str, str]]:
-        """(source, path, reason) of the files that could not be read, by path."""
-        rows = self._rows(f"SELECT source, path, reason FROM files WHERE state IN {_UNREAD} ORDER BY path, source")
-        return cast(list[tuple[str, str, str]], rows)
+    def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
+        """(source, path, reason) of the files that could not be read, by path; those of one state where it is named."""
+        sql = f"""SELECT source, path, reason FROM files WHERE state IN {_UNREAD} AND (?1 IS NULL OR state = ?1)
+            ORDER BY path, source"""
+        return cast(list[tuple[str, str, str]], self._rows(sql, (state,)))
 
     def unread_parts(self) -> list[tuple[str, str, str]]:
         """(source, path, reason) of what was not read inside files, by path; the path begins with the file's."""

@@ -16,6 +16,7 @@ from engine.training.recipe import config_of
 
 SECTIONS = ("ranking", "training")
 _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
+_JOINING = ("search.fusion", "search.weight", "search.term_weights", "search.hubs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,32 @@ def _check_name(name: str) -> None:
     if section in SECTIONS and key in sections()[section].model_fields:
         return
     meant = _meant(section if key else "", key or section)
+    what = f"'{name}' is no setting that a sweep can change."
+    if other := _untrained(section if key else "", key or section):
+        why = f"It trains a model for each value; {other} is not among [{SECTIONS[0]}] and [{SECTIONS[1]}], which say how."
+        raise SettingsError(what, why, _instead(other))
     raise SettingsError(
-        f"'{name}' is no setting that a sweep can change.",
+        what,
         f"Those of [{SECTIONS[0]}] and [{SECTIONS[1]}] in project.toml can be.",
         f"Did you mean '{meant}'?" if meant else _EXAMPLE,
     )
+
+
+def _untrained(section: str, key: str) -> str:
+    """The setting of another section that is named, wholly or by its key alone; empty where one of ours has that key."""
+    names = [section] if section else [*sections()]
+    if not section and any(key in sections()[own].model_fields for own in SECTIONS):
+        return ""
+    return next((f"{one}.{key}" for one in names if one in sections() and key in sections()[one].model_fields), "")
+
+
+def _instead(name: str) -> str:
+    """How values of a setting that no sweep takes are compared, or what chooses among them."""
+    if name in _JOINING:
+        return "Evaluation tries this by itself, and hybrid search takes what it finds best ('auto', or true, in project.toml)."
+    if name.startswith("search."):
+        return "Set it in project.toml: search heeds it at once."
+    return "To compare its values, set one after the other in project.toml, and run 'engine run' each time."
 
 
 def _meant(section: str, key: str) -> str | None:

@@ -67,6 +67,19 @@ def test_a_run_shows_where_it_is() -> None:
     assert step_state(STEP["index"], status(), run) == "failed"
 
 
+@pytest.mark.parametrize("stage", ["index", "rank"])
+def test_a_stage_that_has_begun_since_the_status_was_asked_for_is_running(stage: str) -> None:
+    """The rail said "4 Index to do" beside "Building the BM25 index …"."""
+    run = RunState()
+    run.apply_all([RunStarted(run="1", stages=list(STAGES)), StageStarted(stage=stage, fingerprint="", reason="")])
+    assert step_state(STEP["index"], status(ingest="done"), run) == "running"
+    assert step_state(STEP["train"], status(ingest="done"), run) == "to do"
+    run.apply(Paused(stage=stage))
+    assert step_state(STEP["index"], status(ingest="done"), run) == "paused"
+    run.lose()
+    assert step_state(STEP["index"], status(ingest="done"), run) == "to do"
+
+
 def test_every_stage_has_a_step() -> None:
     assert [step_of(stage) for stage in STAGES] == [
         "documents",

@@ -53,6 +53,12 @@ def test_the_report_is_read() -> None:
     assert queries.figures("hit@1") == []
 
 
+def test_what_the_report_advises_is_read_where_it_advises_something() -> None:
+    told = answer()
+    assert result_from(told).advice == ""
+    assert result_from({**told, "report": {**told["report"], "advice": "Set it."}}).advice == "Set it."
+
+
 @pytest.mark.parametrize(
     ("parts", "sign", "words"),
     [

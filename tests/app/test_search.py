@@ -213,6 +213,12 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
 
     async def judge(pilot: Pilot[Any], pane: SearchPane) -> None:
         await asked(pilot, pane, "ferry pallet")
+        assert focused(pilot) == "QueryInput"
+        assert "+ relevant" not in shown(pilot).splitlines()[-1]
+        await pilot.press("down")
+        await until(pilot, lambda: "+ relevant  - not" in shown(pilot).splitlines()[-1], "the keys of a hit")
+        await pilot.press("slash")
+        await until(pilot, lambda: "+ relevant" not in shown(pilot).splitlines()[-1], "the keys of the field")
         await pilot.press("down", "plus")
         await until_text(pilot, "✓ relevant (hit 1)")
         first = pane.active_list.hits[0]

@@ -91,14 +91,14 @@ def test_every_file_has_its_line_and_every_failure_its_reason(project: Path) -> 
     }  # fmt: skip
     assert rows["mail.eml"].documents == 2
     assert all(row.reason for row in rows.values() if row.state != "read")
-    assert (done["files_read"], done["files_skipped"], done["documents"]) == (5, 4, 6)
+    assert (done["files_read"], done["files_skipped"], done["files_quarantined"], done["documents"]) == (5, 0, 4, 6)
     assert f"locked.pdf was quarantined: {CLOSED}" in told
 
 
 def test_what_was_quarantined_is_not_read_again_until_it_changes(project: Path) -> None:
     ingest_here(project)
     done, told = ingest_here(project)
-    assert (done["files_read"], done["files_unchanged"], done["files_skipped"], told) == (0, 5, 4, [])
+    assert (done["files_read"], done["files_unchanged"], done["files_quarantined"], told) == (0, 5, 4, [])
     os.utime(project.parent / "documents" / "scan.pdf")
     assert (ingest_here(project)[0]["files_read"], ledger(project)["scan.pdf"].kind) == (0, "needs OCR")
     (project.parent / "documents" / "scan.pdf").write_bytes(PDF)
@@ -114,7 +114,7 @@ def test_a_retry_reads_quarantined_files_and_files_with_such_parts_again(project
     assert retry_matching(folder, ["*.eml", "scan.*"]) == 2
     assert retry_matching(folder) == 5
     done, _ = ingest_here(project)
-    assert (done["files_read"], done["new_chunks"], done["files_skipped"]) == (1, 0, 4)
+    assert (done["files_read"], done["new_chunks"], done["files_quarantined"]) == (1, 0, 4)
     assert ledger(project)["mail.eml/locked.docx"].kind == "encrypted"
 
 

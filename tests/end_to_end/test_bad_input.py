@@ -103,11 +103,11 @@ def test_unreadable_files_beside_good_ones_are_told_once_and_listed(small: Path)
     first = engine_here("ingest", str(small))
     for name in ("noise.txt", "empty.md", ".pdf"):
         assert name in first.stderr
-    assert "files read: 1 · files unchanged: 12 · files skipped: 3" in first.stderr
+    assert "files read: 1 · files unchanged: 12 · files quarantined: 3" in first.stderr
     assert "!" not in engine_here("ingest", str(small)).stderr
     status = json.loads(engine_here("status", str(small), "--json").stdout)
-    assert set(status["skipped"]) == {"noise.txt", "empty.md", "scan.pdf"}
-    assert status["counts"]["skipped"] == 3
+    assert set(status["quarantined"]) == {"noise.txt", "empty.md", "scan.pdf"}
+    assert (status["counts"]["quarantined"], status["counts"]["skipped"], status["skipped"]) == (3, 0, {})
     engine_here("index", str(small))
     assert [hit["path"] for hit in hits(small, "Straßenmeisterei Kühlraum")][:1] == ["latin.txt"]
 

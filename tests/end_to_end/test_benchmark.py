@@ -239,7 +239,7 @@ def test_the_command_shows_a_row_for_each_recipe(dataset: Path, tiny_model: Path
     )  # fmt: skip
     rows = [line for line in done.stdout.splitlines() if line.startswith("│ ")]
     assert [row.split()[1] for row in rows[-2:]] == ["default", "infonce"]
-    assert "weighted served − weighted base:" in done.stdout
+    assert "hybrid (weighted), served − hybrid (weighted), base:" in done.stdout
 
 
 @pytest.mark.parametrize(

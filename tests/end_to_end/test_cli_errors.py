@@ -110,3 +110,20 @@ def test_the_version_is_told() -> None:
     from engine.version import __version__
 
     assert engine("--version").stdout == f"engine {__version__}\n"
+
+
+LAUNCHED = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+
+
+@pytest.mark.parametrize(
+    ("error", "launched", "code"),
+    [("CancelledError", False, 130), ("CancelledError", True, 0), ("StageError", True, 5), ("StageError", False, 5)],
+)
+def test_to_be_stopped_is_no_crash_for_a_launcher(error: str, launched: bool, code: int) -> None:
+    """torchrun shows a traceback where a process of its own ends with any code but 0."""
+    raising = f"import engine.cli as cli, engine.errors as errors; cli._end_with(errors.{error}('It ended.'))"
+    done = subprocess.run(
+        [sys.executable, "-c", raising], env={**environment(), **(LAUNCHED if launched else {})},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "It ended." in done.stderr) == (code, True)

@@ -84,7 +84,7 @@ def test_a_files_name_does_not_steer_the_terminal(small: Path) -> None:
     found = engine("search", str(small), "qqqzebra", "--mode", "bm25").stdout
     assert "gone" in found
     data = engine("status", str(small), "--json").stdout
-    assert any(ESCAPES in path for path in json.loads(data)["skipped"])
+    assert any(ESCAPES in path for path in json.loads(data)["quarantined"])
     usage = engine("status", str(small), ESCAPES, check=False).stderr
     missing = engine("status", f"/no/{ESCAPES}", check=False).stderr
     assert "gone" in missing

@@ -244,7 +244,7 @@ def test_a_new_file_that_cannot_be_opened_is_read_once_it_can_be(small: Path, re
 def test_a_file_that_holds_no_text_any_more_leaves_search(small: Path) -> None:
     (small / "documents" / "07.md").write_bytes(bytes(range(256)) * 8)
     done, told = ingest_here(small)
-    assert (done["documents"], done["files_skipped"]) == (19, 1)
+    assert (done["documents"], done["files_quarantined"]) == (19, 1)
     assert told == ["07.md was quarantined: binary content, not text"]
     assert "07.md" not in paths(small, "rule 7")
     assert ingest_here(small)[1] == []

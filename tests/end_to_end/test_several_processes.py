@@ -7,7 +7,9 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from fixtures.pipeline import copy_documents, engine, environment
 from safetensors.torch import load_file
 
 from engine import Project
-from engine.events import Choice, Event, RunStarted, StageFinished, StageSkipped, read
+from engine.events import Choice, Event, RunFinished, RunStarted, StageFinished, StageSkipped, TrainStep, read
 
 TORCHRUN = ["torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port"]
 ACCELERATE = [
@@ -89,6 +91,30 @@ def test_the_cl_baseline_is_trained_when_the_others_have_ended(ranked: Path, tmp
     assert done.returncode == 0, done.stderr
     assert [event.value for event in told(project, Choice) if event.setting == "processes"] == ["2"]
     assert len(list((project / "adapters").iterdir())) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_launch_that_is_cancelled_ends_without_a_traceback(ranked: Path, tmp_path: Path) -> None:
+    project = Path(shutil.copytree(ranked, tmp_path / "project"))
+    opened = Project.open(project)
+    opened.folder.change_settings({"training.steps": 5000, "training.eval_every": 5000})
+    opened.close()
+    with ThreadPoolExecutor() as pool:
+        launch = pool.submit(launched, "torchrun", "train", str(project))
+        end = time.monotonic() + 120
+        while not (list((project / "runs").glob("*")) and told(project, TrainStep)):
+            assert time.monotonic() < end, "no step was trained"
+            assert not launch.done(), launch.result().stderr
+            time.sleep(0.2)
+        engine("cancel", str(project))
+        done = launch.result(timeout=120)
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "ChildFailedError" not in done.stderr
+    assert "The user asked for it." in done.stderr
+    assert done.returncode == 0
+    (finished,) = told(project, RunFinished)
+    assert finished.state == "cancelled"
 
 
 @pytest.mark.slow

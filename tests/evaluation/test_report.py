@@ -456,3 +456,13 @@ def test_what_a_run_told_is_read_from_its_log(tmp_path):
     assert choices_made(tmp_path / "events.jsonl") == [ChoiceMade("train", "precision", "bfloat16", "then")]
     assert warnings_told(tmp_path / "events.jsonl") == ["slow"]
     assert warnings_told(tmp_path / "nothing.jsonl") == []
+
+
+def test_what_is_advised_stands_with_the_verdict(tmp_path):
+    data = dataclasses.replace(example(), advice="BM25 alone is better than <hybrid> search.")
+    write_report(tmp_path, data, TEMPLATE)
+    page = html.fromstring((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert page.xpath("//section[@class='verdict']/p/b/text()") == ["BM25 alone is better than <hybrid> search."]
+    without = render({key: value for key, value in read_report(tmp_path).items() if key != "advice"}, TEMPLATE)
+    assert "BM25 alone is better" not in without
+    assert not html.fromstring(without).xpath("//section[@class='verdict']/p/b")

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from engine.errors import DamagedError, EngineError, NotBuiltError, SettingsError, UsageError
+from engine.events import RunStarted, encode
 from engine.lexical import LexicalIndex
 from engine.lexical.weighting import write_weights
 from engine.project import ProjectFolder, write_text
@@ -229,6 +232,58 @@ def test_nothing_is_built_yet(corpus: Any, open_searcher: Callable[[], Searcher]
     for mode in ("bm25", "semantic", "hybrid"):
         with pytest.raises(NotBuiltError, match="engine run"):
             open_searcher().search(QUERY, mode=mode)  # type: ignore[arg-type]
+
+
+@contextmanager
+def at_work(project: ProjectFolder, stages: list[str] | None = None) -> Iterator[None]:
+    """A run holds the project, and its record says that it goes on."""
+    folder = project.path / "runs" / "1"
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {"run": "1", "state": "running", "pid": os.getpid(), "time": 1.0}
+    (folder / "run.json").write_text(json.dumps(record))
+    if stages is not None:
+        (folder / "events.jsonl").write_text(encode(RunStarted(run="1", stages=stages)) + "\n")
+    with project.locked():
+        yield
+
+
+def test_what_a_run_is_building_is_not_to_be_built(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:
+    for mode in ("bm25", "semantic", "hybrid"):
+        with at_work(corpus.project), pytest.raises(NotBuiltError) as caught:
+            open_searcher().search(QUERY, mode=mode)  # type: ignore[arg-type]
+        assert "can be searched when that run has ended" in caught.value.to_do
+        assert "engine run" not in str(caught.value)
+    corpus.index(vectors=False)
+    with at_work(corpus.project):
+        (note,) = open_searcher().search(QUERY).notes
+    assert note.startswith("bm25 only: The project project has no vector index yet. A run is building the project now")
+
+
+def test_a_run_that_leaves_out_what_is_missing_is_not_to_be_waited_for_alone(
+    corpus: Any, open_searcher: Callable[[], Searcher]
+) -> None:
+    for stages, told in (
+        (["ingest", "index"], "The run that goes on now does not do that. When it has ended: Run 'engine run"),
+        (["evaluate", "embed"], "A run is building the project now"),
+    ):
+        with at_work(corpus.project, stages=stages), pytest.raises(NotBuiltError) as caught:
+            open_searcher().search(QUERY, mode="semantic")
+        assert caught.value.to_do.startswith(told)
+
+
+def test_a_database_that_is_missing_while_a_run_goes_on(project: ProjectFolder) -> None:
+    (project.path / "project.db").unlink()
+    with at_work(project), pytest.raises(DamagedError) as caught:
+        Searcher(project)
+    assert "when that run has ended" in caught.value.to_do
+
+
+def test_a_killed_run_builds_nothing(project: ProjectFolder, open_searcher: Callable[[], Searcher]) -> None:
+    (project.path / "runs" / "1").mkdir(parents=True)
+    record = {"run": "1", "state": "running", "pid": os.getpid(), "time": 1.0}
+    (project.path / "runs" / "1" / "run.json").write_text(json.dumps(record))
+    with pytest.raises(NotBuiltError, match="Run 'engine run"):
+        open_searcher().search(QUERY, mode="bm25")
 
 
 def test_hybrid_goes_on_with_bm25_alone(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:

@@ -23,7 +23,7 @@ def test_status_of_a_project_that_is_half_built(project: ProjectFolder, call: An
     assert answer["name"] == "project"
     assert answer["running"] is False
     assert answer["problem"] is None
-    assert (answer["counts"]["documents"], answer["counts"]["skipped"]) == (4, 2)
+    assert [answer["counts"][what] for what in ("files", "skipped", "quarantined", "documents")] == [4, 1, 1, 4]
     assert answer["counts"]["queries"] > 5
     assert list(states(answer)) == STAGES
     assert list(states(answer).values()) == ["done"] * 4 + ["to do"] * 3

@@ -72,6 +72,24 @@ def test_what_a_cell_costs(recipe: dict[str, Any], steps: int) -> None:
     assert steps_of(cell, given) == steps
 
 
+@pytest.mark.parametrize(
+    ("axis", "advice"),
+    [
+        ("search.weight=0.3,0.7", "Evaluation tries this by itself"),
+        ("weight=0.3,0.7", "Evaluation tries this by itself"),
+        ("search.top=5,10", "Set it in project.toml: search heeds it at once."),
+        ("corpus.chunk_tokens=128,256", "run 'engine run' each time"),
+    ],
+)
+def test_a_setting_that_trains_nothing_is_not_mistaken_for_one_that_does(axis: str, advice: str) -> None:
+    """`search.weight` was answered with "Did you mean 'training.weight_decay'?"."""
+    with pytest.raises(SettingsError) as caught:
+        changes(axis)
+    assert advice in caught.value.to_do
+    assert "Did you mean" not in caught.value.to_do
+    assert "not among [ranking] and [training]" in caught.value.why
+
+
 def test_what_is_the_same_is_the_same_in_another_grid() -> None:
     (one,) = make_grid(["training.steps=7"], settings(**LISTS), 300).cells
     other = make_grid(["training.objective=listnet,infonce", "training.steps=7,9"], settings(), 300).cells
