@@ -325,9 +325,9 @@ def test_a_key_map_changes_keys(config: Path) -> None:
     [
         ('"app.halp" = "f9"', "app.help"),
         ("app.help = ", "cannot be read"),
-        ('"app.help" = 3', "has no key"),
-        ('"app.help" = []', "has no key"),
-        ('"app.help" = ["", "f9"]', "has no key"),
+        ('"app.help" = 3', "A key is a text."),
+        ('"app.help" = []', "A key is a text."),
+        ('"app.help" = ["", "f9"]', "A key is a text."),
     ],
 )
 def test_a_wrong_key_map_is_told_and_stops_nothing(config: Path, text: str, told: str) -> None:
