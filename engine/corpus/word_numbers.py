@@ -6,7 +6,7 @@ ECMA-376 part 1, 17.9: a paragraph, or its style, names a list and a level of it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
@@ -101,7 +101,8 @@ def with_numbers(document: bytes, package: Package) -> bytes:
     styles = _styles(package.read(_STYLES), set(_STYLE.findall(document))) if _STYLES in names else {}
     if b"<w:numPr>" not in document and not styles:
         return document
-    used = _used(_root(package.read(_NUMBERING)))
+    named = {name.decode() for name in _LIST.findall(document)} | {name for name, _ in styles.values()}
+    used = _used(_root(package.read(_NUMBERING)), named)
     counted = any(level.figures not in ("bullet", "none") for one in used.values() for level in one.levels.values())
     return _numbered(document, _Lists(used, styles)) if counted else document
 
@@ -144,12 +145,18 @@ def _root(part: bytes) -> Any:
         return etree.Element("none")
 
 
-def _used(numbering: Any) -> dict[str, _Used]:
-    levels = {_value(one, "abstractNumId"): _levels(one) for one in numbering.iterchildren(f"{_W}abstractNum")}
+def _used(numbering: Any, named: Container[str]) -> dict[str, _Used]:
+    """The lists of those numbers that a document names: many templates bring dozens of others."""
+    counting = {_value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")}
+    levels: dict[str, dict[int, _Level]] = {}
     found: dict[str, _Used] = {}
     for one in numbering.iterchildren(f"{_W}num"):
+        if _value(one, "numId") not in named:
+            continue
         counted = _child(one, "abstractNumId")
-        own = dict(levels.get(counted, {}))
+        if counted not in levels:
+            levels[counted] = _levels(counting[counted]) if counted in counting else {}
+        own = dict(levels[counted])
         starts: dict[int, int] = {}
         for other in one.iterchildren(f"{_W}lvlOverride"):
             at = _whole(_value(other, "ilvl"), -1)
