@@ -21,6 +21,7 @@ _STYLE = re.compile(rb'<w:pStyle\s+w:val="([^"<>]*)"')
 _NAMED = re.compile(rb"<w:numPr>(?:[^<]|<(?!/w:numPr>)){0,2000}</w:numPr>")
 _BASED_ON = re.compile(rb'<w:basedOn\s+w:val="([^"<>]*)"')
 _LEVEL, _LIST = re.compile(rb'<w:ilvl\s+w:val="(\d)"'), re.compile(rb'<w:numId\s+w:val="(\d{1,9})"')
+_AWAY = re.compile(rb"<w:(?:del|moveFrom)[\s/>]")  # the mark of a paragraph that was taken away, which counts no more
 _PLACE = re.compile(r"%([1-9])")
 _LEVELS = 9
 _MOST_STYLES = 500  # of a document, that are looked up
@@ -31,7 +32,7 @@ _ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "x
 
 class _Level(NamedTuple):
     """How a level counts: from where, in which figures, `%1.%2` or such a text; `legal`: all of its numbers are decimal;
-    `restarts`: how many of the first levels make it begin anew, -1 for all above.
+    `restarts`: how many of the first levels make it begin anew, -1 for all above; `style`: whose paragraphs are of it.
     """
 
     start: int
@@ -39,6 +40,7 @@ class _Level(NamedTuple):
     text: str
     legal: bool
     restarts: int
+    style: str
 
 
 class _Used(NamedTuple):
@@ -51,12 +53,22 @@ class _Used(NamedTuple):
 
 @dataclass(slots=True)
 class _Lists:
-    """The lists of a document by their numbers, and the (list, level) of its styles; what they have counted, and who began to."""
+    """The lists of a document by their numbers, and the (list, level) of its styles, -1 where the list tells the level; what
+    they have counted, and who began to.
+    """
 
     used: Mapping[str, _Used]
     styles: Mapping[bytes, tuple[str, int]]
     counts: dict[str, list[int | None]] = field(default_factory=dict)
     begun: set[tuple[str, int]] = field(default_factory=set)
+
+    def of_style(self, name: bytes) -> tuple[str, int]:
+        """The list and level of a style's paragraphs."""
+        number, level = self.styles.get(name, ("", 0))
+        if level >= 0 or number not in self.used:
+            return number, max(level, 0)
+        linked = name.decode(errors="replace")
+        return number, next((at for at, one in self.used[number].levels.items() if one.style == linked), 0)
 
     def label(self, number: str, level: int) -> str:
         """The number of the next paragraph of a level; empty where the level shows a bullet or nothing."""
@@ -111,24 +123,31 @@ def _numbered(document: bytes, lists: _Lists) -> bytes:
     parts: list[bytes] = []
     at = 0
     for found in _PARAGRAPH.finditer(document):
-        end = document.find(b"</w:pPr>", found.end(), found.end() + _LONGEST)
+        end = _end_of_properties(document, found.end())
         if end < 0 or found.start() < at:
             continue
         properties = document[found.end() : end].partition(b"<w:pPrChange")[0]
+        if _AWAY.search(properties):
+            continue
         named = _NAMED.search(properties)
-        number, level = _of_paragraph(properties, named, lists)
-        label = lists.label(number, level)
+        label = lists.label(*_of_paragraph(properties, named, lists))
         if label and any(map(str.isalnum, label)):
-            cut = (found.end() + named.start(), found.end() + named.end()) if named else (end, end)
             run = f'<w:r><w:t xml:space="preserve">{escape(label)} </w:t></w:r>'.encode()
-            parts += (document[at : cut[0]], document[cut[1] : end], b"</w:pPr>", run)
+            parts += (document[at : found.end()], _NAMED.sub(b"", properties), b"</w:pPr>", run)
             at = end + len(b"</w:pPr>")
     return b"".join((*parts, document[at:])) if parts else document
 
 
+def _end_of_properties(document: bytes, start: int) -> int:
+    """Where the properties of a paragraph end, past those that they were changed from; -1 where they are too long to be any."""
+    end = document.find(b"</w:pPr>", start, start + _LONGEST)
+    changed = document.find(b"<w:pPrChange", start, max(end, start))
+    return end if changed < 0 else document.find(b"</w:pPr>", end + 1, start + _LONGEST)
+
+
 def _of_paragraph(properties: bytes, named: re.Match[bytes] | None, lists: _Lists) -> tuple[str, int]:
     style = _STYLE.search(properties)
-    number, level = lists.styles.get(style[1], ("", 0)) if style else ("", 0)
+    number, level = lists.of_style(style[1]) if style else ("", 0)
     if named:
         own, deep = _LIST.search(named[0]), _LEVEL.search(named[0])
         number, level = own[1].decode() if own else number, int(deep[1]) if deep else level
@@ -148,12 +167,15 @@ def _root(part: bytes) -> Any:
 def _used(numbering: Any, named: Container[str]) -> dict[str, _Used]:
     """The lists of those numbers that a document names: many templates bring dozens of others."""
     counting = {_value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")}
+    of_style = {style: at for at, one in counting.items() if (style := _child(one, "styleLink"))}
     levels: dict[str, dict[int, _Level]] = {}
     found: dict[str, _Used] = {}
     for one in numbering.iterchildren(f"{_W}num"):
         if _value(one, "numId") not in named:
             continue
         counted = _child(one, "abstractNumId")
+        if counted in counting:
+            counted = of_style.get(_child(counting[counted], "numStyleLink"), counted)
         if counted not in levels:
             levels[counted] = _levels(counting[counted]) if counted in counting else {}
         own = dict(levels[counted])
@@ -171,7 +193,7 @@ def _levels(parent: Any) -> dict[int, _Level]:
     return {
         _whole(_value(one, "ilvl"), 0): _Level(
             _whole(_child(one, "start"), 0), _child(one, "numFmt") or "decimal", _child(one, "lvlText"),
-            _is_on(one.find(f"{_W}isLgl")), _whole(_child(one, "lvlRestart"), -1),
+            _is_on(one.find(f"{_W}isLgl")), _whole(_child(one, "lvlRestart"), -1), _child(one, "pStyle"),
         )
         for one in parent.iterchildren(f"{_W}lvl")
         if 0 <= _whole(_value(one, "ilvl"), 0) < _LEVELS
@@ -191,7 +213,7 @@ def _styles(sheet: bytes, names: Iterable[bytes]) -> dict[bytes, tuple[str, int]
             number, level = number or _said(_LIST, named), level or _said(_LEVEL, named)
             at = above[1] if (above := _BASED_ON.search(style)) else b""
         if number:
-            found[name] = number.decode(), int(level or 0)
+            found[name] = number.decode(), int(level or -1)
     return found
 
 

@@ -159,6 +159,45 @@ def test_bullets_stay_as_they_are_told(tmp_path: Path) -> None:
     assert told(tmp_path, paragraph("a", 0), paragraph("b", 1), lists=both) == ["- a", "1. b"]
 
 
+def test_what_was_taken_away_counts_no_more_and_what_was_formatted_anew_counts_once(tmp_path: Path) -> None:
+    before = '<w:pPr><w:numPr><w:ilvl w:val="2"/><w:numId w:val="1"/></w:numPr></w:pPr>'
+    changed = f'<w:pPrChange w:id="1" w:author="A">{before}</w:pPrChange>'
+    gone = '<w:rPr><w:del w:id="2" w:author="A"/></w:rPr>'
+    body = [
+        paragraph("Term", 0).replace("</w:pPr>", changed + "</w:pPr>"),
+        paragraph("", 0).replace("</w:pPr>", gone + "</w:pPr>"),
+        paragraph("Notice", 0),
+    ]
+    assert told(tmp_path, *body, lists=numbering(CLAUSES)) == ["1. Term", "2. Notice"]
+
+
+def test_lists_of_a_list_style_count_as_the_style_does(tmp_path: Path) -> None:
+    lists = numbering('<w:numStyleLink w:val="Clauses"/>', '<w:styleLink w:val="Clauses"/>' + CLAUSES)
+    assert told(tmp_path, paragraph("Term", 0), paragraph("It begins.", 1), lists=lists) == [
+        "1. Term",
+        "1.1 It begins.",
+    ]
+
+
+def test_a_style_without_a_level_is_of_the_level_that_names_it(tmp_path: Path) -> None:
+    styles = "".join(
+        f'<w:style w:type="paragraph" w:styleId="{name}"><w:name w:val="{name}"/>'
+        '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
+        for name in ("Title1", "Clause2", "Other")
+    )
+    lists = numbering(level(0, "%1.") + level(1, "%1.%2", more='<w:pStyle w:val="Clause2"/>'))
+    body = [
+        paragraph("Term", style="Title1"),
+        paragraph("It begins.", style="Clause2"),
+        paragraph("Notice", style="Other"),
+    ]
+    assert read(tmp_path, *body, lists=lists, styles=styles).text.split("\n\n") == [
+        "1. Term",
+        "1.1 It begins.",
+        "2. Notice",
+    ]
+
+
 @pytest.mark.parametrize(
     "lists",
     [
