@@ -13,6 +13,7 @@ from fixtures.control_tokens import FAMILIES, WORDED
 from fixtures.tiny_gguf import CHATML, build_tiny_gguf, cut_to
 
 from engine.errors import CancelledError, ModelError
+from engine.queries import chat_template
 from engine.queries.chat_model import Request, UnansweredError
 from engine.queries.chat_template import Piece, rendered
 from engine.queries.gguf import GgufModel
@@ -274,7 +275,9 @@ def test_a_template_without_a_system_role_gets_both_texts_from_the_user():
         "{{ ''.__class__.__base__.__subclasses__() }}{% for m in messages %}{{ m.content }}{% endfor %}",
     ],
 )  # fmt: skip
-def test_a_template_that_cannot_be_followed_or_is_hostile_is_left_aside(template: str):
+def test_a_template_that_cannot_be_followed_or_is_hostile_is_left_aside(template: str, monkeypatch: pytest.MonkeyPatch):
+    if "range" in template:
+        monkeypatch.setattr(chat_template, "SECONDS", 3)
     pieces = rendered(template, Message("S", "U"), "", "")
     assert "".join(piece.text for piece in pieces) == "S\n\nU\n\nAnswer:\n"
     assert [piece.text for piece in pieces if not piece.control] == ["S", "U"]
