@@ -1,6 +1,6 @@
 """Word, Excel, PowerPoint, OpenDocument, RTF and EPUB files put into words that kreuzberg reads. It leaves out tabs, hyphens and
 signs that are elements or entities of their own, and what follows such an element inside formatted text; it takes a chapter with an
-entity of HTML for broken, and the numbers of a chart for cells of the sheet that it stands on. Of RTF and of slides it parts words
+entity of HTML for broken, and the numbers of a chart for cells of the sheet that it stands on. Of slides it parts words
 whose letters are formatted, and puts words together between which a page of Word ends.
 """
 
@@ -14,6 +14,7 @@ from engine.corpus.excel_binary import with_charts_apart
 from engine.corpus.number_formats import cells_as_text, sheet_change
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.rtf import in_code_pages
+from engine.corpus.rtf_written import as_read
 from engine.corpus.word_binary import as_printed
 from engine.corpus.word_numbers import with_numbers
 
@@ -38,7 +39,6 @@ _STANDS_FOR = {"\ufdd0": "&", "\ufdd1": "<"}  # what no text holds, for what sta
 _OF_HTML = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _BOOK, _HEAD = b"http://www.idpf.org/2007/opf", 4096
 _BOOK_TITLE = re.compile(rb"<((?:\w+:)?title)\b[^<>]*>[^<]*</\1>")
-_PARTED = re.compile(rb"\}(?=[^\\{}\s]|\\'|\\u-?\d)")  # kreuzberg puts a space there, unless another group follows
 _LISTED = re.compile(
     rb"<(/?)(?:dl|dt|dd|figure|figcaption)(?=[\s/>])", re.IGNORECASE
 )  # kreuzberg leaves out what is in these
@@ -46,7 +46,6 @@ _CAPTION = re.compile(
     rb"(<table(?:\s[^<>]*)?>)\s*<caption(?:\s[^<>]*)?>([^<]*(?:<(?!/caption|table)[^<]*){0,60})</caption\s*>",
     re.IGNORECASE,
 )
-_SIGN = re.compile(rb"\\([~_\\])")
 _OF_WORD = re.compile(r"word/(?!(?:styles|stylesWithEffects|settings|webSettings|fontTable|numbering)\.xml)[^/]+\.xml")
 _SLIDE = re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide)\d+\.xml")
 _BETWEEN_RUNS = re.compile(
@@ -76,8 +75,7 @@ def prepared(format: str, content: bytes) -> bytes:
     if format == "xls":
         return with_charts_apart(content)
     if format == "rtf":
-        content = in_code_pages(content)
-        return content if b"\\bin" in content else _PARTED.sub(_joined, _signs_written(content))
+        return as_read(in_code_pages(content))
     return content
 
 
@@ -153,19 +151,6 @@ def _of_html(found: re.Match[bytes]) -> bytes:
     name = found[1].decode("ascii")
     known = name[:-1].encode() not in _NAMED and html5.get(name)
     return "".join(f"&#{ord(sign)};" for sign in known).encode() if known else found[0]
-
-
-def _signs_written(content: bytes) -> bytes:
-    return _SIGN.sub(_sign, content) if b"\\~" in content or b"\\_" in content else content
-
-
-def _sign(found: re.Match[bytes]) -> bytes:
-    return {b"~": rb"\'20", b"_": rb"\'2d"}.get(found[1], found[0])
-
-
-def _joined(found: re.Match[bytes]) -> bytes:
-    at = found.start()
-    return b"}" if found.string[at - 1 : at] == b"\\" else b"}{}"
 
 
 def _parts_changed(

@@ -190,10 +190,9 @@ def _in_unicode(text: str, fallback: int) -> bytes:
         if character.isascii():
             written.append(f"\\{character}".encode() if character in "\\{}" else character.encode())
             continue
-        units = character.encode("utf-16-le")
-        for at in range(0, len(units), 2):
-            number = int.from_bytes(units[at : at + 2], "little", signed=True)
-            written.append(f"\\u{number}{'?' * fallback or ' '}".encode())
+        code = ord(character)
+        number = code - 0x10000 if 0x7FFF < code < 0x10000 else code
+        written.append(f"\\u{number}{'?' * fallback or ' '}".encode())
     return b"".join(written)
 
 
@@ -290,5 +289,5 @@ class _Walk:
             self.state = self.state._replace(font=self._plain, hidden=False)
         elif word == "u" and number is not None:
             self._left = self.state.fallback
-            return chr(number & 0xFFFF)
+            return chr(number if 0xFFFF < number < 0x110000 else number & 0xFFFF)
         return _WRITTEN.get(word, "")

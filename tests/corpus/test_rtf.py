@@ -54,18 +54,6 @@ def test_bytes_are_read_in_the_code_page_of_their_font(tmp_path: Path, body: byt
     assert " ".join(read(tmp_path, body).split(" ")).replace("  ", " ") == text
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        (rb"The {\b P}elican{\i 's} {\b 12}\'b0C {\b 1}.5 PHX{\b -12}1", "The Pelican's 12°C 1.5 PHX-121"),
-        (rb"{\b Bo}\u108?d {\b Bold} it {\b is}, {\i all}", "Bold Bold it is, all"),
-        (rb"Paths{\b \\}end", "Paths\\ end"),
-    ],
-)
-def test_words_of_which_a_part_is_formatted_stay_whole(tmp_path: Path, body: bytes, text: str) -> None:
-    assert read(tmp_path, body) == text
-
-
 def test_the_font_that_a_file_begins_with_has_its_code_page(tmp_path: Path) -> None:
     assert read(tmp_path, rb"\'e8aj", head=rb"\ansi\ansicpg1252\deff1") == "čaj"
     assert read(tmp_path, rb"\f1\'e8aj", head=rb"\ansi\ansicpg1250\deff0") == "čaj"
