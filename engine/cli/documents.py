@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import typer
@@ -62,8 +62,17 @@ def _show(rows: list[dict[str, Any]]) -> None:
         told = row["state"] + (f" ({row['kind']})" if row["kind"] else "")
         what = row["reason"] or f"{row['format']}, {row['documents']} document{'' if row['documents'] == 1 else 's'}"
         print(f"{told:<26} {harmless(row['path'])}  {harmless(what)}")
+    paths = {row["path"] for row in rows}
+    inside = [any(str(above) in paths for above in PurePosixPath(row["path"]).parents) for row in rows]
+    counted = [
+        _counts(row for row, is_inside in zip(rows, inside, strict=True) if is_inside is of) for of in (False, True)
+    ]
+    print("; inside them ".join(filter(None, counted)) or "No files.", file=sys.stderr)
+
+
+def _counts(rows: Iterable[dict[str, Any]]) -> str:
     counts = Counter(row["state"] for row in rows)
-    print(", ".join(f"{count} {state}" for state, count in counts.items()) or "No files.", file=sys.stderr)
+    return ", ".join(f"{counts[state]} {state}" for state in ("read", "skipped", "quarantined") if counts[state])
 
 
 def _export(rows: list[dict[str, Any]], target: Path | None) -> None:

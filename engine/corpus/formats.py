@@ -55,6 +55,7 @@ _HEADER = re.compile(
 )
 _LINES_LOOKED_AT = 12
 _RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")
+_PAGE = (b"<!doctype html", b"<html")
 _TABBED = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
 
@@ -62,6 +63,31 @@ def ending_of(path: str) -> str:
     """`a/Report.PDF` → `.pdf`; empty for a name without one, or one that only starts with a dot."""
     name, dot, ending = path.rpartition("/")[2].rpartition(".")
     return f".{ending.lower()}" if dot and name else ""
+
+
+def tells_nothing(ending: str) -> bool:
+    """Whether an ending names no format: none, a number (`Contract 2.1`), or the rest of a sentence (`Dr. Ada to Bo`)."""
+    return " " in ending or not any(map(str.isalpha, ending))
+
+
+def format_of_head(head: bytes) -> str:
+    """The format of a file whose name tells none, by its first bytes; empty where they tell none either. Containers are looked
+    into later, by `true_format`.
+    """
+    start = head.removeprefix(BOM_UTF8).lstrip()
+    if start.startswith(b"%PDF-"):
+        return "pdf"
+    if _RTF.match(start):
+        return "rtf"
+    if head.startswith(MAGIC):
+        return "doc"
+    if head.startswith(b"PK\x03\x04"):
+        return "zip"
+    if start[:14].lower().startswith(_PAGE):
+        return "html"
+    if head.startswith(b"From ") and is_mail(head.partition(b"\n")[2]):
+        return "mbox"
+    return "eml" if is_mail(head) else ""
 
 
 def is_header(line: bytes) -> bool:
@@ -116,7 +142,7 @@ def _text_in_disguise(path: Path, format: str, head: bytes, data: bytes | None) 
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"<?xml") and b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
         return "wordml"
-    if start.startswith((b"<!doctype html", b"<html")):
+    if start.startswith(_PAGE):
         return "html"
     if format == "xls" and head[:2] in (b"\x09\x00", b"\x09\x02", b"\x09\x04"):
         raise UnreadableFileError(path, "a spreadsheet of Excel before version 5, which is not read", "unsupported")

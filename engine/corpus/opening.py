@@ -16,7 +16,8 @@ from engine.corpus.formats import (
     PICTURES,
     STREAMED,
     ending_of,
-    is_mail,
+    format_of_head,
+    tells_nothing,
     true_format,
 )
 from engine.corpus.inside import files_inside, may_hold_files
@@ -216,7 +217,7 @@ def member_format(name: str, data: bytes) -> str:
         return PICTURES.get(ending, "") if on() else ""
     if data.startswith(b"%PDF-"):
         return "pdf"
-    return "eml" if not ending and is_mail(data[:4096]) else ""
+    return format_of_head(data[:4096]) if tells_nothing(ending) else ""
 
 
 def _unsupported(name: str) -> LeftOut:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.corpus.formats import FORMATS, IMAGES, PICTURES, ending_of, is_mail
+from engine.corpus.formats import FORMATS, IMAGES, PICTURES, ending_of, format_of_head, tells_nothing
 from engine.corpus.readers import Kind
 from engine.errors import InputError, UsageError
 
@@ -76,8 +76,8 @@ def scan(
     a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
     their source only, unless `follow_links`, and a file reached in two ways counts once: a link to what is met already is
     left out. A folder with a corpus.jsonl whose first line is an entry of a BEIR data set is one: that file is its only
-    document. A folder that is a project of this program is left out. A file without an ending is looked into: it may be a
-    mail. `pictures`: whether these are documents, as they are to OCR. Raises InputError for a missing source, UsageError
+    document. A folder that is a project of this program is left out. A file whose name tells no format is looked into.
+    `pictures`: whether these are documents, as they are to OCR. Raises InputError for a missing source, UsageError
     for a pattern that cannot be understood.
     """
     wanted, unwanted = _patterns(include), _patterns(exclude)
@@ -226,8 +226,8 @@ class _Walk:
         format = self._formats.get(ending)
         if path.rpartition("/")[2] == BEIR_CORPUS and self._begins_beir(path):
             format = "beir"
-        if not ending and status.st_size:
-            format = _mail_format(Path(self._source, path))
+        if format is None and tells_nothing(ending) and status.st_size:
+            format = _format_of(Path(self._source, path))
         if ending in IMAGES and format is None:
             other = "a picture of a kind that OCR does not read" if self._formats is not FORMATS else ""
             self._skip(path, other or "a picture: without OCR it holds no text", "needs OCR")
@@ -264,13 +264,10 @@ def _begins_beir(path: Path) -> bool:
     return isinstance(entry, dict) and "_id" in entry and bool({"text", "title"} & entry.keys())
 
 
-def _mail_format(path: Path) -> str | None:
-    """The format of a file without an ending: mails are often kept so."""
+def _format_of(path: Path) -> str | None:
+    """The format of a file whose name tells none: mails are often kept so."""
     with path.open("rb") as file:
-        head = file.read(4096)
-    if head.startswith(b"From ") and is_mail(head.partition(b"\n")[2]):
-        return "mbox"
-    return "eml" if is_mail(head) else None
+        return format_of_head(file.read(4096)) or None
 
 
 def told_path(path: str) -> str:

@@ -151,8 +151,9 @@ class DocumentTables(Database):
     def ledger(self, state: str | None = None) -> list[LedgerRow]:
         """What became of every file and of what is inside it, by path; of one state where it is named."""
         rows = self._rows(
-            f"""SELECT source, path, format, size, state, kind, reason,
-                (SELECT count(*) FROM documents WHERE file_id = files.id AND live) FROM files
+            f"""SELECT source, path, coalesce(
+                    (SELECT own.format FROM documents own WHERE file_id = files.id AND own.path = files.path AND live), format
+                ), size, state, kind, reason, (SELECT count(*) FROM documents WHERE file_id = files.id AND live) FROM files
             WHERE state <> 'gone' AND (?1 IS NULL OR state = ?1)
             UNION ALL SELECT source, files.path || '/' || parts.path, '', 0, parts.state, parts.kind, parts.reason, 0
             FROM parts JOIN files ON files.id = parts.file_id

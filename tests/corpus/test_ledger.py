@@ -95,6 +95,15 @@ def test_every_file_has_its_line_and_every_failure_its_reason(project: Path) -> 
     assert f"locked.pdf was quarantined: {CLOSED}" in told
 
 
+def test_files_and_what_is_inside_them_are_counted_apart_and_called_what_they_are(project: Path) -> None:
+    (project.parent / "documents" / "Contract 2.1").write_bytes(office.docx())
+    ingest_here(project)
+    listed = engine("documents", str(project))
+    assert listed.stderr == "6 read, 4 quarantined; inside them 1 skipped, 1 quarantined\n"
+    assert ledger(project)["Contract 2.1"].format == "docx"
+    assert engine("documents", str(project), "--path", "none").stderr == "No files.\n"
+
+
 def test_what_was_quarantined_is_not_read_again_until_it_changes(project: Path) -> None:
     ingest_here(project)
     done, told = ingest_here(project)

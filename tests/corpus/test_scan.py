@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from fixtures import office
 
+from engine.corpus.opening import everything_in
+from engine.corpus.readers import ReadDocument
 from engine.corpus.scan import Scan, scan
 from engine.errors import InputError, UsageError
 
@@ -255,6 +258,25 @@ def test_folders_ten_thousand_deep_end_somewhere(tmp_path: Path) -> None:
         assert [item.reason for item in found.skipped] == ["file name too long"]
     finally:
         subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
+
+
+def test_files_whose_names_tell_no_format_are_known_by_their_content(tmp_path: Path) -> None:
+    made = {
+        "plan": office.pdf("The pelican."), "Contract 2.1": office.docx(), "Dr. Ada to Bo": rb"{\rtf1 The pelican.}",
+        "report.2021": office.xls(), "page": b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>The pelican.", "rows.bak": office.docx(),
+        "core": b"\x7fELF" + bytes(99), "empty": b"",
+    }  # fmt: skip
+    for name, content in made.items():
+        (tmp_path / name).write_bytes(content)
+    found = scan([tmp_path])
+    assert {file.path: file.format for file in found.files} == {
+        "plan": "pdf", "Contract 2.1": "zip", "Dr. Ada to Bo": "rtf", "report.2021": "doc", "page": "html",
+    }  # fmt: skip
+    read = {file.path: next(iter(everything_in(file.absolute, file.format))) for file in found.files}
+    assert {name: document.format for name, document in read.items() if isinstance(document, ReadDocument)} == {
+        "plan": "pdf", "Contract 2.1": "docx", "Dr. Ada to Bo": "rtf", "report.2021": "xls", "page": "html",
+    }  # fmt: skip
+    assert set(reasons(found)) == {"rows.bak", "core", "empty"}
 
 
 def test_mails_without_an_ending_are_known_by_their_header(tmp_path: Path) -> None:
