@@ -141,7 +141,7 @@ def compared(files: list[ScannedFile], processes: int) -> None:
     with kreuzberg given the files inside them as well, which it does not look for; and those that hold no files. In the last two
     both have the same to do.
     """
-    chosen = [file for file in files if file.format in DIRECT]
+    chosen = [file for file in files if FORMATS.get(ending_of(file.path)) in DIRECT]
     throughput(chosen, processes, "office files")
     chosen = [file for file in chosen if not _is_locked(file)]
     throughput(chosen, processes, "office files that are not locked")

@@ -15,12 +15,15 @@ from engine.pipeline import in_use, stage_status
 from engine.project import ProjectFolder
 from engine.settings import Settings
 from engine.stage import StageContext, View
-from engine.training import baseline
+from engine.training import baseline, meter
 from engine.training.baseline import KIND, baseline_adapter, baseline_config
 from engine.training.config import TrainingConfig
 
 
-def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(project: Path) -> None:
+def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)  # a fast machine would make all steps before the second is told
     folder, told = ProjectFolder.open(project), list[Event]()
     folder.change_settings({"evaluation.cl_baseline": True})
     store = folder.store()
