@@ -146,7 +146,7 @@ class RunScreen(Screen[None]):
     def _turned(self, state: RunState) -> None:
         """A stage or the run has begun or ended, waits or goes on."""
         self.asked = ""
-        if state.running:
+        if state.running or not self._live:  # of what ended before the app looked on, the status tells already
             self.draw_standing()
         if not self._live:
             return

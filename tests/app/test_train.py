@@ -342,6 +342,22 @@ def test_stop_and_detach(long_project: Path) -> None:
     assert state_of(long_project) == "cancelled"
 
 
+def test_a_run_whose_process_is_gone_is_shown_nowhere_as_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> str:
+        await pictures.open_project(pilot, pictures.LOST)
+        await until_text(pilot, "the last run stopped unexpectedly")
+        await pilot.pause(0.3)
+        return screen_text(pilot.app)  # type: ignore[arg-type]
+
+    shown = drive(story)
+    assert re.search(r"5 Train +to do", shown)
+    assert "running" not in shown
+
+
 def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
