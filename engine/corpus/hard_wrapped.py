@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from engine.corpus.hyphens import BREAK, GO_ON, put_together
 
-_PARTED = re.compile(r"[^\W\d_][-\u2010][ \t]*\n[ \t]*[^\W\d_]")
+_PARTED = re.compile(r"[-\u2010](?<=[^\W\d_].)[ \t]*+\n[ \t]*+[^\W\d_]")  # from the hyphen on: letters are many
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022\u2013]|\(?\w{1,3}[.)])\s")
 _COLUMNS = re.compile(r"\S(?:\t| {3,})|\|")

@@ -42,11 +42,15 @@ def cells_as_text(content: bytes) -> bytes:
     """The cells of an OpenDocument sheet: those that hold percentages are what is written in them; days with a time, and times, are
     told to the second, as those of Excel are.
     """
-    content = _PERCENTAGE.sub(lambda found: _VALUE.sub(b"", found[0].replace(b'"percentage"', b'"string"')), content)
-    content = _DURATION.sub(
-        lambda found: b'%bdate%bdate-value="%b"' % (found[1], found[2], _clock(*found.groups()[2:])), content
-    )
-    return _DAY_AND_TIME.sub(_moment, content)
+    if b'"percentage"' in content:
+        content = _PERCENTAGE.sub(
+            lambda found: _VALUE.sub(b"", found[0].replace(b'"percentage"', b'"string"')), content
+        )
+    if b'time-value="PT' in content:
+        content = _DURATION.sub(
+            lambda found: b'%bdate%bdate-value="%b"' % (found[1], found[2], _clock(*found.groups()[2:])), content
+        )
+    return _DAY_AND_TIME.sub(_moment, content) if b"date-value=" in content else content
 
 
 def _clock(hours: bytes, minutes: bytes, seconds: bytes) -> bytes:

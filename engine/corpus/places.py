@@ -22,6 +22,8 @@ def place_pages(text: Text, pages: Sequence[str]) -> Text:
     page before it ends. What is no letter counts for nothing, so that lists and tables may be written in another way; a page
     that is not found has no place.
     """
+    if len(pages) < 2:
+        return Text(text.text, text.headings)
     letters = _Letters(text.text)
     squeezed = list(map(letters_of, pages))
     told, lengths = "".join(squeezed), list(map(len, squeezed))
