@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from engine.corpus.meta_tags import said_in
 from engine.corpus.page_head import declared_encoding
 from engine.corpus.page_menus import hide_menus
-from engine.corpus.page_nodes import BLOCKS, inline, is_shown, is_text, one_line, preformatted
+from engine.corpus.page_nodes import BLOCKS, Element, ParsedPage, inline, is_shown, one_line, parsed, preformatted
 from engine.corpus.page_tables import Tables
 from engine.corpus.plain import decode_as, decoded
 from engine.corpus.readers import Heading, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_DECLARED = re.compile(r"\A\s*<\?xml[^>]*\?>")
 
 
 class HtmlReader:
@@ -29,11 +25,12 @@ class HtmlReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
         source, note = source_of(read_bytes(path, data), path)
-        soup = _parse(source)
-        text, headings = _shown(soup)
+        page = parsed(source)
+        text, headings = _shown(page)
         if not text.strip():
             raise UnreadableFileError(path, "empty")
-        title = one_line(soup.title.get_text()) if soup.title else ""
+        named = next((element for element in page.elements if element.name == "title"), None)
+        title = inline(named) if named else ""
         first = next((heading.title for heading in headings if heading.level == 1), "")
         said = said_in(source)
         yield ReadDocument(
@@ -47,7 +44,7 @@ READER = HtmlReader()
 
 def shown_text(source: str) -> str:
     """What a reader of a page sees, without its headings' places."""
-    return _shown(_parse(source))[0]
+    return _shown(parsed(source))[0]
 
 
 def source_of(data: bytes, path: Path) -> tuple[str, str]:
@@ -57,22 +54,14 @@ def source_of(data: bytes, path: Path) -> tuple[str, str]:
     return decode_as(data, named, path) if named and not marked else decoded(data, path)
 
 
-def _shown(soup: Any) -> tuple[str, tuple[Heading, ...]]:
-    hide_menus(soup)
-    page = _Page(Tables(soup))
-    page.walk(soup)
-    return page.text()
+def _shown(page: ParsedPage) -> tuple[str, tuple[Heading, ...]]:
+    hide_menus(page.elements)
+    blocks = _Blocks(Tables(page.elements))
+    blocks.walk(page.root)
+    return blocks.text()
 
 
-def _parse(source: str) -> Any:
-    from bs4 import BeautifulSoup
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # XML read as HTML
-        return BeautifulSoup(_DECLARED.sub("", source), "lxml")
-
-
-class _Page:
+class _Blocks:
     """Collects blocks while walking a parsed page, without recursion: pages may nest thousands deep."""
 
     def __init__(self, tables: Tables) -> None:
@@ -81,24 +70,24 @@ class _Page:
         self._run: list[str] = []
         self._kind = "p"
 
-    def walk(self, root: Any) -> None:
+    def walk(self, root: Element) -> None:
         """Collects the blocks below `root`."""
-        stack: list[tuple[Any, bool]] = [(root, False)]
+        stack: list[Element | str | None] = [root]  # None: a block ends
         while stack:
-            node, leaving = stack.pop()
-            name = getattr(node, "name", None)
-            if name is None:
-                self._add_string(node)
-            elif leaving:
+            node = stack.pop()
+            if isinstance(node, str):
+                self._run.append(node.replace("\n", " "))
+            elif node is None:
                 self._end_block()
-            elif is_shown(node) and self._enter(name, node):
-                if name in BLOCKS:
-                    stack.append((node, True))
-                stack.extend((child, False) for child in reversed(node.contents))
+            elif is_shown(node) and self._enter(node):
+                if node.name in BLOCKS:
+                    stack.append(None)
+                stack += reversed(node.contents)
         self._end_block()
 
-    def _enter(self, name: str, node: Any) -> bool:
+    def _enter(self, node: Element) -> bool:
         """Begins an element; False when it is dealt with as a whole."""
+        name = node.name
         if name == "br":
             self._run.append("\n")
         if name == "svg":
@@ -116,10 +105,6 @@ class _Page:
         if name in _HEADINGS or name == "li":
             self._kind = name
         return True
-
-    def _add_string(self, node: Any) -> None:
-        if is_text(node):
-            self._run.append(re.sub(r"\s+", " ", str(node)))
 
     def _end_block(self) -> None:
         lines = (" ".join(line.split()) for line in "".join(self._run).split("\n"))
@@ -148,12 +133,14 @@ class _Page:
         return "".join(parts), tuple(headings)
 
 
-def _labels(svg: Any) -> Iterator[str]:
+def _labels(svg: Element) -> Iterator[str]:
     """What the words of a drawing say; each once, also where one stands in another."""
-    stack = list(reversed(svg.contents))
+    stack = svg.contents[::-1]
     while stack:
         node = stack.pop()
+        if isinstance(node, str):
+            continue
         if node.name == "text":
             yield inline(node)
-        elif node.name is not None:
+        else:
             stack += reversed(node.contents)

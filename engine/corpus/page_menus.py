@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
 
-from engine.corpus.page_nodes import hide, is_text
+from engine.corpus.letters import letters_of
+from engine.corpus.page_nodes import Element, hide
 
-_CANDIDATES = ["header", "footer", "div", "ul", "ol", "table", "p"]
+_CANDIDATES = frozenset({"header", "footer", "div", "ul", "ol", "table", "p"})
 _MENU = re.compile(r"\b(menu|nav|navbar|navigation|breadcrumbs?)\b")
 _RIGHTS = re.compile(r"\u00a9|\bcopyright\b|\ball rights reserved\b", re.IGNORECASE)
 _LONGEST_IMPRINT = 300
 _CONTENT = frozenset({"article", "main", "section"})
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_NONE = frozenset[str]()
 
 
 class _Said(NamedTuple):
@@ -26,68 +29,75 @@ class _Said(NamedTuple):
     headings: frozenset[str] = frozenset()
 
 
-def hide_menus(soup: Any) -> None:
+def hide_menus(elements: Sequence[Element]) -> None:
     """Hide page headers, page footers, and blocks called a menu, that hold hardly anything but links.
 
     The header of an article is none of the page. The headings of a page header stay, and the first of a page wherever it stands:
     a blog's titles are links.
     """
-    said, within = _said(soup), _within_content(soup)
-    hidden: set[int] = set()
-    for element in soup.find_all(_CANDIDATES):
-        words = f"{element.get('id', '')} {' '.join(element.get('class') or [])} {element.get('role', '')}".lower()
-        of = said[id(element)]
+    within = _within_content(elements)
+    called = [element for element in elements if _is_edge(element, within) or _is_called_menu(element)]
+    if not called:
+        return
+    said = _said(elements)
+    hidden: set[Element] = set()
+    for element in called:
+        of = said[element]
         links = of.linked > 0 and of.linked >= 0.8 * of.letters
-        if element.name == "footer":
-            links = links or (of.letters <= _LONGEST_IMPRINT and of.rights)
-        edge = element.name == "footer" or (element.name == "header" and id(element) not in within)
-        if (edge or _MENU.search(words)) and links:
-            kept = {"header": _HEADINGS, "footer": frozenset[str]()}.get(element.name, frozenset({"h1"}))
+        if links or (element.name == "footer" and of.letters <= _LONGEST_IMPRINT and of.rights):
+            kept = {"header": _HEADINGS, "footer": _NONE}.get(element.name, frozenset({"h1"}))
             _hide_but(element, kept, said, hidden)
 
 
-def _hide_but(element: Any, kept: frozenset[str], said: dict[int, _Said], hidden: set[int]) -> None:
+def _is_edge(element: Element, within: Set[Element]) -> bool:
+    return element.name == "footer" or (element.name == "header" and element not in within)
+
+
+def _is_called_menu(element: Element) -> bool:
+    if element.name not in _CANDIDATES or not element.attributes:
+        return False
+    words = f"{element.get('id')} {element.get('class')} {element.get('role')}"
+    return _MENU.search(words.lower()) is not None
+
+
+def _hide_but(element: Element, kept: Set[str], said: Mapping[Element, _Said], hidden: set[Element]) -> None:
     """Hide an element, or all in it but some headings. What is `hidden` is not looked through again."""
     stack = [element]
     while stack:
         node = stack.pop()
-        if id(node) in hidden or node.name in kept:
+        if node in hidden or node.name in kept:
             continue
-        hidden.add(id(node))
-        if kept.isdisjoint(said[id(node)].headings):
+        hidden.add(node)
+        if kept.isdisjoint(said[node].headings):
             hide(node)
         else:
-            node.contents = [inner for inner in node.contents if inner.name is not None]
-            stack += node.contents
+            inner = [inner for inner in node.contents if isinstance(inner, Element)]
+            node.contents = [*inner]
+            stack += inner
 
 
-def _within_content(soup: Any) -> set[int]:
-    """The ids of all elements that stand in an article or a section, or in what is called the main part of the page."""
-    within: set[int] = set()
-    for element in soup.find_all(True):
+def _within_content(elements: Sequence[Element]) -> set[Element]:
+    """All elements that stand in an article or a section, or in what is called the main part of the page."""
+    within: set[Element] = set()
+    for element in elements:
         above = element.parent
-        if above is not None and (above.name in _CONTENT or id(above) in within):
-            within.add(id(element))
+        if above is not None and (above.name in _CONTENT or above in within):
+            within.add(element)
     return within
 
 
-def _said(soup: Any) -> dict[int, _Said]:
-    """What every element says, by its id; every text is looked at once, however deep it lies."""
-    said: dict[int, _Said] = {}
-    for node in reversed([soup, *soup.descendants]):
-        of = said.get(id(node), _Said())
-        if node.name is not None:
-            own = {node.name} & _HEADINGS
-            of = _Said(of.letters, of.letters if node.name == "a" else of.linked, of.rights, of.headings | own)
-            said[id(node)] = of
-        elif is_text(node):
-            of = _Said(sum(map(str.isalnum, node)), 0, bool(_RIGHTS.search(node)))
-        if node.parent is not None:
-            above = said.get(id(node.parent), _Said())
-            said[id(node.parent)] = _Said(
-                above.letters + of.letters,
-                above.linked + of.linked,
-                above.rights or of.rights,
-                above.headings | of.headings,
-            )
+def _said(elements: Sequence[Element]) -> dict[Element, _Said]:
+    """What every element says; every text is looked at once, however deep it lies."""
+    said: dict[Element, _Said] = {}
+    for element in reversed(elements):
+        letters, linked, rights, headings = 0, 0, False, {element.name} & _HEADINGS
+        for inner in element.contents:
+            if isinstance(inner, str):
+                letters += len(letters_of(inner))
+                rights = rights or _RIGHTS.search(inner) is not None
+            else:
+                of = said[inner]
+                letters, linked, rights = letters + of.letters, linked + of.linked, rights or of.rights
+                headings |= of.headings
+        said[element] = _Said(letters, letters if element.name == "a" else linked, rights, frozenset(headings))
     return said

@@ -2,66 +2,58 @@
 
 from __future__ import annotations
 
-from enum import Flag, auto
-from typing import Any
+from collections.abc import Sequence
 
-from engine.corpus.page_nodes import inline, is_shown, is_text, one_line
+from engine.corpus.page_nodes import Element, inline, is_shown, one_line
 from engine.corpus.structure import rows_as_text
 
 _WIDEST = 50  # columns or rows that one cell may span
 _WIDEST_ROW = 200  # columns that a row may have by what its cells span
 _LONGEST_REPEATED = 60  # characters of a cell that spans rows and is told with each
 
+_Row = tuple[Element, list[Element]]  # with its cells
 _Spans = dict[int, tuple[int, str]]  # column → how many rows more a cell spans, and its text where it is short
 
 
-class _Holds(Flag):
-    NOTHING = 0
-    NO_CELLS = auto()
-    NAME = auto()
-    LIST = auto()
-    ROW = auto()
-
-
+_NO_CELLS, _NAME, _LIST, _ROW = 1, 2, 4, 8  # what an element may hold
 _HELD = {
     # they make a table one for layout
-    **dict.fromkeys(("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "article", "section"), _Holds.NO_CELLS),
-    "th": _Holds.NAME, "ul": _Holds.LIST, "ol": _Holds.LIST, "tr": _Holds.ROW,
+    **dict.fromkeys(("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "article", "section"), _NO_CELLS),
+    "th": _NAME, "ul": _LIST, "ol": _LIST, "tr": _ROW,
 }  # fmt: skip
 
 
 class Tables:
     """The tables of a page. What each element holds is found in one pass: tables may nest thousands deep."""
 
-    def __init__(self, soup: Any) -> None:
-        self._held: dict[int, _Holds] = {}
-        for node in reversed(list(soup.descendants)):
-            if node.name is not None and is_shown(node):
-                holds = self._held.get(id(node), _Holds.NOTHING) | _HELD.get(node.name, _Holds.NOTHING)
-                if holds:
-                    self._held[id(node.parent)] = self._held.get(id(node.parent), _Holds.NOTHING) | holds
+    def __init__(self, elements: Sequence[Element]) -> None:
+        self._held: dict[Element, int] = {}
+        for element in reversed(elements):
+            holds = self._held.get(element, 0) | _HELD.get(element.name, 0)
+            if holds and element.parent is not None and is_shown(element):
+                self._held[element.parent] = self._held.get(element.parent, 0) | holds
 
-    def text(self, table: Any) -> str | None:
+    def text(self, table: Element) -> str | None:
         """The caption of a table, what stands in it outside its cells, and its rows; None where it shows none, but only places
         what is in it.
         """
-        holds = self._held.get(id(table), _Holds.NOTHING)
-        if table.get("role") in ("presentation", "none") or holds & _Holds.NO_CELLS:
+        holds = self._held.get(table, 0)
+        if table.get("role") in ("presentation", "none") or holds & _NO_CELLS:
             return None
         rows, around = self._parts(table)
-        if holds & _Holds.NAME or (any(len(cells) > 1 for _, cells in rows) and not holds & _Holds.LIST):
+        if holds & _NAME or (any(len(cells) > 1 for _, cells in rows) and not holds & _LIST):
             return "\n".join(filter(None, (*around, _told(rows))))
         return None
 
-    def _parts(self, table: Any) -> tuple[list[tuple[Any, list[Any]]], list[str]]:
+    def _parts(self, table: Element) -> tuple[list[_Row], list[str]]:
         """The rows with their cells, and what stands outside them. A cell outside a row makes one."""
-        rows: list[tuple[Any, list[Any]]] = []
+        rows: list[_Row] = []
         around: list[str] = []
-        stack = list(reversed(table.contents))
+        stack = table.contents[::-1]
         while stack:
             node = stack.pop()
             if isinstance(node, str):
-                around.append(one_line(node) if is_text(node) else "")
+                around.append(one_line(node))
             elif not is_shown(node):
                 continue
             elif node.name in ("td", "th"):
@@ -76,14 +68,14 @@ class Tables:
                 around.append(inline(node))
         return rows, around
 
-    def _holds_rows(self, node: Any) -> bool:
-        return bool(self._held.get(id(node), _Holds.NOTHING) & _Holds.ROW)
+    def _holds_rows(self, node: Element) -> bool:
+        return bool(self._held.get(node, 0) & _ROW)
 
 
-def _told(rows: list[tuple[Any, list[Any]]]) -> str:
+def _told(rows: list[_Row]) -> str:
     lines: list[list[str]] = []
     headed: bool | None = None
-    group: Any = None
+    group: Element | None = None
     above: _Spans = {}
     for row, cells in rows:
         if row.parent is not group:  # no cell spans rows beyond those of its group
@@ -91,13 +83,15 @@ def _told(rows: list[tuple[Any, list[Any]]]) -> str:
         line, above = _line(cells, above)
         if any(line):
             if not lines:
-                headed = (row.parent.name == "thead" or all(cell.name == "th" for cell in cells)) or None
+                headed = (
+                    (group is not None and group.name == "thead") or all(cell.name == "th" for cell in cells)
+                ) or None
             lines.append(line)
     headed = headed and len(lines) > 1 and len(lines[0]) > 1
     return rows_as_text(lines, headed=headed)
 
 
-def _line(cells: list[Any], above: _Spans) -> tuple[list[str], _Spans]:
+def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
     """A row with a text for every column, also for those that a cell of it or of one above spans; and what spans the next."""
     line: list[str] = []
     below = {column: (left - 1, text) for column, (left, text) in above.items() if left > 1}
@@ -115,6 +109,6 @@ def _line(cells: list[Any], above: _Spans) -> tuple[list[str], _Spans]:
     return line, below
 
 
-def _span(cell: Any, name: str) -> int:
-    found = str(cell.get(name, ""))
+def _span(cell: Element, name: str) -> int:
+    found = cell.get(name)
     return max(1, min(int(found), _WIDEST)) if found.isascii() and found.isdigit() and len(found) < 6 else 1

@@ -5,7 +5,7 @@ embedded HTML; and plain RTF.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -83,11 +83,11 @@ class _Known:
         self._text = text
 
     @cached_property
-    def _lines(self) -> Set[str]:
+    def _lines(self) -> set[str]:
         return {"", *self._text.split("\n")}
 
     @cached_property
-    def _words(self) -> Set[str]:
+    def _words(self) -> set[str]:
         return set(_words_of(self._text))
 
     def has(self, line: str) -> bool:

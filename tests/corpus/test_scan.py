@@ -221,7 +221,7 @@ def test_missing_source(tmp_path: Path) -> None:
 def test_importing_the_room_loads_no_heavy_library() -> None:
     code = (
         "import engine.corpus, sys; from engine.corpus import ScannedFile, reader_for, Chunker;"
-        "heavy = {'tokenizers', 'semantic_text_splitter', 'bs4', 'charset_normalizer', 'torch'};"
+        "heavy = {'tokenizers', 'semantic_text_splitter', 'lxml', 'charset_normalizer', 'torch'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,7 +26,7 @@ COMMANDS = (
 )  # fmt: skip
 HEAVY = (
     "torch", "transformers", "sentence_transformers", "peft", "tantivy", "usearch", "numpy", "pydantic", "matplotlib",
-    "jinja2", "semantic_text_splitter", "bs4", "sqlite3",
+    "jinja2", "semantic_text_splitter", "lxml", "sqlite3",
 )  # fmt: skip
 
 
