@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
-_NO_LETTER = re.compile(r"[\W_]+")
+_LETTERS = re.compile(r"[^\W_]+")
 _LETTER = re.compile(r"[^\W_]")
 _NO_LETTERS_OF_ASCII = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 def letters_of(text: str) -> str:
     """The text without anything but letters and digits (`str.isalnum`)."""
-    if text.isascii():
-        return text.encode("ascii").translate(None, _NO_LETTERS_OF_ASCII).decode("ascii")
-    return _NO_LETTER.sub("", text)
+    shorter = (
+        text.encode("utf-8", "surrogatepass").translate(None, _NO_LETTERS_OF_ASCII).decode("utf-8", "surrogatepass")
+    )
+    return shorter if shorter.isascii() else "".join(_LETTERS.findall(shorter))
 
 
 def has_letters(text: str) -> bool:

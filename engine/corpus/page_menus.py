@@ -39,7 +39,7 @@ def hide_menus(elements: Sequence[Element]) -> None:
     called = [element for element in elements if _is_edge(element, within) or _is_called_menu(element)]
     if not called:
         return
-    said = _said(elements)
+    said = _said(elements, rights=any(element.name == "footer" for element in called))
     hidden: set[Element] = set()
     for element in called:
         of = said[element]
@@ -86,18 +86,18 @@ def _within_content(elements: Sequence[Element]) -> set[Element]:
     return within
 
 
-def _said(elements: Sequence[Element]) -> dict[Element, _Said]:
-    """What every element says; every text is looked at once, however deep it lies."""
+def _said(elements: Sequence[Element], *, rights: bool) -> dict[Element, _Said]:
+    """What every element says, its rights where these are asked for; every text is looked at once, however deep it lies."""
     said: dict[Element, _Said] = {}
     for element in reversed(elements):
-        letters, linked, rights, headings = 0, 0, False, {element.name} & _HEADINGS
+        letters, linked, named, headings = 0, 0, False, {element.name} & _HEADINGS
         for inner in element.contents:
             if isinstance(inner, str):
                 letters += len(letters_of(inner))
-                rights = rights or _RIGHTS.search(inner) is not None
+                named = named or (rights and _RIGHTS.search(inner) is not None)
             else:
                 of = said[inner]
-                letters, linked, rights = letters + of.letters, linked + of.linked, rights or of.rights
+                letters, linked, named = letters + of.letters, linked + of.linked, named or of.rights
                 headings |= of.headings
-        said[element] = _Said(letters, letters if element.name == "a" else linked, rights, frozenset(headings))
+        said[element] = _Said(letters, letters if element.name == "a" else linked, named, frozenset(headings))
     return said

@@ -42,8 +42,11 @@ def _turned(text: Any) -> Counter[int]:
     from pypdfium2 import raw
 
     count = raw.FPDFText_CountChars(text)
+    signs = range(0, count, max(1, count // _LOOKED_AT))
+    if not any(raw.FPDFText_GetCharAngle(text, index) for index in signs):  # nearly all pages
+        return Counter({0: len(signs)}) if signs else Counter()
     turned: Counter[int] = Counter()
-    for index in range(0, count, max(1, count // _LOOKED_AT)):
+    for index in signs:
         if raw.FPDFText_GetUnicode(text, index) > ord(" "):
             quarters = raw.FPDFText_GetCharAngle(text, index) / (math.pi / 2)
             if abs(quarters - round(quarters)) < _FEW:

@@ -30,6 +30,7 @@ from engine.corpus.scan import ScannedFile, scan
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "office"
 ENGINE = Path(engine.__file__).parent
 DIRECT = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "rtf", "epub"})
+BESIDE = frozenset({"html", "eml", "msg", "txt", "md", "csv", "json", "zip"})  # which kreuzberg reads, too
 PAGED = ("pdf", "pptx", "docx")
 ROUNDS = 3
 
@@ -50,7 +51,14 @@ def _length(outcome: Outcome) -> int:
 
 def directly(path: str) -> str:
     """kreuzberg without anything around it: the text alone, with the structure and pages that the engine shows of it."""
-    from kreuzberg import ConcurrencyConfig, ExtractionConfig, KreuzbergError, PageConfig, extract_bytes_sync
+    from kreuzberg import (
+        ConcurrencyConfig,
+        ExtractionConfig,
+        KreuzbergError,
+        PageConfig,
+        extract_bytes_sync,
+        extract_file_sync,
+    )
 
     from engine.corpus.office import MIME
 
@@ -62,6 +70,8 @@ def directly(path: str) -> str:
         concurrency=ConcurrencyConfig(max_threads=1),
     )  # fmt: skip
     try:
+        if format in BESIDE:
+            return str(extract_file_sync(path, None, config).content)
         return str(extract_bytes_sync(Path(path).read_bytes(), MIME[format], config).content)
     except (KreuzbergError, OSError, ValueError, RuntimeError):
         return ""
@@ -137,10 +147,14 @@ def _computing() -> float:
 
 
 def compared(files: list[ScannedFile], processes: int) -> None:
-    """All office files; those without the locked ones, which kreuzberg leaves shut, where keys are derived for them here; these
-    with kreuzberg given the files inside them as well, which it does not look for; and those that hold no files. In the last two
-    both have the same to do.
+    """All files whose names' endings tell kreuzberg of a format that it reads, and those of them that are not locked: it leaves
+    these shut, where keys are derived for them here. Then office files alone; those that are not locked; these with kreuzberg
+    given the files inside them as well, which it does not look for; and those that hold no files. In the last two both have the
+    same to do.
     """
+    chosen = [file for file in files if FORMATS.get(ending_of(file.path)) in DIRECT | BESIDE]
+    throughput(chosen, processes, "files")
+    throughput([file for file in chosen if not _is_locked(file)], processes, "files that are not locked")
     chosen = [file for file in files if FORMATS.get(ending_of(file.path)) in DIRECT]
     throughput(chosen, processes, "office files")
     chosen = [file for file in chosen if not _is_locked(file)]
