@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 
@@ -23,8 +23,11 @@ from engine.settings import CorpusSettings
 HERE = ("ingest", "index")
 WIDE = 90  # columns from which the folders stand beside the counts
 HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
-PATH_COLUMNS = 40  # of a file that was left out; its end tells it from others
-PARTS = ("documents-told", "formats", "include", "exclude", "skipped-part", "sources", "primary", "stop")
+PATH_COLUMNS = {
+    True: 40,
+    False: 24,
+}  # of a file that was left out, by whether the step is wide; its end tells it from others
+PARTS = ("documents-told", "formats", "include", "exclude", "skipped-part", "skipped-why", "sources", "primary", "stop")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class DocumentsView(StepPane):
         self._corpus: CorpusSettings | None = None
         self._settings_error: EngineError | None = None
         self._unread: Sequence[Mapping[str, Any]] = ()
+        self._left_out: Sequence[tuple[str, str]] = ()
         self._tried = 0
         self._scan: Mapping[str, Any] | None = None
         self._scan_error: EngineError | None = None
@@ -67,14 +71,15 @@ class DocumentsView(StepPane):
                             yield SafeLabel(name.capitalize())
                             yield PatternField(placeholder="nothing" if name == "exclude" else "everything", id=name)
                     yield SafeStatic(plain(HINT, "$text-muted"), id="patterns-note")
-                    with Vertical(id="skipped-part"):
-                        with Horizontal(id="skipped-head"):
-                            yield SafeStatic("", id="skipped-title")
-                            yield SafeButton("Try again", id="retry")
-                        yield SafeTable(id="skipped", cursor_type="row")
                 with Vertical(id="documents-folders"):
                     yield SafeStatic("Folders", classes="part-title")
                     yield FolderTree(id="sources")
+            with Vertical(id="skipped-part"):
+                with Horizontal(id="skipped-head"):
+                    yield SafeStatic("", id="skipped-title")
+                    yield SafeButton("Try again", id="retry")
+                yield SafeTable(id="skipped", cursor_type="row")
+                yield SafeStatic("", id="skipped-why")
 
     def compose_buttons(self) -> ComposeResult:
         """Read or go on; read again or stop; folders."""
@@ -96,7 +101,17 @@ class DocumentsView(StepPane):
 
     def on_resize(self, event: events.Resize) -> None:
         """The folders stand beside the counts where there is room."""
+        was_wide = self.has_class("wide")
         self.set_class(event.size.width >= WIDE, "wide")
+        if self.has_class("wide") != was_wide and self.alive:
+            self._draw_left_out()
+
+    @on(SafeTable.RowHighlighted, "#skipped")
+    def show_why(self, event: SafeTable.RowHighlighted) -> None:
+        """The whole of a file's path and reason, of which the table may show a part."""
+        self._draw_why(event.cursor_row)
+        if event.data_table.has_focus:
+            self.call_after_refresh(self.query_one("#skipped-why").scroll_visible, animate=False)
 
     @property
     def alive(self) -> bool:
@@ -159,12 +174,22 @@ class DocumentsView(StepPane):
 
     def _draw_skipped(self) -> None:
         rows, total = skipped_rows(self._unread, self._tried, self._scan)
-        table = self.query_one("#skipped", SafeTable)
-        table.clear()
-        for path, reason in rows:
-            table.add_row(rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason))
+        self._left_out = rows
+        self._draw_left_out()
         self.query_one("#skipped-part").display = bool(rows)
         rest = f"'engine documents {self.host.project.argument}' lists all"
         shown = f", the first {len(rows):,} here; {rest}" if total > len(rows) else ""
         self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{shown}", "bold"))
         self.query_one("#retry").display = bool(self._tried)
+
+    def _draw_left_out(self) -> None:
+        table = self.query_one("#skipped", SafeTable)
+        table.clear()
+        columns = PATH_COLUMNS[self.has_class("wide")]
+        for path, reason in self._left_out:
+            table.add_row(rich_text(fitted(path, columns, keep_end=True)), rich_text(reason))
+        self._draw_why(0)
+
+    def _draw_why(self, row: int) -> None:
+        path, reason = self._left_out[row] if 0 <= row < len(self._left_out) else ("", "")
+        self.query_one("#skipped-why", SafeStatic).update(plain(f"{path}: {reason}" if path else "", "$text-muted"))

@@ -20,6 +20,7 @@ from bmembed_tui.steps.documents_told import skipped_rows
 from bmembed_tui.widgets import folder_tree
 from bmembed_tui.widgets.fields import join_patterns, split_patterns
 from bmembed_tui.widgets.folder_tree import Entry, list_entries, size_text
+from bmembed_tui.widgets.safe import SafeTable
 from engine.project import ProjectFolder
 
 
@@ -232,6 +233,33 @@ def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(ne
     shown = drive(story, new_project, (160, 40))
     assert "[red]broken[@click=app.quit].txt" in shown
     assert "1 file was left out" in shown
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(new_project: Path, size: tuple[int, int]) -> None:
+    """Paths may be long, and so may reasons: the line under the list tells both of the row that the cursor is at."""
+    long = "a folder whose name is long/and one in it/report of the first quarter.txt"
+    for path, content in (("binary.txt", bytes(range(256)) * 20), (long, b"")):
+        (new_project / "documents" / path).parent.mkdir(parents=True, exist_ok=True)
+        (new_project / "documents" / path).write_bytes(content)
+    engine("run", str(new_project), "--only", "ingest,index")
+
+    async def story(pilot: Pilot[Any]) -> list[str]:
+        pane = await _at_documents(pilot)
+        await until(pilot, lambda: pane.query_one("#skipped", SafeTable).row_count == 2, "the list")
+        pane.query_one("#skipped", SafeTable).focus()
+        shown = []
+        for _ in range(2):
+            await pilot.pause()
+            shown.append(" ".join(screen_text(pilot.app).split()))  # type: ignore[arg-type]
+            await pilot.press("down")
+        return shown
+
+    first, second = drive(story, new_project, size)
+    for shown in (first, second):
+        assert "first quarter.txt" in shown
+    assert ".txt: empty" in first
+    assert "binary.txt: binary content, not text" in second
 
 
 def test_a_folder_that_is_missing_and_a_mistake_in_project_toml_are_told(tmp_path: Path) -> None:
