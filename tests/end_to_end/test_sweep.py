@@ -18,6 +18,7 @@ from fixtures.pipeline import engine, environment, figures
 from engine import Project, events
 from engine.project import ProjectFolder
 
+LONG = ("--grid", "training.steps=600", "--grid", "training.patience=100")  # lasts longer than three commands
 AXES = ("--grid", "training.objective=infonce,listnet", "--grid", "ranking.m=4", "--grid", "training.steps=60")
 
 
@@ -43,9 +44,9 @@ def steps_told(copy: Path) -> list[int]:
     return [event.step for event in told if isinstance(event, events.TrainStep)]
 
 
-def start(project: Path) -> subprocess.Popen[str]:
+def start(project: Path, *axes: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "engine", "sweep", str(project), *AXES], env=environment(), text=True,
+        [sys.executable, "-m", "engine", "sweep", str(project), *(axes or AXES)], env=environment(), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
 
@@ -115,7 +116,7 @@ def test_a_killed_sweep_goes_on_where_it_was(project: Path, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(project: Path) -> None:
-    run = start(project)
+    run = start(project, *AXES[:-2], *LONG)
     copy = until_second_cell_has_a_checkpoint(project, run)
     (project_cells,) = project.glob("sweep/*/cells")
     assert len(list(project_cells.iterdir())) == 1
@@ -126,7 +127,7 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(project: 
     _, told = run.communicate(timeout=60)
     assert run.returncode == 130, told
     reached = int(max(path.name for path in copy.glob("checkpoints/*/step-*")).removeprefix("step-"))
-    done = start(project)
+    done = start(project, *AXES[:-2], *LONG)
     deadline = time.monotonic() + 120
     newest = max((copy / "runs").iterdir())
     while not ((fresh := max((copy / "runs").iterdir())) != newest and steps_told(copy)):

@@ -77,8 +77,8 @@ def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("prompt", ["one-step", "two-step"])
-def test_five_hundred_chunks_go_through_a_run(tmp_path: Path, tiny: Path, prompt: str):
-    """From the documents to the end of `generate`, as a user runs it: every answer is read, none is asked about in vain."""
+def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(tmp_path: Path, tiny: Path, prompt: str):
+    """From the documents to `generate`, as a user runs it: of random weights no question is right, which 200 chunks show."""
     project = ProjectFolder.create(
         tmp_path / "project",
         {
@@ -100,12 +100,13 @@ def test_five_hundred_chunks_go_through_a_run(tmp_path: Path, tiny: Path, prompt
         [sys.executable, "-m", "engine", "run", str(project.path), "--only", "ingest,index,generate"],
         env=environment(), capture_output=True, text=True, timeout=3000, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 5, done.stderr
+    assert "wrote no usable question about 200 chunks" in done.stderr
     (ledger,) = answer_files(project)
     answers = [json.loads(line) for line in ledger.read_text().splitlines()]
     reasons = sum((Counter(answer["dropped"]) for answer in answers), Counter[str]())
     print(f"{len(answers)} chunks answered, of their entries were dropped: {dict(reasons)}")
-    assert len({answer["key"] for answer in answers}) == len(answers) == 500
+    assert len({answer["key"] for answer in answers}) == len(answers) >= 200
     assert {answer["problem"] for answer in answers} == {""}
     assert reasons.total() > 50, "entries were read; of random weights none can be right"
 
