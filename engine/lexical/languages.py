@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from itertools import islice
+from typing import Any
 
 NO_LANGUAGE = "none"
 
@@ -32,7 +35,9 @@ STEMMERS = {
 _WITHOUT_STOP_WORDS = {"ar", "el", "ro", "ta", "tr"}
 STOP_WORDS = {code: name for code, name in STEMMERS.items() if code not in _WITHOUT_STOP_WORDS}
 UNKNOWN = "und"
-SAME_AS = {"nb": "no", "nn": "no", "zxx": UNKNOWN}
+_NONE = "zxx"
+SAME_AS = {"nb": "no", "nn": "no", _NONE: UNKNOWN}
+_ADDRESS = re.compile(r"\S*[@/\\]\S*")  # of a mail, a page, a file: in no language
 
 _SAMPLE_TEXTS = 200
 _SAMPLE_CHARS = 600
@@ -54,15 +59,12 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
     % of the letters; else, or with fewer than 20 letters in all, the code is "none": words are then neither stemmed nor
     dropped. The code may be a language without a stemmer (such as "zh" or "pl"); `Analyzer` takes any code.
     """
-    from py3langid import classify
-
     votes: Counter[str] = Counter()
     for text in islice(texts_sample, _SAMPLE_TEXTS):
         piece = text[:_SAMPLE_CHARS]
         letters = sum(map(str.isalpha, piece))
         if letters >= _FEWEST_LETTERS or (letters and not piece.isascii()):
-            code = str(classify(piece.encode("utf-8", "ignore"))[0])
-            votes[SAME_AS.get(code, code)] += letters
+            votes[_classified(piece)] += letters
     total = votes.total()
     if total < _FEWEST_LETTERS and not (total and votes.most_common(1)[0][0] in {"zh", "ja", "ko", "th"}):
         return NO_LANGUAGE, "too little text to tell the language"
@@ -81,11 +83,9 @@ def margin_over(text: str, code: str) -> float:
     The difference of the naive Bayes scores over the root of the length in bytes, by which py3langid makes scores of
     longer and shorter texts comparable: a sentence in another language has 3 to 25.
     """
-    from py3langid import rank
-
     data = text.encode("utf-8", "ignore")
     best: dict[str, float] = {}
-    for name, score in rank(data):
+    for name, score in _identifier().rank(data):
         name = SAME_AS.get(name, name)
         best[name] = max(best.get(name, score), score)
     if code not in best:
@@ -95,13 +95,29 @@ def margin_over(text: str, code: str) -> float:
 
 def language_of(text: str) -> str:
     """The language code of one text; "und" where there are too few letters to tell, or where it is in none."""
-    from py3langid import classify
-
+    text = _ADDRESS.sub(" ", text)
     letters = sum(map(str.isalpha, text))
     if letters < _FEWEST_LETTERS and (not letters or text.isascii()):
         return UNKNOWN
-    code = str(classify(text.encode("utf-8", "ignore"))[0])
+    return _classified(text)
+
+
+def _classified(text: str) -> str:
+    code = str(_identifier().classify(text.encode("utf-8", "ignore"))[0])
     return SAME_AS.get(code, code)
+
+
+@cache
+def _identifier() -> Any:
+    """py3langid, which is to tell the languages of ISO 639-1 alone. The dialects and regional languages that it knows besides
+    (Cantonese, Egyptian Arabic, Ligurian, Nigerian Pidgin) are what it takes short texts in Chinese, Arabic, French or English for.
+    """
+    import py3langid
+
+    py3langid.set_languages(None)
+    told = [code for code, _ in py3langid.rank(b"") if len(code) == 2 or code == _NONE]
+    py3langid.set_languages(told)
+    return py3langid
 
 
 def analysed_in(language: str, length: int, main: str) -> str:

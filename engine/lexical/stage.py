@@ -17,7 +17,7 @@ from engine.records import Chunk
 from engine.stage import StageContext, View
 from engine.store import Artifact
 
-VERSION = 4
+VERSION = 5
 TITLES, LANGUAGES = "titles.json", "languages.json"
 ARTIFACT = "lexical"
 SAMPLE = 200
@@ -62,10 +62,10 @@ class _Wanted:
 
 def run(context: StageContext) -> dict[str, Any]:
     """Build or update the index, then make it the current one."""
-    _tell_languages(context)
+    former = context.store.artifact(ARTIFACT)
+    _tell_languages(context, anew=former is not None and former.info.get("version") != VERSION)
     hashes = dict(context.store.chunk_hashes())
     wanted = _wanted(context)
-    former = context.store.artifact(ARTIFACT)
     with context.project.building("lexical", context.fingerprint) as building:
         updated = _update(context, building.folder, former, hashes, wanted)
         if updated is None:
@@ -104,10 +104,15 @@ def _wanted(context: StageContext) -> _Wanted:
     return _Wanted(language, titles, others)
 
 
-def _tell_languages(context: StageContext) -> None:
-    """Note the language of every document that has none noted: it is stemmed by it, and search filters by it."""
+def _tell_languages(context: StageContext, *, anew: bool) -> None:
+    """Note the language of every document that has none noted: it is stemmed by it, and search filters by it. `anew`: of those
+    that have one, too.
+    """
     from engine.lexical.languages import language_of
 
+    if anew:
+        with context.store.transaction():
+            context.store.forget_languages()
     while block := context.store.documents_without_language(BLOCK):
         context.check_stop()
         with context.store.transaction():

@@ -324,6 +324,11 @@ class DocumentTables(Database):
                 "UPDATE documents SET language = ? WHERE id = ?", [(code, row_id) for row_id, code in languages]
             )
 
+    def forget_languages(self) -> None:
+        """Note of no document in which language it is: they are told in another way now."""
+        with guarded(self.path):
+            self._db.execute("UPDATE documents SET language = ''")
+
     def languages_but(self, main: str) -> list[tuple[int, str, int]]:
         """(id, language, characters) of the live documents whose language is told, and another than `main`."""
         sql = "SELECT id, language, length(text) FROM documents WHERE live AND language NOT IN ('', ?)"

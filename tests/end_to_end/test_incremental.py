@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -386,3 +387,22 @@ def test_a_language_that_is_set_is_that_of_all_documents(small: Path) -> None:
     summary("index", str(small))
     assert set(paths(small, "Kündigungsfrist")) == {"brief.txt"}
     assert paths(small, "Kündigungsfristen") == []
+
+
+def test_languages_that_an_older_version_told_are_told_anew(small: Path) -> None:
+    (small / "documents" / "brief.txt").write_text(GERMAN)
+    summary("ingest", str(small))
+    summary("index", str(small))
+    project = ProjectFolder.open(small)
+    with closing(project.store()) as store:
+        artifact = store.artifact("lexical")
+        assert artifact is not None
+        (brief,) = (document for document in store.documents() if document.path == "brief.txt")
+        store.put_languages([(brief.id, "gsw")])
+    summary("index", str(small), "--force")
+    with closing(project.store()) as store:
+        assert {document.language for document in store.documents()} == {"en", "gsw"}, "what is told is kept"
+        store.put_artifact(replace(artifact, info={**artifact.info, "version": 4}))
+    summary("index", str(small), "--force")
+    with closing(project.store()) as store:
+        assert {document.language for document in store.documents()} == {"en", "de"}

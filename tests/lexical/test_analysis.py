@@ -170,6 +170,21 @@ def test_detected_languages() -> None:
     assert detect_language(["今日は東京の天気がとても良いです。明日も晴れるでしょう。"])[0] == "ja"
 
 
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("恭喜陳奎良高票當選雲林縣總工會模範勞工代表", "zh"),
+        ("星期一會議記錄", "zh"),
+        ("ازيك عامل ايه النهارده يا صاحبي", "ar"),
+        ("Subject: test pièce jointe From: 'nicolas1.23456@free.fr' </O=OEXCH018/OU=GROUP> contenu", "fr"),
+        ("Der Bericht liegt unter \\\\server\\share\\reports\\january.txt und wartet", "de"),
+        ("https://example.org/terms/of/use ops@example.org", "und"),
+    ],
+)
+def test_short_texts_are_in_no_dialect_and_addresses_in_no_language(text: str, language: str) -> None:
+    assert language_of(text) == language
+
+
 def test_every_supported_language_analyses() -> None:
     assert "none" in supported_languages()
     for code in supported_languages():
