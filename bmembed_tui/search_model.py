@@ -82,8 +82,9 @@ class Hit:
 
     @property
     def heading(self) -> str:
-        """The heading path, without the title again."""
-        return " › ".join(part for part in self.headings if part and part != self.title)
+        """The heading path, without the title and the name of the sheet again."""
+        told = (self.title, self.place_name.removeprefix("sheet "))
+        return " › ".join(part for part in self.headings if part and part not in told)
 
     def score_text(self, mode: str) -> str:
         """The score with as many digits as its scale needs."""

@@ -97,6 +97,21 @@ def unknown_languages(wanted: Iterable[str], documents: Iterable[Document]) -> l
     return [text for text in wanted if language_named(text) not in known]
 
 
+def unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
+    """What a filter asks for that no document has, each told in a sentence."""
+    known = list(documents)
+    told = [f"Nothing of the file type '{one}' is read here." for one in unknown_formats(where.formats, known)]
+    told += [f"No document is in the language '{one}'." for one in unknown_languages(where.languages, known)]
+    for one in where.authors:
+        if not any(_is_author(one, document.author) for document in known):
+            told.append(f"No document is by '{one}'.")
+    for one in where.paths:
+        matches = path_filter((one,))
+        if not any(matches(document.path) for document in known):
+            told.append(f"No path matches '{one}'.")
+    return told
+
+
 def _formats_of(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
     """Its own, and those of the archives and mailboxes that it lies in: `holders`, and what lies in one of them."""
     names = document.path.split("/")[:-1]

@@ -14,7 +14,7 @@ from engine.lexical.named import Meant
 from engine.project import ProjectFolder
 from engine.records import Chunk, Document
 from engine.search.explaining import Explained, Explainer, Standing, served_name
-from engine.search.filters import SearchFilter, facets, unknown_formats, unknown_languages
+from engine.search.filters import SearchFilter, facets, unmet
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.hits import Found, Hit, Ranked
 from engine.search.loaded import Loaded
@@ -97,12 +97,8 @@ class Searcher:
         fused = fuse(self._completed(meant.text, rankings, fusion, index), fusion)
         if meant.names:
             notes = [f"Only in {' and '.join(meant.names)}, which the query names.", *notes]
-        if where is not None and (where.formats or where.languages):
-            known = list(self._loaded.store.documents())
-            unknown = unknown_formats(where.formats, known)
-            notes = [*notes, *(f"Nothing of the file type '{one}' is read here." for one in unknown)]
-            unknown = unknown_languages(where.languages, known)
-            notes = [*notes, *(f"No document is in the language '{one}'." for one in unknown)]
+        if where is not None and not where.empty:
+            notes = [*notes, *unmet(where, self._loaded.store.documents())]
         counts = self._facets(meant.text, rankings, index, self._chunks_of(documents)) if with_facets else {}
         return Found(query, mode, self._hits(meant.text, rankings, fused, top, snippet_width), tuple(notes), counts)
 

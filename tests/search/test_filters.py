@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.errors import UsageError
 from engine.records import Document
-from engine.search.filters import SearchFilter, facets, parse_date, unknown_formats, unknown_languages
+from engine.search.filters import SearchFilter, facets, parse_date, unknown_formats, unknown_languages, unmet
 
 
 def document(number: int, path: str, modified: float = 0.0) -> Document:
@@ -166,6 +166,16 @@ def test_languages_by_code_or_name() -> None:
     for text, wanted in (("EN-gb", {0}), ("German", {1}), ("nb", {2}), ("zh_TW", {3}), ("fr", set()), ("und", {4})):
         assert SearchFilter(languages=(text,)).allowed(known) == wanted
     assert unknown_languages(("en", "fr", "Deutsch", "nn"), known) == ["fr", "Deutsch"]
+
+
+def test_what_no_document_meets_is_told() -> None:
+    known = [replace(document(1, "a/b.md"), language="en", author="Ada Quay"), document(2, "c.md")]
+    where = SearchFilter(("a/**", "b/**"), ("md", "pages"), authors=("ada", "Bob"), languages=("en", "fr"))
+    assert unmet(where, known) == [
+        "Nothing of the file type 'pages' is read here.", "No document is in the language 'fr'.",
+        "No document is by 'Bob'.", "No path matches 'b/**'.",
+    ]  # fmt: skip
+    assert unmet(SearchFilter(("*.md",), ("md",), 1.0, 2.0, ("quay",), ("en",)), known) == []
 
 
 @pytest.mark.parametrize("glob", ["\\", "[z-a]"])
