@@ -22,7 +22,7 @@ from engine.corpus.second_look import lacking, unsaid
 from engine.corpus.slide_tables import with_tables
 from engine.corpus.slides_ppt import slides_of
 from engine.corpus.structure import MARK, Text, from_nodes, from_slides, parted
-from engine.corpus.told_headings import with_headings
+from engine.corpus.told_headings import with_headings, with_labels
 from engine.corpus.told_tables import Table, by_first_row, with_rows
 from engine.corpus.word_tables import Layout, layout_of
 
@@ -139,7 +139,7 @@ def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     nodes = result.document["nodes"] if result.document else []
     if format == "xls":
         nodes = as_sheets_show(nodes, data)
-    layout = layout_of(data) if format == "doc" else Layout([], [])
+    layout = layout_of(data) if format == "doc" else Layout()
     if layout.tables:
         nodes = _with_rows(nodes, layout.tables)
     sheets = format in ("xlsx", "xls", "ods")
@@ -147,7 +147,11 @@ def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     if not sheets and len(letters_of(built.text)) < 0.9 * len(letters_of(content)):
         return Text(content)  # nothing is lost where the structure does not hold all
     pages = [restored(clean(page["content"])) for page in result.pages or []]
-    return place_pages(built, pages) if format == "docx" else with_headings(built, layout.headings)
+    return (
+        place_pages(built, pages)
+        if format == "docx"
+        else with_headings(with_labels(built, layout.numbered), layout.headings)
+    )
 
 
 def _with_rows(nodes: Sequence[Mapping[str, Any]], found: Iterable[Table]) -> Sequence[Mapping[str, Any]]:

@@ -1,14 +1,17 @@
-"""Headings that a file marks and kreuzberg tells as lines like others."""
+"""Headings that a file marks and kreuzberg tells as lines like others, and numbers of lines that it does not tell."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import accumulate
 
 from engine.corpus.readers import Heading
 from engine.corpus.structure import LONGEST_HEADING, Text
+
+_FARTHEST = 200  # lines between two that follow each other in the document
 
 
 def with_headings(text: Text, told: Iterable[tuple[int, str]]) -> Text:
@@ -30,3 +33,28 @@ def with_headings(text: Text, told: Iterable[tuple[int, str]]) -> Text:
             found.append(Heading(places[title][at], level, title[:LONGEST_HEADING]))
             after = places[title][at] + 1
     return replace(text, headings=tuple(found)) if found else text
+
+
+def with_labels(text: Text, told: Iterable[tuple[str, str]]) -> Text:
+    """A text with a label before each line that has one: `told` are the lines of the document in order, as (label, line)."""
+    lines = text.text.split("\n")
+    places: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        if line.strip():
+            places[" ".join(line.split())].append(number)
+    added = [0] * len(lines)
+    after = 0
+    for label, said in told:
+        found = places.get(" ".join(said.split()), ())
+        at = bisect_left(found, after)
+        if said and at < len(found) and found[at] - after < _FARTHEST:
+            after = found[at] + 1
+            if label:
+                lines[found[at]] = f"{label} {lines[found[at]]}"
+                added[found[at]] = len(label) + 1
+    if not any(added):
+        return text
+    starts = list(accumulate(map(len, text.text.split("\n")), lambda start, length: start + length + 1, initial=0))
+    moved = list(accumulate(added, initial=0))
+    headings = (replace(one, start=one.start + moved[bisect_right(starts, one.start) - 1]) for one in text.headings)
+    return replace(text, text="\n".join(lines), headings=tuple(headings))

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 from xml.sax.saxutils import escape
 
+from engine.corpus.list_numbers import LEVELS, NO_FIGURES, Counting, Level, Used
 from engine.corpus.package import Package
 
 _NUMBERING, _STYLES = "word/numbering.xml", "word/styles.xml"
@@ -22,87 +23,23 @@ _NAMED = re.compile(rb"<w:numPr>(?:[^<]|<(?!/w:numPr>)){0,2000}</w:numPr>")
 _BASED_ON = re.compile(rb'<w:basedOn\s+w:val="([^"<>]*)"')
 _LEVEL, _LIST = re.compile(rb'<w:ilvl\s+w:val="(\d)"'), re.compile(rb'<w:numId\s+w:val="(\d{1,9})"')
 _AWAY = re.compile(rb"<w:(?:del|moveFrom)[\s/>]")  # the mark of a paragraph that was taken away, which counts no more
-_PLACE = re.compile(r"%([1-9])")
-_LEVELS = 9
 _MOST_STYLES = 500  # of a document, that are looked up
-_LARGEST = 3999  # Roman numbers go no further
-_ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"),
-          (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
 
 
-class _Level(NamedTuple):
-    """How a level counts: from where, in which figures, `%1.%2` or such a text; `legal`: all of its numbers are decimal;
-    `restarts`: how many of the first levels make it begin anew, -1 for all above; `style`: whose paragraphs are of it.
-    """
-
-    start: int
-    figures: str
-    text: str
-    legal: bool
-    restarts: int
-    style: str
-
-
-class _Used(NamedTuple):
-    """A list as a paragraph names it: what it counts with, and from where it does so anew."""
-
-    counted: str
-    starts: Mapping[int, int]
-    levels: Mapping[int, _Level]
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Lists:
-    """The lists of a document by their numbers, and the (list, level) of its styles, -1 where the list tells the level; what
-    they have counted, and who began to.
-    """
+    """The lists of a document, and the (list, level) of its styles, -1 where the list tells the level."""
 
-    used: Mapping[str, _Used]
+    counting: Counting
     styles: Mapping[bytes, tuple[str, int]]
-    counts: dict[str, list[int | None]] = field(default_factory=dict)
-    begun: set[tuple[str, int]] = field(default_factory=set)
 
     def of_style(self, name: bytes) -> tuple[str, int]:
         """The list and level of a style's paragraphs."""
         number, level = self.styles.get(name, ("", 0))
-        if level >= 0 or number not in self.used:
+        if level >= 0 or number not in self.counting.used:
             return number, max(level, 0)
         linked = name.decode(errors="replace")
-        return number, next((at for at, one in self.used[number].levels.items() if one.style == linked), 0)
-
-    def label(self, number: str, level: int) -> str:
-        """The number of the next paragraph of a level; empty where the level shows a bullet or nothing."""
-        used = self.used.get(number)
-        if used is None or level not in used.levels:
-            return ""
-        counts = self.counts.setdefault(used.counted, [None] * _LEVELS)
-        if level in used.starts and (number, level) not in self.begun:
-            counts[level] = used.starts[level]
-        else:
-            before = counts[level]
-            counts[level] = used.levels[level].start if before is None else before + 1
-        self.begun.add((number, level))
-        for at, other in used.levels.items():
-            if at < level and counts[at] is None:
-                counts[at] = other.start
-            elif at > level and (other.restarts < 0 or level < other.restarts):
-                counts[at] = None
-        return self._told(used, level, counts)
-
-    def _told(self, used: _Used, level: int, counts: list[int | None]) -> str:
-        own = used.levels[level]
-        if own.figures == "bullet":
-            return ""
-
-        def number(found: re.Match[str]) -> str:
-            at = int(found[1]) - 1
-            of = used.levels.get(at)
-            if of is None:
-                return ""
-            value = counts[at]
-            return _in_figures(of.start if value is None else value, "decimal" if own.legal else of.figures)
-
-        return _PLACE.sub(number, own.text).strip()
+        return number, next((at for at, one in self.counting.used[number].levels.items() if one.style == linked), 0)
 
 
 def with_numbers(document: bytes, package: Package) -> bytes:
@@ -115,8 +52,8 @@ def with_numbers(document: bytes, package: Package) -> bytes:
         return document
     named = {name.decode() for name in _LIST.findall(document)} | {name for name, _ in styles.values()}
     used = _used(_root(package.read(_NUMBERING)), named)
-    counted = any(level.figures not in ("bullet", "none") for one in used.values() for level in one.levels.values())
-    return _numbered(document, _Lists(used, styles)) if counted else document
+    counted = any(level.figures not in NO_FIGURES for one in used.values() for level in one.levels.values())
+    return _numbered(document, _Lists(Counting(used), styles)) if counted else document
 
 
 def _numbered(document: bytes, lists: _Lists) -> bytes:
@@ -130,8 +67,7 @@ def _numbered(document: bytes, lists: _Lists) -> bytes:
         if _AWAY.search(properties):
             continue
         named = _NAMED.search(properties)
-        label = lists.label(*_of_paragraph(properties, named, lists))
-        if label and any(map(str.isalnum, label)):
+        if label := lists.counting.label(*_of_paragraph(properties, named, lists)):
             run = f'<w:r><w:t xml:space="preserve">{escape(label)} </w:t></w:r>'.encode()
             parts += (document[at : found.end()], _NAMED.sub(b"", properties), b"</w:pPr>", run)
             at = end + len(b"</w:pPr>")
@@ -164,12 +100,12 @@ def _root(part: bytes) -> Any:
         return etree.Element("none")
 
 
-def _used(numbering: Any, named: Container[str]) -> dict[str, _Used]:
+def _used(numbering: Any, named: Container[str]) -> dict[str, Used]:
     """The lists of those numbers that a document names: many templates bring dozens of others."""
     counting = {_value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")}
     of_style = {style: at for at, one in counting.items() if (style := _child(one, "styleLink"))}
-    levels: dict[str, dict[int, _Level]] = {}
-    found: dict[str, _Used] = {}
+    levels: dict[str, dict[int, Level]] = {}
+    found: dict[str, Used] = {}
     for one in numbering.iterchildren(f"{_W}num"):
         if _value(one, "numId") not in named:
             continue
@@ -185,18 +121,18 @@ def _used(numbering: Any, named: Container[str]) -> dict[str, _Used]:
             own |= _levels(other)
             if (start := _whole(_child(other, "startOverride"), -1)) >= 0:
                 starts[at] = start
-        found[_value(one, "numId")] = _Used(counted, starts, own)
+        found[_value(one, "numId")] = Used(counted, starts, own)
     return found
 
 
-def _levels(parent: Any) -> dict[int, _Level]:
+def _levels(parent: Any) -> dict[int, Level]:
     return {
-        _whole(_value(one, "ilvl"), 0): _Level(
+        _whole(_value(one, "ilvl"), 0): Level(
             _whole(_child(one, "start"), 0), _child(one, "numFmt") or "decimal", _child(one, "lvlText"),
             _is_on(one.find(f"{_W}isLgl")), _whole(_child(one, "lvlRestart"), -1), _child(one, "pStyle"),
         )
         for one in parent.iterchildren(f"{_W}lvl")
-        if 0 <= _whole(_value(one, "ilvl"), 0) < _LEVELS
+        if 0 <= _whole(_value(one, "ilvl"), 0) < LEVELS
     }  # fmt: skip
 
 
@@ -207,7 +143,7 @@ def _styles(sheet: bytes, names: Iterable[bytes]) -> dict[bytes, tuple[str, int]
     found: dict[bytes, tuple[str, int]] = {}
     for name in sorted(names)[:_MOST_STYLES] if b"<w:numPr>" in sheet else ():
         number, level, at = b"", b"", name
-        for _ in range(_LEVELS):
+        for _ in range(LEVELS):
             style = _style(sheet, at)
             named = _NAMED.search(style)
             number, level = number or _said(_LIST, named), level or _said(_LEVEL, named)
@@ -242,19 +178,3 @@ def _is_on(node: Any) -> bool:
 
 def _whole(text: str, other: int) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else other
-
-
-def _in_figures(number: int, figures: str) -> str:
-    if figures in ("lowerRoman", "upperRoman") and 0 < number <= _LARGEST:
-        told = ""
-        for value, sign in _ROMAN:
-            times, number = divmod(number, value)
-            told += sign * times
-        return told if figures == "lowerRoman" else told.upper()
-    if figures in ("lowerLetter", "upperLetter") and number > 0:
-        times, place = divmod(number - 1, 26)
-        told = chr(ord("a") + place) * min(times + 1, 30)
-        return told if figures == "lowerLetter" else told.upper()
-    if figures == "decimalZero":
-        return f"{number:02}"
-    return "" if figures in ("bullet", "none") else f"{number}"

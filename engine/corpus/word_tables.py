@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from engine.corpus.compound import CompoundFile, compound_of
 from engine.corpus.readers import clean
 from engine.corpus.told_tables import Table
+from engine.corpus.word_lists import Lists, lists_of
 from engine.corpus.word_pieces import Pieces, pieces_of
 
 _OWN_LENGTH_AT = 0x4C  # of the document's own text, in the file's information block
@@ -26,6 +27,7 @@ _ELSEWHERE = re.compile(rb"[\x45\x46]\x66(.{4})", re.DOTALL)  # properties that 
 _DEEPEST = 9  # level of a heading
 _LONGEST = 1000  # characters of a heading that are looked at
 _CELL = "\x07"
+_ENDS = ("\r", _CELL, "\f")  # of paragraphs
 _MARKS = (re.compile(rb"\x07\x00"), re.compile(rb"\x07"))
 _WITHIN = (0x09, 0x0B, 0x0D)  # tabs and line ends within a cell
 _UNSEEN = re.compile(r"[\x00-\x06\x08\x0e-\x1f]")
@@ -33,7 +35,7 @@ _UNSEEN = re.compile(r"[\x00-\x06\x08\x0e-\x1f]")
 
 class Paragraph(NamedTuple):
     """A paragraph, by the numbers of its first character and of the one behind it; its style, whether it stands in a table, only
-    ends a row there, and whether that row is told again on each page.
+    ends a row there, and whether that row is told again on each page; the operations that say how it is.
     """
 
     first: int
@@ -42,6 +44,7 @@ class Paragraph(NamedTuple):
     in_table: bool
     ends_row: bool
     heads: bool
+    properties: bytes
 
 
 def paragraphs_in_tables(compound: CompoundFile, word: bytes, pieces: Pieces) -> list[Paragraph]:
@@ -62,7 +65,9 @@ def paragraphs_of(compound: CompoundFile, word: bytes, pieces: Pieces) -> list[P
         for start, end, properties in _of_page(compound, word[page * _PAGE : (page + 1) * _PAGE]):
             style = int.from_bytes(properties[:2], "little")
             kind = _IN_TABLE in properties, _ENDS_ROW in properties, _HEADS in properties
-            found += [Paragraph(first, last, style, *kind) for first, last in pieces.characters(start, end)]
+            operations = properties[2:]
+            parts = pieces.characters(start, end)
+            found += [Paragraph(first, last, style, *kind, operations) for first, last in parts]
     return sorted(found)
 
 
@@ -99,10 +104,13 @@ def lay_out(word: bytearray, pieces: Pieces, paragraphs: list[Paragraph]) -> boo
 
 
 class Layout(NamedTuple):
-    """The tables of a document, and its headings as (level, title)."""
+    """The tables of a document, its headings as (level, title), and all paragraphs outside tables as (number that Word counts,
+    line); none of these where it counts nothing.
+    """
 
-    tables: list[Table]
-    headings: list[tuple[int, str]]
+    tables: Sequence[Table] = ()
+    headings: Sequence[tuple[int, str]] = ()
+    numbered: Sequence[tuple[str, str]] = ()
 
 
 def layout_of(content: bytes) -> Layout:
@@ -113,19 +121,43 @@ def layout_of(content: bytes) -> Layout:
         pieces = pieces_of(compound, word)
         own: int = struct.unpack_from("<I", word, _OWN_LENGTH_AT)[0]
         paragraphs = [paragraph for paragraph in paragraphs_of(compound, word, pieces) if paragraph.first < own]
-        headings = [
-            (
-                paragraph.style,
-                _shown(pieces.text(word, paragraph.first, min(paragraph.end, paragraph.first + _LONGEST))),
-            )
-            for paragraph in paragraphs
-            if 1 <= paragraph.style <= _DEEPEST and not paragraph.in_table
+        lists = lists_of(compound, word, [paragraph.properties for paragraph in paragraphs])
+        labels = _labels(word, pieces, paragraphs, lists) if lists else [""] * len(paragraphs)
+        told = [
+            (paragraph, label, _line(word, pieces, paragraph))
+            for paragraph, label in zip(paragraphs, labels, strict=True)
+            if not paragraph.in_table and (any(labels) or 1 <= paragraph.style <= _DEEPEST)
         ]
         return Layout(
-            list(_tables(word, pieces, [paragraph for paragraph in paragraphs if paragraph.in_table])), headings
+            list(_tables(word, pieces, [paragraph for paragraph in paragraphs if paragraph.in_table])),
+            [
+                (paragraph.style, f"{label} {line}".strip())
+                for paragraph, label, line in told
+                if 1 <= paragraph.style <= _DEEPEST
+            ],
+            [(label, line) for _, label, line in told] if any(labels) else [],
         )
     except (ValueError, OverflowError, struct.error, IndexError):
-        return Layout([], [])
+        return Layout()
+
+
+def _labels(word: bytes, pieces: Pieces, paragraphs: Sequence[Paragraph], lists: Lists) -> list[str]:
+    """The numbers that Word counts for the paragraphs, empty for those that have none. A paragraph that stands in several pieces
+    has one where it begins.
+    """
+    labels: list[str] = []
+    for paragraph in paragraphs:
+        number, level = lists.named_by(paragraph.style, paragraph.properties)
+        first = paragraph.first
+        begins = number and (not first or pieces.text(word, first - 1, first) in _ENDS)
+        labels.append(lists.counting.label(f"{number}", level) if begins else "")
+    return labels
+
+
+def _line(word: bytes, pieces: Pieces, paragraph: Paragraph) -> str:
+    """The first line of a paragraph."""
+    text = pieces.text(word, paragraph.first, min(paragraph.end, paragraph.first + _LONGEST))
+    return _shown(text.split("\v")[0])
 
 
 def _shown(text: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from fixtures import office
+from fixtures.word_binary import HEAD, NONE, doc, row
 
 from engine.corpus.compound import CompoundFile
 from engine.corpus.compound_writer import compound_file
@@ -16,69 +15,6 @@ from engine.corpus.opening import everything_in
 from engine.corpus.readers import ReadDocument
 from engine.corpus.word_binary import as_printed
 from engine.corpus.word_tables import layout_of
-
-IN, ENDS, HEADS = b"\x16\x24\x01", b"\x17\x24\x01", b"\x04\x34\x01"
-CELL, ROW, HEAD = IN, IN + ENDS, IN + ENDS + HEADS
-NONE = b""
-Paragraph = tuple[str, bytes]
-
-
-def row(*cells: str, kind: bytes = ROW) -> list[Paragraph]:
-    """The paragraphs of a row: those of a cell stand with `|` between."""
-    found: list[Paragraph] = []
-    for cell in cells:
-        *before, last = cell.split("|")
-        found += [(f"{text}\r", CELL) for text in before]
-        found.append((f"{last}\x07", CELL))
-    return [*found, ("\x07", kind)]
-
-
-def page(paragraphs: Sequence[Paragraph], start: int, width: int, elsewhere: dict[bytes, int]) -> bytes:
-    """A page that tells where paragraphs begin and how they are."""
-    places, at = [start], 511
-    made = bytearray(512)
-    for number, (text, properties) in enumerate(paragraphs):
-        places.append(places[-1] + len(text) * width)
-        if properties in elsewhere:
-            properties = b"\x46\x66" + struct.pack("<I", elsewhere[properties])
-        style, properties = (int(properties[1:]), b"") if properties[:1] == b"H" else (0, properties)
-        whole = struct.pack("<H", style) + properties
-        odd = len(whole) % 2
-        told = bytes([(len(whole) + 1) // 2]) + whole if odd else bytes([0, len(whole) // 2]) + whole
-        at = (at - len(told)) & ~1
-        made[at : at + len(told)] = told
-        made[4 * (len(paragraphs) + 1) + 13 * number] = at // 2
-    made[: 4 * len(places)] = struct.pack(f"<{len(places)}I", *places)
-    made[511] = len(paragraphs)
-    return bytes(made)
-
-
-def doc(paragraphs: Sequence[Paragraph], *, width: int = 2, huge: bool = False) -> bytes:
-    made = CompoundFile(office.doc())
-    encoding = "utf-16-le" if width == 2 else "cp1252"
-    body = "".join(text for text, _ in paragraphs)
-    word = bytearray(made.read("WordDocument")[:1024]) + body.encode(encoding)
-    struct.pack_into("<I", word, 0x4C, len(body))
-    struct.pack_into("<II", word, 0x18, 1024, len(word))
-    kinds = list(dict.fromkeys(kind for _, kind in paragraphs))
-    data = b"".join(struct.pack("<H", len(kind)) + kind for kind in kinds) if huge else b""
-    elsewhere = {kind: sum(2 + len(one) for one in kinds[:at]) for at, kind in enumerate(kinds)} if huge else {}
-    word += bytes(-len(word) % 512)
-    pages, start = [], 1024
-    for first in range(0, len(paragraphs), 10):
-        some = paragraphs[first : first + 10]
-        pages.append((start, len(word) // 512))
-        word += page(some, start, width, elsewhere)
-        start += sum(len(text) for text, _ in some) * width
-    place = 1024 if width == 2 else 1024 * 2 | 0x40000000
-    table = bytes(64) + b"\x02" + struct.pack("<III", 16, 0, len(body)) + struct.pack("<HIH", 0, place, 0)
-    bins = struct.pack(f"<{len(pages) + 1}I", *(begin for begin, _ in pages), start) + struct.pack(
-        f"<{len(pages)}I", *(number for _, number in pages)
-    )
-    struct.pack_into("<II", word, 0x01A2, 64, len(table) - 64)
-    struct.pack_into("<II", word, 0x0102, len(table), len(bins))
-    streams = {"WordDocument": bytes(word), "1Table": table + bins}
-    return compound_file({**streams, "Data": data} if huge else streams)
 
 
 def read(tmp_path: Path, content: bytes) -> str:
