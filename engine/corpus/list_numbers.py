@@ -40,9 +40,13 @@ class Used(NamedTuple):
 class Counting:
     """The lists of a document by their names; what they have counted, and who began to."""
 
-    used: Mapping[str, Used]
+    used: dict[str, Used]
     counts: dict[str, list[int | None]] = field(default_factory=dict)
     begun: set[tuple[str, int]] = field(default_factory=set)
+
+    def start(self, name: str, level: int, number: int) -> None:
+        """The next paragraph of a level has this number."""
+        self.counts.setdefault(self.used[name].counted, [None] * LEVELS)[level] = number - 1
 
     def label(self, name: str, level: int) -> str:
         """The number of the next paragraph of a level; empty where the level shows a bullet or nothing."""

@@ -12,6 +12,7 @@ from html.entities import html5
 
 from engine.corpus.excel_binary import with_charts_apart
 from engine.corpus.number_formats import cells_as_text, sheet_change
+from engine.corpus.odf_numbers import with_numbers as numbered
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.rtf import in_code_pages
 from engine.corpus.rtf_written import as_read
@@ -67,7 +68,7 @@ def prepared(format: str, content: bytes) -> bytes:
     if format == "ods":
         return _parts_changed(content, re.compile(r"content\.xml"), lambda _package: cells_as_text)
     if format == "odt":
-        return _parts_changed(content, re.compile(r"(?:content|styles)\.xml"), lambda _package: _inlined)
+        return _parts_changed(content, re.compile(r"(?:content|styles)\.xml"), _open_change)
     if format == "epub":
         return _parts_changed(content, re.compile(r".*\.(?:x?html?|opf)", re.DOTALL), lambda _package: _of_book)
     if format == "doc":
@@ -126,6 +127,10 @@ def _character(code: int, other: bytes) -> bytes:
 def _inline(found: re.Match[bytes]) -> bytes:
     tab, blank, line = found.groups()
     return b"\t" if tab else b" " if blank else b"\n" if line else b""
+
+
+def _open_change(package: Package) -> Callable[[bytes], bytes]:
+    return lambda xml: _inlined(numbered(xml, package) if b"<office:document-content" in xml[:_HEAD] else xml)
 
 
 def _inlined(xml: bytes) -> bytes:
