@@ -39,6 +39,7 @@ _TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # wh
 _SHEETS = re.compile(r"xl/(?:work|chart)sheets/")
 _SAID = re.compile(r"comments?", re.IGNORECASE)  # parts whose lines count even where all of their words come elsewhere
 _PARAGRAPH = ("p", "h")
+_DELETED = "{*}tracked-changes"  # what was taken away from OpenDocument texts
 _SPEAKING = tuple(f"{{*}}{name}" for name in (*_PARAGRAPH, "v", "text", "textpath"))  # elements that hold words
 _SIGNS_OF = {**dict.fromkeys(("tab", "br", "cr", "s", "line-break", "ptab"), " "), "noBreakHyphen": "-"}
 _CELLS = ("table-cell", "covered-table-cell")
@@ -182,8 +183,9 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: _Known | None) 
         root = etree.fromstring(data, _parser())
     except (etree.XMLSyntaxError, ValueError):
         return
-    if without and (without.partition("}")[2].encode() in data or b"\0" in data):  # in UTF-16 its letters stand apart
-        etree.strip_elements(root, without, with_tail=False)
+    for name in filter(None, (without, _DELETED)):
+        if name.partition("}")[2].encode() in data or b"\0" in data:  # in UTF-16 its letters stand apart
+            etree.strip_elements(root, name, with_tail=False)
     open_document = ":opendocument:" in str(root.tag)
     speaking = _SPEAKING[: len(_PARAGRAPH)] if open_document else _SPEAKING
     if known is not None and _says_only(root, known, speaking):
@@ -192,7 +194,7 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: _Known | None) 
         name = _local(node)
         if name in _PARAGRAPH:
             within = _local(node.getparent())
-            if within != "deletion" and (cells or within not in _CELLS):
+            if cells or within not in _CELLS:
                 yield paragraph_text(node, every=open_document)
         elif name == "v":
             yield _number(node.text or "")
