@@ -177,15 +177,9 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: _Known | None) 
     sheet, the letters of a drawn word; nothing of the elements that `without` names, and nothing at all where no paragraph has
     a word that is not `known`.
     """
-    from lxml import etree
-
-    try:
-        root = etree.fromstring(data, _parser())
-    except (etree.XMLSyntaxError, ValueError):
+    root = _shown_in(data, (without, _DELETED))
+    if root is None:
         return
-    for name in filter(None, (without, _DELETED)):
-        if name.partition("}")[2].encode() in data or b"\0" in data:  # in UTF-16 its letters stand apart
-            etree.strip_elements(root, name, with_tail=False)
     open_document = ":opendocument:" in str(root.tag)
     speaking = _SPEAKING[: len(_PARAGRAPH)] if open_document else _SPEAKING
     if known is not None and _says_only(root, known, speaking):
@@ -202,6 +196,20 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: _Known | None) 
             yield "".join(_pieces(node, every=not len(node)))
         elif name == "textpath":
             yield node.get("string") or ""
+
+
+def _shown_in(data: bytes, without: Iterable[str]) -> Any | None:
+    """The root of a part, without some elements; None where it is damaged."""
+    from lxml import etree
+
+    try:
+        root = etree.fromstring(data, _parser())
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+    for name in filter(None, without):
+        if name.partition("}")[2].encode() in data or b"\0" in data:  # in UTF-16 its letters stand apart
+            etree.strip_elements(root, name, with_tail=False)
+    return root
 
 
 @lru_cache(maxsize=1)
