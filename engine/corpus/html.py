@@ -6,6 +6,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.corpus.list_numbers import in_figures
 from engine.corpus.meta_tags import said_in
 from engine.corpus.page_head import declared_encoding
 from engine.corpus.page_menus import hide_menus
@@ -15,6 +16,8 @@ from engine.corpus.plain import decode_as, decoded
 from engine.corpus.readers import Heading, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_KINDS = frozenset({*_HEADINGS, "li"})
+_FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
 
 class HtmlReader:
@@ -68,20 +71,23 @@ class _Blocks:
         self._tables = tables
         self._blocks: list[tuple[str, str]] = []
         self._run: list[str] = []
-        self._kind = "p"
+        self._kind, self._label = "p", ""
+        self._counted: dict[Element, int] = {}
 
     def walk(self, root: Element) -> None:
         """Collects the blocks below `root`."""
-        stack: list[Element | str | None] = [root]  # None: a block ends
+        stack: list[Element | str | bool] = [root]  # a block ends; True: one that has a kind of its own
         while stack:
             node = stack.pop()
             if isinstance(node, str):
                 self._run.append(node.replace("\n", " "))
-            elif node is None:
+            elif isinstance(node, bool):
                 self._end_block()
+                if node:
+                    self._kind, self._label = "p", ""
             elif is_shown(node) and self._enter(node):
                 if node.name in BLOCKS:
-                    stack.append(None)
+                    stack.append(node.name in _KINDS)
                 stack += reversed(node.contents)
         self._end_block()
 
@@ -102,16 +108,27 @@ class _Blocks:
         if name == "pre":
             self._add("p", preformatted(node))
             return False
-        if name in _HEADINGS or name == "li":
+        if name in _KINDS:
             self._kind = name
+            self._label = self._number(node) if name == "li" else self._label.strip("-")
         return True
+
+    def _number(self, item: Element) -> str:
+        """What a page shows before a list item."""
+        around = item.parent
+        if around is None or around.name != "ol":
+            return "-"
+        own, start = _whole(item.get("value")), _whole(around.get("start"))
+        number = self._counted.get(around, (1 if start is None else start) - 1) + 1 if own is None else own
+        self._counted[around] = number
+        return f"{in_figures(number, _FIGURES.get(around.get('type'), 'decimal'))}."
 
     def _end_block(self) -> None:
         lines = (" ".join(line.split()) for line in "".join(self._run).split("\n"))
         text = "\n".join(line for line in lines if line)
         if text:
-            self._add(self._kind, f"- {text}" if self._kind == "li" else text)
-            self._kind = "p"
+            self._add(self._kind, f"{self._label} {text}" if self._label else text)
+            self._kind, self._label = "p", ""
         self._run.clear()
 
     def _add(self, kind: str, text: str) -> None:
@@ -131,6 +148,10 @@ class _Blocks:
             parts += (gap, block)
             length, before = length + len(block), kind
         return "".join(parts), tuple(headings)
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
 
 
 def _labels(svg: Element) -> Iterator[str]:
