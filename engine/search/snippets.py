@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from unicodedata import category
 
+from engine.lexical.characters import LINE_WITHIN
+
 Span = tuple[int, int]
+_LINE_WITHIN = re.compile(LINE_WITHIN)
 
 
 def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, tuple[Span, ...]]:
@@ -74,11 +78,16 @@ def _fullest(text: str, matches: Sequence[Span], width: int) -> int:
 
 
 def _fold(text: str) -> tuple[str, list[int]]:
-    """`text` with runs of white space and control characters as one blank and stripped, and for each old position its new one."""
+    """`text` with runs of white space and control characters as one blank and stripped, and for each old position its new one.
+    Where a line ends within Chinese or Japanese words, which go on over it, no blank stands.
+    """
     folded: list[str] = []
     positions = []
-    for char in text:
-        if char.isspace() or category(char) == "Cc":
+    within = {at for found in _LINE_WITHIN.finditer(text) for at in range(*found.span())} if "\n" in text else set()
+    for at, char in enumerate(text):
+        if at in within:
+            positions.append(max(0, len(folded) - 1))
+        elif char.isspace() or category(char) == "Cc":
             if folded and folded[-1] != " ":
                 folded.append(" ")
             positions.append(max(0, len(folded) - 1))

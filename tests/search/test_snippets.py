@@ -23,6 +23,14 @@ def test_white_space_is_folded_and_marks_follow() -> None:
     assert marked("  The \n\n roof\tleaks  badly \n", "leak roof") == ("The roof leaks badly", ["roof", "leaks"])
 
 
+def test_no_blank_stands_where_a_line_ends_within_chinese_words() -> None:
+    text = "這是合\n同的條款\n第 1 條\nNotice 港\n \n口 の\n桟橋"
+    assert snippet(text, [(2, 5), (text.index("桟"), len(text))]) == (
+        "這是合同的條款第 1 條 Notice 港 口 の桟橋",
+        ((2, 4), (25, 27)),
+    )
+
+
 def test_control_characters_do_not_reach_a_terminal() -> None:
     assert marked("The \x1b]0;owned\x07 roof\x9b31m", "roof") == ("The ]0;owned roof 31m", ["roof"])
 
