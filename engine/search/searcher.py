@@ -19,6 +19,7 @@ from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.hits import Found, Hit, Ranked
 from engine.search.loaded import Loaded
 from engine.search.positions import page_at, position
+from engine.search.presence import Presence
 from engine.search.snippets import first_shown, snippet
 from engine.search.weak import without_weak
 from engine.search.words import holds_word, symbols
@@ -100,7 +101,9 @@ class Searcher:
         if where is not None and not where.empty:
             notes = [*notes, *unmet(where, self._loaded.store.documents())]
         counts = self._facets(meant.text, rankings, index, self._chunks_of(documents)) if with_facets else {}
-        return Found(query, mode, self._hits(meant.text, rankings, fused, top, snippet_width), tuple(notes), counts)
+        presence = Presence(self.project.path)
+        hits = self._hits(meant.text, rankings, fused, top, snippet_width, presence)
+        return Found(query, mode, hits, (*notes, *presence.notes(self.project.argument)), counts)
 
     @_telling_runs
     def search_base(self, query: str, top: int) -> tuple[Hit, ...]:
@@ -116,7 +119,8 @@ class Searcher:
         ranking = self._explainer.base_ranking(meant.text, 2 * top, self._chunks_of(documents))
         if ranking is None:
             return ()
-        return self._hits(meant.text, {"base": ranking}, fuse({"base": ranking}, settings), top, SNIPPET_WIDTH)
+        fused, presence = fuse({"base": ranking}, settings), Presence(self.project.path)
+        return self._hits(meant.text, {"base": ranking}, fused, top, SNIPPET_WIDTH, presence)
 
     @_telling_runs
     def document(self, document_id: int) -> Document | None:
@@ -262,12 +266,12 @@ class Searcher:
         return facets(document for document in store.documents() if document.id in documents)
 
     def _hits(
-        self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, snippet_width: int
+        self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, snippet_width: int, presence: Presence
     ) -> tuple[Hit, ...]:
         places = {name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()}
         wholes: dict[int, Document] = {}
         hits: list[Hit] = []
-        present = self._present(fused.order, top)
+        present = self._present(fused.order, top, presence)
         offsets = {"semantic": self._hub_offsets([chunk.id for chunk, _ in present])} if "semantic" in places else {}
         for chunk, score in present:
             ranks = {
@@ -303,16 +307,25 @@ class Searcher:
         except EngineError:  # the index was replaced a moment ago
             return {}
 
-    def _present(self, order: Sequence[tuple[int, float]], top: int) -> list[tuple[Chunk, float]]:
-        """The first `top` of `order` whose documents still exist: an index may name some that were deleted since."""
+    def _present(self, order: Sequence[tuple[int, float]], top: int, presence: Presence) -> list[tuple[Chunk, float]]:
+        """The first `top` of `order` whose documents still exist: an index may name some that were deleted since, and so may the
+        store.
+        """
         present: list[tuple[Chunk, float]] = []
+        there: dict[int, bool] = {}
         for start in range(0, len(order), 2 * top):
             block = order[start : start + 2 * top]
             chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in block)
-            present += [(chunks[chunk_id], score) for chunk_id, score in block if chunk_id in chunks]
-            if len(present) >= top:
-                break
-        return present[:top]
+            for chunk_id, score in block:
+                if len(present) >= top:
+                    return present
+                if (chunk := chunks.get(chunk_id)) is None:
+                    continue
+                if chunk.document_id not in there:
+                    there[chunk.document_id] = presence.has(self._loaded.store.document_card(chunk.document_id))
+                if there[chunk.document_id]:
+                    present.append((chunk, score))
+        return present
 
     def _matches(self, query: str, text: str, document: Document) -> list[tuple[int, int]]:
         from engine.lexical import matched_spans

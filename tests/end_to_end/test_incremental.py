@@ -286,7 +286,10 @@ def test_an_ingest_that_was_stopped_does_not_look_done(small: Path, monkeypatch:
     assert "engine ingest" in told.stderr
     stages = {row["stage"]: row for row in json.loads(engine_here("status", str(small), "--json").stdout)["stages"]}
     assert stages["ingest"]["state"] != "done"
+    assert "07.md" not in paths(small, "rule 7"), "its file is gone"
+    (small / "documents" / "07.md").write_text("What was read before is searched until the next ingest.")
     assert "07.md" in paths(small, "rule 7")
+    (small / "documents" / "07.md").unlink()
     done = summary("ingest", str(small))
     assert (done["files_read"], done["files_removed"]) == (2, 1)
     assert summary("index", str(small))["added"] == 3
@@ -406,3 +409,19 @@ def test_languages_that_an_older_version_told_are_told_anew(small: Path) -> None
     summary("index", str(small), "--force")
     with closing(project.store()) as store:
         assert {document.language for document in store.documents()} == {"en", "de"}
+
+
+def test_a_deleted_file_leaves_search_before_anything_runs_and_comes_back_with_it(small: Path) -> None:
+    (found, *_) = paths(small, "countersigning the clauses")
+    file = small / "documents" / found
+    kept = file.read_bytes()
+    file.unlink()
+    answer = json.loads(
+        engine_here("search", str(small), "countersigning the clauses", "--mode", "bm25", "--json").stdout
+    )
+    assert found not in [hit["path"] for hit in answer["hits"]]
+    assert answer["notes"] == [
+        "1 document is left out: its file is gone.", f"'engine ingest {small}' reads what is there now.",
+    ]  # fmt: skip
+    file.write_bytes(kept)
+    assert found in paths(small, "countersigning the clauses")

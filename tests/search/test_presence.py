@@ -1,0 +1,79 @@
+"""Documents whose files are gone, or have changed since they were read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.records import Document
+from engine.search.presence import Presence
+
+Make = Callable[..., Document]
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Make:
+    (tmp_path / "files" / "in").mkdir(parents=True)
+    (tmp_path / "project").mkdir()
+    for name in ("a.txt", "in/mail.eml"):
+        (tmp_path / "files" / name).write_text("The tern.")
+        os.utime(tmp_path / "files" / name, (1000.0, 1000.0))
+
+    def make(path: str, number: int = 1, **more: object) -> Document:
+        made = Document(path, "../files", "txt", "T", "", "", 9, 1000.0, id=number)
+        return replace(made, **more)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("a.txt", True), ("in/mail.eml", True), ("in/mail.eml/plan.pdf", True), ("in/mail.eml/a.zip/b.txt", True),
+        ("b.txt", False), ("in/other.eml/plan.pdf", False), ("gone/c.txt", False), ("a.txt/b", True), ("caf\\xe9.txt", True),
+        ("a\0.txt", True), ("in/" + "x" * 5000, True),
+    ],
+)  # fmt: skip
+def test_a_document_is_there_where_its_file_is_or_what_holds_it(
+    tmp_path: Path, document: Make, path: str, there: bool
+) -> None:
+    presence = Presence(tmp_path / "project")
+    assert presence.has(document(path)) == there
+    assert presence.gone == (set() if there else {1})
+    assert presence.changed == set()
+    assert presence.has(document(path, format="beir"))
+
+
+@pytest.mark.parametrize("state", ["missing", "empty", "closed"])
+def test_where_the_source_cannot_be_reached_nothing_is_gone(tmp_path: Path, document: Make, state: str) -> None:
+    for path in (tmp_path / "files" / "a.txt", tmp_path / "files" / "in" / "mail.eml"):
+        path.unlink()
+    (tmp_path / "files" / "in").rmdir()
+    if state == "missing":
+        (tmp_path / "files").rmdir()
+    elif state == "closed":
+        if os.geteuid() == 0:
+            pytest.skip("no folder is closed to root")
+        (tmp_path / "files").chmod(0)
+    presence = Presence(tmp_path / "project")
+    assert presence.has(document("a.txt"))
+    assert presence.notes("it") == []
+
+
+def test_what_is_gone_and_what_has_changed_is_told(tmp_path: Path, document: Make) -> None:
+    presence = Presence(tmp_path / "project")
+    assert presence.has(document("a.txt"))
+    assert presence.notes("it") == []
+    os.utime(tmp_path / "files" / "a.txt", (1500.0, 1500.0))
+    assert presence.has(document("a.txt"))
+    assert not presence.has(document("b.txt", 2))
+    assert not presence.has(document("c.txt", 3))
+    assert presence.notes("it") == [
+        "2 documents are left out: their files are gone.",
+        "1 document is found as it was before a change of the file.",
+        "'engine ingest it' reads what is there now.",
+    ]
