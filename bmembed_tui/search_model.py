@@ -10,6 +10,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from engine.console import day
+
 MODES = ("hybrid", "semantic", "bm25")
 ALL = "all"
 FACETS = ("type", "author", "language", "year", "folder")
@@ -47,6 +49,9 @@ class Hit:
     place_name: str = ""
     hub_offset: float | None = None
     """What semantic search took from the cosine; None where it ranks by cosines."""
+    author: str = ""
+    dated: float | None = None
+    """Seconds since the epoch: when the document was last changed, or made, as it says itself."""
 
     @classmethod
     def from_answer(cls, answer: Mapping[str, Any]) -> Hit:
@@ -58,6 +63,7 @@ class Hit:
             answer["format"], answer["chunk_id"], answer["document_id"], answer["start"], answer["end"],
             answer.get("line", 1), answer.get("page"), rankers, answer.get("shares", {}),
             answer.get("place", ""), answer["rankers"].get("semantic", {}).get("hub_offset"),
+            answer.get("author", ""), answer.get("changed") or answer.get("created"),
         )  # fmt: skip
 
     @property
@@ -85,6 +91,11 @@ class Hit:
         """The heading path, without the title and the name of the sheet again."""
         told = (self.title, self.place_name.removeprefix("sheet "))
         return " › ".join(part for part in self.headings if part and part not in told)
+
+    @property
+    def said(self) -> str:
+        """Author and day, as far as the document says them."""
+        return " · ".join(part for part in (self.author, day(self.dated)) if part)
 
     def score_text(self, mode: str) -> str:
         """The score with as many digits as its scale needs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -210,6 +211,7 @@ def _certainty(gap: Mapping[str, Any]) -> str:
     return chance if needed is None else f"{chance}; about {needed:,} queries would show one as large"
 
 
+_LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
 _HYBRIDS = {"rrf": "RRF", "weighted": "weighted"}
 
 
@@ -311,12 +313,23 @@ def source_names(sources: Collection[str]) -> dict[str, str]:
 def _heading(hit: Hit, source: str) -> Text:
     path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
     page = hit.place or ("" if hit.page is None else f"page {hit.page}")
-    line = f":{hit.line}, {harmless(page)}" if page else f":{hit.line}"
+    line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in _LINED else ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
+    said = "".join(f"  {harmless(part)}" for part in (hit.author, day(hit.changed or hit.created)) if part)
     return Text.assemble(
-        (f"{hit.rank}. {harmless(path)}", "bold"), f"{line}  {harmless(place)}  ", (f"[{found}]", "dim")
+        (f"{hit.rank}. {harmless(path)}", "bold"), f"{line}  {harmless(place)}{said}  ", (f"[{found}]", "dim")
     )
+
+
+def day(seconds: float | None) -> str:
+    """The day of a date that a document gives itself, where the user lives; empty for none."""
+    if seconds is None:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def harmless(text: str) -> str:

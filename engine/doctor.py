@@ -113,11 +113,12 @@ def _ocr(settings: Settings) -> list[Finding]:
     except EngineError as error:
         return [Finding("ocr", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
     if found is None:
-        state, todo = (
-            "problem" if corpus.ocr else "good",
-            "install tesseract with your system's own packages to have them read",
+        todo = "install tesseract with your system's own packages" + (
+            "" if corpus.ocr else ", and set corpus.ocr = true"
         )
-        return [Finding("ocr", state, "no tesseract was found", f"scanned pages and pictures are left out; {todo}")]
+        state = "problem" if corpus.ocr else "good"
+        asked = "no tesseract was found" + ("" if corpus.ocr else ", and none is asked for")
+        return [Finding("ocr", state, asked, f"scanned pages and pictures are left out; {todo}, to have them read")]
     follows = (
         "scanned pages and pictures are read"
         if corpus.ocr

@@ -78,6 +78,8 @@ class FacetList(Widget, can_focus=True):
         current = self.current
         higher, self._lines = len(lines) != len(self._lines), lines
         self._at = self._place_of(current)
+        if self.has_focus and not lines:
+            self.screen.focus_previous()  # what is hidden hears no key, nor do those around it
         self.display = bool(lines)
         self.refresh(layout=higher)
 

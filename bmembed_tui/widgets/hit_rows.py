@@ -35,7 +35,9 @@ def hit_rows(hit: Hit, scale: str, verdict: bool | None, width: int, height: int
     if hit.heading and cell_len(both) > room:
         under = [Row(place, "hit-list--quiet"), Row(fitted(hit.heading, room), "hit-list--quiet")]
     else:
-        under = [Row(both if hit.heading else place, "hit-list--quiet")]
+        told = both if hit.heading else place
+        whole = f"{told} · {hit.said}"
+        under = [Row(whole if hit.said and cell_len(whole) <= room else told, "hit-list--quiet")]
     lines = 3 if roomy or width < WORDY else 2
     rows = [_head(hit, scale, verdict, width), *under, *snippet_rows(hit, room, lines)]
     return [*rows, Row("", "hit-list--text")] if roomy else rows

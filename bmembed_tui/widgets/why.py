@@ -112,7 +112,7 @@ def why_text(hit: Hit, mode: str, facts: Facts, *, loading: bool) -> Content:
     explained = facts.explained
     parts = [
         plain(hit.title or hit.path, "bold"),
-        plain(f"{hit.path} · {hit.place}", "$text-muted"),
+        plain(" · ".join(filter(None, (hit.path, hit.place, hit.said))), "$text-muted"),
         plain(hit.heading),
         plain(""),
         *(

@@ -44,15 +44,25 @@ def documents(
     with opened(name) as project:
         if action == "retry":
             count = project.retry(path or ())
-            print(f"{count} will be read again. Next: engine run {shlex.quote(name)}", file=sys.stderr)
+            print(f"{count} will be read again. Next: engine ingest {shlex.quote(name)}", file=sys.stderr)
             return
-        rows = [row for row in project.documents(state) if matches(row["path"])]
+        every = project.documents(state)
+        reads = project.settings().corpus.ocr
+    rows = [row for row in every if matches(row["path"])]
     if action == "export":
         _export(rows, target)
     elif as_json:
         print_json(rows)
     else:
         _show(rows)
+        if not rows:
+            nothing = f"Nothing was read yet: 'engine ingest {shlex.quote(name)}' does."
+            print("No file matches." if every or state else nothing, file=sys.stderr)
+        if not reads and any(row["kind"] == "needs OCR" for row in rows):
+            print(
+                "Scans and pictures are read where corpus.ocr = true is set and tesseract is installed.",
+                file=sys.stderr,
+            )
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
@@ -67,7 +77,8 @@ def _show(rows: list[dict[str, Any]]) -> None:
     counted = [
         _counts(row for row, is_inside in zip(rows, inside, strict=True) if is_inside is of) for of in (False, True)
     ]
-    print("; inside them ".join(filter(None, counted)) or "No files.", file=sys.stderr)
+    if rows:
+        print("; inside them ".join(filter(None, counted)), file=sys.stderr)
 
 
 def _counts(rows: Iterable[dict[str, Any]]) -> str:
@@ -90,6 +101,8 @@ def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
         text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
     else:
         text = _csv(rows)
+    if not target.absolute().parent.is_dir():
+        raise UsageError(f"There is no folder {target.absolute().parent}.", "", "Make it, or name a file elsewhere.")
     with disk_errors(f"{target} could not be written."):
         write_text(target, text)
     print(f"{len(rows)} rows were written to {target}.", file=sys.stderr)

@@ -64,6 +64,8 @@ def search(
     else:
         show_found(found, output(), sources)
         for kind, counts in found.facets.items():
+            if not counts:
+                continue
             print(harmless(f"{kind}: " + ", ".join(f"{value} ({count})" for value, count in counts.items())))
         if not found.hits:
             print("Nothing was found.", file=sys.stderr)

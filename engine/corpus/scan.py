@@ -86,7 +86,8 @@ def scan(
     for source in sources:
         absolute = Path(os.path.normpath(Path(source).absolute()))
         if not absolute.exists():
-            raise InputError(f"{source} does not exist.", "", "Check corpus.paths in project.toml.")
+            to_do = "Check corpus.paths in project.toml. What was read before stays searchable."
+            raise InputError(f"{source} does not exist.", "", to_do)
         _Walk(str(absolute), wanted, unwanted, result, taken, follow_links, pictures).run()
     result.files.sort(key=lambda file: (file.path, file.source))
     result.skipped.sort(key=lambda item: (item.path, item.source))

@@ -73,7 +73,7 @@ def run(context: StageContext) -> dict[str, Any]:
         "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
         "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
         "new_chunks": tally.new_chunks, "documents": counts["documents"], "chunks": counts["chunks"],
-        "judged_queries": judged, "files_renamed": tally.renamed,
+        "judged_queries": judged, "files_renamed": tally.renamed, "left_out_inside_files": len(context.store.unread_parts()),
     }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.errors import DamagedError, ModelError, NotBuiltError
+from engine.errors import DamagedError, EngineError, ModelError, NotBuiltError
 from engine.project import ProjectFolder
 from engine.records import Document
 from engine.settings import SearchSettings
@@ -40,6 +40,7 @@ class Loaded:
         self._vectors: tuple[str, VectorIndex] | None = None
         self._weights: tuple[tuple[object, ...], Mapping[str, float], str] | None = None
         self._names: tuple[tuple[object, ...], DocumentNames] | None = None
+        self._behind: dict[str, tuple[tuple[object, ...], int]] = {}
         self._vector: tuple[tuple[str, str], NDArray[np.float32]] | None = None
         self._encoders: dict[str, tuple[tuple[object, ...], Encoder]] = {}
 
@@ -105,6 +106,36 @@ class Loaded:
         artifact, index = self._current("vectors", "embed", self._vectors, VectorIndex.open)
         self._vectors = (artifact.folder, index)
         return artifact, index
+
+    def behind(self, ranker: str) -> str:
+        """What a ranker does not know yet, since its index is older than the documents; empty where it knows all of them."""
+        kind, stage, called = (
+            ("lexical", "index", "BM25") if ranker == "bm25" else ("vectors", "embed", "semantic search")
+        )
+        try:
+            artifact = self._need(kind, stage)
+            state = (self.repairs, self.store.version(), artifact.folder)
+            if ranker not in self._behind or self._behind[ranker][0] != state:
+                self._behind[ranker] = state, self._unknown_to(ranker, artifact)
+        except EngineError:  # replaced a moment ago
+            return ""
+        if not (count := self._behind[ranker][1]):
+            return ""
+        some = "1 chunk is" if count == 1 else f"{count:,} chunks are"
+        return f"{some} not in {called} yet: 'engine {stage} {self.project.argument}' adds {'it' if count == 1 else 'them'}."
+
+    def _unknown_to(self, ranker: str, artifact: Artifact) -> int:
+        """How many live chunks an index lacks."""
+        import numpy as np
+
+        if ranker == "bm25":
+            if artifact.info.get("chunks_fingerprint") == self.store.corpus_fingerprint():
+                return 0
+            known = np.fromiter(self.lexical_index().ids(), np.int64)
+        else:
+            known = self.vector_index()[1].keys()
+        live = np.fromiter((row for row, _ in self.store.chunk_owners()), np.int64)
+        return int((~np.isin(live, known)).sum())
 
     def query_vector(self, query: str) -> tuple[Artifact, VectorIndex, NDArray[np.float32]]:
         """A query as the current vector index wants it (d,), with that index. Raises ModelError besides.
@@ -222,6 +253,6 @@ class Loaded:
             raise NotBuiltError(
                 f"The project {self.project.name} has no {INDEXES[kind]} index yet.",
                 f"The stage '{stage}' makes it.",
-                f"Run 'engine run {self.project.argument}'.",
+                f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' without training.",
             )
         return artifact

@@ -98,6 +98,7 @@ class Searcher:
         fused = fuse(self._completed(meant.text, rankings, fusion, index), fusion)
         if meant.names:
             notes = [f"Only in {' and '.join(meant.names)}, which the query names.", *notes]
+        notes = [*notes, *filter(None, map(self._loaded.behind, rankings))]
         if where is not None and not where.empty:
             notes = [*notes, *unmet(where, self._loaded.store.documents())]
         counts = self._facets(meant.text, rankings, index, self._chunks_of(documents)) if with_facets else {}

@@ -68,6 +68,9 @@ class LeftOutRecord:
     reason: str
 
 
+AGAIN = -1  # when a file was changed that is to be read again
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
     """What became of one file, or of something inside it (`path` is then `mail.eml/attachment.pdf`). What was left out
@@ -122,7 +125,7 @@ class DocumentTables(Database):
         """Let a file that was not read, or not all of it, count as changed, so that it is read again; what was searchable
         of it stays. Whether there is one.
         """
-        sql = f"""UPDATE files SET size = -1, mtime_ns = -1, content_hash = '' WHERE source = ? AND path = ?
+        sql = f"""UPDATE files SET mtime_ns = {AGAIN}, content_hash = '' WHERE source = ? AND path = ?
             AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""
         return bool(self._rows(sql, (source, path)))
 
@@ -153,7 +156,8 @@ class DocumentTables(Database):
         rows = self._rows(
             f"""SELECT source, path, coalesce(
                     (SELECT own.format FROM documents own WHERE file_id = files.id AND own.path = files.path AND live), format
-                ), size, state, kind, reason, (SELECT count(*) FROM documents WHERE file_id = files.id AND live) FROM files
+                ), size, state, kind, CASE mtime_ns WHEN {AGAIN} THEN ltrim(reason || '; to be read again', '; ') ELSE reason END,
+                (SELECT count(*) FROM documents WHERE file_id = files.id AND live) FROM files
             WHERE state <> 'gone' AND (?1 IS NULL OR state = ?1)
             UNION ALL SELECT source, files.path || '/' || parts.path, '', 0, parts.state, parts.kind, parts.reason, 0
             FROM parts JOIN files ON files.id = parts.file_id

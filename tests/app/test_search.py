@@ -314,6 +314,18 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_pr
         await by_folder(pilot, pane, facets, found)
         await by_mouse(pilot, pane, facets)
 
+        if not pane.query_one(FilterRow).display:
+            await pilot.press("f9")
+        await until(pilot, lambda: facets.display and facets.region.height > 0, "the facets")
+        facets.focus()
+        await until(pilot, lambda: facets.has_focus, "the focus")
+        facets.show({}, Filters())
+        await until(
+            pilot, lambda: not facets.display and pilot.app.screen.focused is not None, "the focus to stay in the step"
+        )
+        await pilot.press("f8")
+        await until(pilot, lambda: pane.mode == "all", "F8 to be heard")
+
     async def by_folder(
         pilot: Pilot[Any], pane: SearchPane, facets: FacetList, found: dict[str, dict[str, int]]
     ) -> None:

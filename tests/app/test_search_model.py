@@ -109,6 +109,8 @@ def test_a_hit_says_where_it_stands() -> None:
     assert hit(page=2).place == "page 2"
     assert hit().heading == "C › D"  # the title is not said twice
     assert replace(hit(), place_name="sheet D").heading == "C"  # nor is the name of the sheet
+    assert hit().said == ""
+    assert replace(hit(), author="Ada", dated=1.9e9).said == "Ada · 2030-03-17"
     assert str(hit().file) == "/docs/a/b.md"
     assert hit().score_text("hybrid") == "0.0482"
     assert hit(score=6.874, shares={}).score_text("hybrid") == "6.87"  # BM25 alone had to do

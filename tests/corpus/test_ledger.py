@@ -99,9 +99,11 @@ def test_files_and_what_is_inside_them_are_counted_apart_and_called_what_they_ar
     (project.parent / "documents" / "Contract 2.1").write_bytes(office.docx())
     ingest_here(project)
     listed = engine("documents", str(project))
-    assert listed.stderr == "6 read, 4 quarantined; inside them 1 skipped, 1 quarantined\n"
+    counts, hint = listed.stderr.splitlines()
+    assert counts == "6 read, 4 quarantined; inside them 1 skipped, 1 quarantined"
+    assert "corpus.ocr = true" in hint
     assert ledger(project)["Contract 2.1"].format == "docx"
-    assert engine("documents", str(project), "--path", "none").stderr == "No files.\n"
+    assert engine("documents", str(project), "--path", "none").stderr == "No file matches.\n"
 
 
 def test_what_was_quarantined_is_not_read_again_until_it_changes(project: Path) -> None:
@@ -362,6 +364,11 @@ def test_a_search_tells_page_slide_and_sheet(project: Path) -> None:
     }  # fmt: skip
 
 
+def test_before_anything_is_read_the_command_says_so(project: Path) -> None:
+    listed = engine("documents", str(project))
+    assert (listed.stdout, listed.stderr) == ("", f"Nothing was read yet: 'engine ingest {project}' does.\n")
+
+
 def test_the_command_lists_retries_and_exports(project: Path, tmp_path: Path) -> None:
     (project.parent / "documents" / "=1+1.txt").write_bytes(bytes(range(256)))
     (project.parent / "documents" / "b\x1b[31m.txt").write_bytes(b"The tern rests.")
@@ -378,7 +385,15 @@ def test_the_command_lists_retries_and_exports(project: Path, tmp_path: Path) ->
     assert {row["path"] for row in rows} >= {"'=1+1.txt", "b�[31m.txt", "mail.eml/photo.jpg", "a.pdf"}
     engine("documents", str(project), "export", str(tmp_path / "ledger.json"))
     assert len(json.loads((tmp_path / "ledger.json").read_text())) == len(rows)
-    assert "1 will be read again" in engine("documents", str(project), "retry", "--path", "scan.pdf").stderr
+    told = engine("documents", str(project), "retry", "--path", "scan.pdf").stderr
+    assert told == f"1 will be read again. Next: engine ingest {project}\n"
+    (again,) = json.loads(engine("documents", str(project), "--json", "--path", "scan.pdf").stdout)
+    assert again["size"] == (project.parent / "documents" / "scan.pdf").stat().st_size
+    assert again["reason"].endswith("they hold no text; to be read again")
+    ingest_here(project)
+    assert ledger(project)["scan.pdf"].reason.endswith("they hold no text")
+    nowhere = engine("documents", str(project), "export", str(tmp_path / "none" / "ledger.csv"), check=False)
+    assert (nowhere.returncode, f"There is no folder {tmp_path / 'none'}." in nowhere.stderr) == (2, True)
     wrong = engine("documents", str(project), "--state", "lost", check=False)
     assert (wrong.returncode, "quarantined" in wrong.stderr) == (2, True)
 

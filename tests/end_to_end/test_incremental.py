@@ -425,3 +425,20 @@ def test_a_deleted_file_leaves_search_before_anything_runs_and_comes_back_with_i
     ]  # fmt: skip
     file.write_bytes(kept)
     assert found in paths(small, "countersigning the clauses")
+
+
+def test_what_an_index_does_not_hold_yet_is_told(small: Path) -> None:
+    def notes(mode: str) -> list[str]:
+        found = engine_here("search", str(small), "capybara", "--mode", mode, "--json").stdout
+        return list(json.loads(found)["notes"])
+
+    engine_here("embed", str(small))
+    assert notes("hybrid") == []
+    (small / "documents" / "capybara.txt").write_text("A capybara runs the canteen.")
+    engine_here("ingest", str(small))
+    assert notes("bm25") == [f"1 chunk is not in BM25 yet: 'engine index {small}' adds it."]
+    engine_here("index", str(small))
+    assert notes("bm25") == []
+    assert notes("hybrid") == [f"1 chunk is not in semantic search yet: 'engine embed {small}' adds it."]
+    engine_here("embed", str(small))
+    assert notes("hybrid") == []

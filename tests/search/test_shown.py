@@ -35,7 +35,10 @@ def shown(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
 
 def test_a_hit_in_plain_text() -> None:
     assert shown(HIT) == "1. a/lease.md:7  Lease › Rent  [bm25 #1, semantic #2]\n   The tenant pays.\n"
-    assert shown(replace(HIT, page=3)).startswith("1. a/lease.md:7, page 3  Lease")
+    assert shown(replace(HIT, page=3)).startswith("1. a/lease.md, page 3  Lease")
+    word = replace(HIT, format="docx", author="Ada Quay", created=0.0, changed=1.9e9)
+    assert shown(word).startswith("1. a/lease.md  Lease › Rent  Ada Quay  2030-03-1")
+    assert shown(replace(HIT, created=1e300)).startswith("1. a/lease.md:7  Lease › Rent  [bm25")
 
 
 def test_marks_are_told_by_colour_or_without_it_by_a_line() -> None:
