@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from engine.console import day
+from engine.console import LINED, day
 
 MODES = ("hybrid", "semantic", "bm25")
 ALL = "all"
@@ -81,10 +81,10 @@ class Hit:
 
     @property
     def place(self) -> str:
-        """Page, slide or sheet; or line."""
-        if self.place_name:
-            return self.place_name
-        return f"page {self.page}" if self.page is not None else f"line {self.line}"
+        """Page, slide or sheet; or line, where it is that of the file; else empty."""
+        if self.place_name or self.page is not None:
+            return self.place_name or f"page {self.page}"
+        return f"line {self.line}" if self.format in LINED else ""
 
     @property
     def heading(self) -> str:

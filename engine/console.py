@@ -211,7 +211,8 @@ def _certainty(gap: Mapping[str, Any]) -> str:
     return chance if needed is None else f"{chance}; about {needed:,} queries would show one as large"
 
 
-_LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
+LINED = frozenset({"txt", "md", "csv"})
+"""Formats whose lines are those of the file."""
 _HYBRIDS = {"rrf": "RRF", "weighted": "weighted"}
 
 
@@ -313,7 +314,7 @@ def source_names(sources: Collection[str]) -> dict[str, str]:
 def _heading(hit: Hit, source: str) -> Text:
     path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
     page = hit.place or ("" if hit.page is None else f"page {hit.page}")
-    line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in _LINED else ""
+    line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in LINED else ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
     said = "".join(f"  {harmless(part)}" for part in (hit.author, day(hit.changed or hit.created)) if part)

@@ -179,7 +179,10 @@ class DocumentsView(StepPane):
         self.query_one("#skipped-part").display = bool(rows)
         rest = f"'engine documents {self.host.project.argument}' lists all"
         shown = f", the first {len(rows):,} here; {rest}" if total > len(rows) else ""
-        self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{shown}", "bold"))
+        counts = self.host.status.counts
+        inside = total - counts.get("skipped", 0) - counts.get("quarantined", 0)
+        within = f", {inside:,} of them inside files" if self.is_read() and inside > 0 else ""
+        self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{within}{shown}", "bold"))
         self.query_one("#retry").display = bool(self._tried)
 
     def _draw_left_out(self) -> None:

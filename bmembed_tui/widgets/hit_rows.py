@@ -61,7 +61,7 @@ def _head(hit: Hit, scale: str, verdict: bool | None, width: int) -> Row:
 
 
 def _place(hit: Hit, room: int) -> str:
-    place = f" · {hit.place}"
+    place = f" · {hit.place}" if hit.place else ""
     return f"{fitted(hit.path, room - len(place), keep_end=True)}{place}"
 
 

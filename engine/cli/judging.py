@@ -23,7 +23,7 @@ LETTERS = {"y": "right", "n": "wrong", "s": "skip", "u": "undo", "q": "quit"}
 HELP = "y right · n wrong · s skip · u undo · q quit"
 ORIGINS = {
     "named": "that you named",
-    "judged": "of this project that have hits without a mark",
+    "judged": "of this project with hits that have no mark",
     "generated": (
         "that were made from the documents and held out from training (synthetic: your own tell more, and only these have a say "
         "in what is served)"

@@ -104,7 +104,7 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     from engine.console import harmless
 
     if name is None:
-        from engine.project import known_projects
+        from engine.project import known_projects, projects_root
 
         names = {path.name: str(path) for path in known_projects()}
         if as_json:
@@ -112,7 +112,7 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
         else:
             print("".join(harmless(f"{name}  {path}") + "\n" for name, path in names.items()), end="")
         if not names:
-            print("No projects yet: 'engine new' makes one.", file=sys.stderr)
+            print(f"No projects in {projects_root()} yet: 'engine new' makes one.", file=sys.stderr)
         return
     from engine.cli.standing import as_text, standing
 
