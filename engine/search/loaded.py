@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,7 +41,7 @@ class Loaded:
         self._vectors: tuple[str, VectorIndex] | None = None
         self._weights: tuple[tuple[object, ...], Mapping[str, float], str] | None = None
         self._names: tuple[tuple[object, ...], DocumentNames] | None = None
-        self._behind: dict[str, tuple[tuple[object, ...], int]] = {}
+        self._behind: dict[str, tuple[tuple[object, ...], int, float]] = {}
         self._vector: tuple[tuple[str, str], NDArray[np.float32]] | None = None
         self._encoders: dict[str, tuple[tuple[object, ...], Encoder]] = {}
 
@@ -108,15 +109,20 @@ class Loaded:
         return artifact, index
 
     def behind(self, ranker: str) -> str:
-        """What a ranker does not know yet, since its index is older than the documents; empty where it knows all of them."""
+        """What a ranker does not know yet, since its index is older than the documents; empty where it knows all of them.
+
+        While a run changes the documents again and again, this is looked up for a twentieth of the time at most.
+        """
         kind, stage, called = (
             ("lexical", "index", "BM25") if ranker == "bm25" else ("vectors", "embed", "semantic search")
         )
         try:
             artifact = self._need(kind, stage)
             state = (self.repairs, self.store.version(), artifact.folder)
-            if ranker not in self._behind or self._behind[ranker][0] != state:
-                self._behind[ranker] = state, self._unknown_to(ranker, artifact)
+            former, _, until = self._behind.get(ranker, (None, 0, 0.0))
+            if former != state and (began := time.monotonic()) >= until:
+                count = self._unknown_to(ranker, artifact)
+                self._behind[ranker] = state, count, began + 20 * (time.monotonic() - began)
         except EngineError:  # replaced a moment ago
             return ""
         if not (count := self._behind[ranker][1]):
