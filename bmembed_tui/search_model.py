@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
-
-from engine.console import LINED, day
 
 MODES = ("hybrid", "semantic", "bm25")
 ALL = "all"
@@ -18,6 +17,7 @@ FACETS = ("type", "author", "language", "year", "folder")
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
 Span = tuple[int, int]
 MOST_MATCHES = 50_000
+_LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 _GLOB_SIGNS = re.compile(r"[*\[\]\\,]")
 _FOLDER = re.compile(r"/([^*\[\]\\,]+)/")
@@ -84,7 +84,7 @@ class Hit:
         """Page, slide or sheet; or line, where it is that of the file; else empty."""
         if self.place_name or self.page is not None:
             return self.place_name or f"page {self.page}"
-        return f"line {self.line}" if self.format in LINED else ""
+        return f"line {self.line}" if self.format in _LINED else ""
 
     @property
     def heading(self) -> str:
@@ -95,7 +95,10 @@ class Hit:
     @property
     def said(self) -> str:
         """Author and day, as far as the document says them."""
-        return " · ".join(part for part in (self.author, day(self.dated)) if part)
+        day = ""
+        with suppress(ValueError, OverflowError, OSError):
+            day = date.fromtimestamp(self.dated).isoformat() if self.dated is not None else ""
+        return " · ".join(part for part in (self.author, day) if part)
 
     def score_text(self, mode: str) -> str:
         """The score with as many digits as its scale needs."""

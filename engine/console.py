@@ -211,8 +211,7 @@ def _certainty(gap: Mapping[str, Any]) -> str:
     return chance if needed is None else f"{chance}; about {needed:,} queries would show one as large"
 
 
-LINED = frozenset({"txt", "md", "csv"})
-"""Formats whose lines are those of the file."""
+_LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
 _HYBRIDS = {"rrf": "RRF", "weighted": "weighted"}
 
 
@@ -314,16 +313,16 @@ def source_names(sources: Collection[str]) -> dict[str, str]:
 def _heading(hit: Hit, source: str) -> Text:
     path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
     page = hit.place or ("" if hit.page is None else f"page {hit.page}")
-    line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in LINED else ""
+    line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in _LINED else ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
-    said = "".join(f"  {harmless(part)}" for part in (hit.author, day(hit.changed or hit.created)) if part)
+    said = "".join(f"  {harmless(part)}" for part in (hit.author, _day(hit.changed or hit.created)) if part)
     return Text.assemble(
         (f"{hit.rank}. {harmless(path)}", "bold"), f"{line}  {harmless(place)}{said}  ", (f"[{found}]", "dim")
     )
 
 
-def day(seconds: float | None) -> str:
+def _day(seconds: float | None) -> str:
     """The day of a date that a document gives itself, where the user lives; empty for none."""
     if seconds is None:
         return ""

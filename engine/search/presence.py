@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISDIR
 
 from engine.records import Document
 
@@ -47,8 +48,7 @@ class Presence:
                 continue
             except (OSError, ValueError):
                 return os.stat_result((0,) * 10)
-            is_folder = state.st_mode & 0o170000 == 0o040000
-            return None if is_folder and count < len(parts) else state
+            return None if S_ISDIR(state.st_mode) and count < len(parts) else state
         return None
 
     def _reaches(self, source: str) -> bool:
