@@ -19,18 +19,18 @@ from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.theme import Theme
 
-from bmembed_tui.chosen_theme import chosen_theme, keep_theme
+from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
-from bmembed_tui.plain import visible
-from bmembed_tui.screens.dialogs import QuestionDialog
-from bmembed_tui.screens.home import HomeScreen
-from engine.errors import EngineError
+from bmembed_tui.home.screen import HomeScreen
+from bmembed_tui.theme import chosen_theme, keep_theme
+from bmembed_tui.widgets.plain import visible
+from engine.core.errors import EngineError
 
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.widget import Widget
 
-    from engine.project import ProjectFolder
+    from engine.project.folder import ProjectFolder
 
 LEAVE_SECONDS = 8.0
 DARK = Theme(
@@ -120,25 +120,18 @@ class BmembedApp(App[None]):
 
     def known_bindings(self) -> dict[str, Binding]:
         """Every binding that the key map may change, by id."""
+        from bmembed_tui.dialogs import confirmations as dialogs
+        from bmembed_tui.dialogs import diagnostics, export, folder_picker, help, jump
+        from bmembed_tui.home import new_project, removal
+        from bmembed_tui.home import screen as home
         from bmembed_tui.keymap import collect
-        from bmembed_tui.screens import (
-            diagnostics,
-            dialogs,
-            edit_query,
-            export,
-            folder_picker,
-            help,
-            home,
-            jump,
-            new_project,
-            preview,
-            project,
-            removal,
-            settings,
-            settings_text,
-            why,
-        )
-        from bmembed_tui.steps.registry import pane_types
+        from bmembed_tui.project import screen as project
+        from bmembed_tui.project.registry import pane_types
+        from bmembed_tui.settings import screen as settings
+        from bmembed_tui.settings import text as settings_text
+        from bmembed_tui.steps.queries import edit_query
+        from bmembed_tui.steps.search import explanation_screen as why
+        from bmembed_tui.steps.search import preview
 
         nodes: list[type[DOMNode]] = [type(self), home.HomeScreen, project.ProjectScreen, dialogs.ErrorDialog]
         nodes += [help.HelpDialog, jump.JumpScreen, diagnostics.DiagnosticsScreen, edit_query.EditQueryDialog]
@@ -165,15 +158,15 @@ class BmembedApp(App[None]):
 
     def show_error(self, error: EngineError) -> None:
         """Show an error of the engine, or of the user's files."""
-        from bmembed_tui.screens.dialogs import ErrorDialog
+        from bmembed_tui.dialogs.confirmations import ErrorDialog
 
         if not isinstance(self.screen, ErrorDialog):
             self.push_screen(ErrorDialog(error))
 
     def open_project(self, project: ProjectFolder, step: str | None = None) -> None:
         """Show a project."""
-        from bmembed_tui.recents import remember
-        from bmembed_tui.screens.project import ProjectScreen
+        from bmembed_tui.home.recents import remember
+        from bmembed_tui.project.screen import ProjectScreen
 
         remember(project.path)
         self.push_screen(ProjectScreen(project, step), lambda _none: self._home())
@@ -199,7 +192,7 @@ class BmembedApp(App[None]):
 
     def action_help(self) -> None:
         """What this place is for, and its keys."""
-        from bmembed_tui.screens.help import HelpDialog, keys_of
+        from bmembed_tui.dialogs.help import HelpDialog, keys_of
 
         if isinstance(self.screen, HelpDialog):
             return
@@ -209,7 +202,7 @@ class BmembedApp(App[None]):
 
     def action_jump(self) -> None:
         """Go to a field or button by a letter."""
-        from bmembed_tui.screens.jump import JumpScreen, targets
+        from bmembed_tui.dialogs.jump import JumpScreen, targets
 
         if not isinstance(self.screen, JumpScreen):
             self.push_screen(JumpScreen(targets(self.screen.focus_chain)), self._jumped)
@@ -220,8 +213,8 @@ class BmembedApp(App[None]):
 
     def action_diagnostics(self) -> None:
         """Facts for a bug report."""
-        from bmembed_tui.screens.diagnostics import DiagnosticsScreen
-        from bmembed_tui.screens.project import ProjectScreen
+        from bmembed_tui.dialogs.diagnostics import DiagnosticsScreen
+        from bmembed_tui.project.screen import ProjectScreen
 
         if not isinstance(self.screen, DiagnosticsScreen):
             found = [screen for screen in self.screen_stack if isinstance(screen, ProjectScreen)]
@@ -240,7 +233,7 @@ class BmembedApp(App[None]):
 
     async def action_quit(self) -> None:
         """Close the app. A run goes on: that is said first."""
-        from bmembed_tui.screens.project import ProjectScreen
+        from bmembed_tui.project.screen import ProjectScreen
 
         going = any(isinstance(screen, ProjectScreen) and screen.going for screen in self.screen_stack)
         if not going or isinstance(self.screen, QuestionDialog):

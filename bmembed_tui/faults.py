@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from engine.errors import fault_record
+from engine.core.errors import fault_record
 
 
 def record(error: BaseException) -> Path | None:

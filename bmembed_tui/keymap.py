@@ -13,7 +13,7 @@ from string import punctuation
 from textual.binding import Binding, BindingType
 from textual.keys import Keys
 
-from engine.errors import EngineError, SettingsError, nearest
+from engine.core.errors import EngineError, SettingsError, nearest
 
 MODIFIERS = {"ctrl", "shift", "alt", "super", "hyper", "meta"}
 NAMED = frozenset(key.value for key in Keys if not key.value.startswith("<"))

@@ -13,7 +13,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Open the app: its first screen, or a project given by name or path."""
     chosen = _parser().parse_args(arguments)
     if chosen.window or chosen.install_shortcut:
-        from bmembed_tui.desktop import main as open_desktop
+        from bmembed_tui.window.desktop import main as open_desktop
 
         wanted = ["--install-shortcut"] if chosen.install_shortcut else ["--", chosen.project] if chosen.project else []
         open_desktop(wanted)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from bmembed_tui.plain import plain
+from bmembed_tui.widgets.plain import plain
 
 if TYPE_CHECKING:
-    from bmembed_tui.screens.project import ProjectScreen
+    from bmembed_tui.project.screen import ProjectScreen
 
 
 class Offer(NamedTuple):
@@ -40,7 +40,7 @@ class Commands(Provider):
                 yield Hit(score, plain(offer.name), offer.call, text=offer.name, help=cast(str, plain(offer.text)))
 
     def _offers(self) -> Iterator[Offer]:
-        from bmembed_tui.screens.project import ProjectScreen
+        from bmembed_tui.project.screen import ProjectScreen
 
         screen, app = self.screen, self.app
         offered: Mapping[str, tuple[str, str]] = getattr(screen, "palette_commands", dict)()
@@ -60,7 +60,7 @@ class Commands(Provider):
 
 
 def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
-    from bmembed_tui.project_status import STEPS
+    from bmembed_tui.client.project_status import STEPS
 
     pane = screen.pane
     if pane is not None:

@@ -11,7 +11,7 @@ def _forget_current_folder() -> None:
         current = os.path.realpath(os.getcwd())  # noqa: PTH109
     except OSError:
         return  # the folder is gone: nothing can be found in it
-    if current != os.path.realpath(Path(__file__).parent.parent):
+    if current != os.path.realpath(Path(__file__).parents[1]):
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != current]
 
 

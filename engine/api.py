@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine import environment
-from engine.events import Event
-from engine.project import ProjectFolder, locate
-from engine.settings import Settings
-from engine.stage import ORDER, View
+from engine.core import environment
+from engine.core.events import Event
+from engine.project.folder import ProjectFolder, locate
+from engine.project.stage import ORDER, View
+from engine.settings.load import Settings
 
 if TYPE_CHECKING:
-    from engine.export import Exported
-    from engine.pipeline import StageStatus
-    from engine.search import Found, Searcher, SearchFilter
+    from engine.export.take import Exported
+    from engine.runs.pipeline import StageStatus
+    from engine.search.filters import SearchFilter
+    from engine.search.hits import Found
+    from engine.search.searcher import Searcher
 
 environment.prepare()
 
@@ -25,7 +27,7 @@ environment.prepare()
 class Project:
     """A project: documents, an adapted encoder and the indexes to search them with.
 
-    Every method may raise a subclass of `engine.errors.EngineError`, whose text says what happened, why, and what to do.
+    Every method may raise a subclass of `engine.core.errors.EngineError`, whose text says what happened, why, and what to do.
     """
 
     def __init__(self, folder: ProjectFolder) -> None:
@@ -74,7 +76,7 @@ class Project:
 
         `on_event` is called with every event; `should_stop` is asked many times a second.
         """
-        from engine import pipeline
+        from engine.runs import pipeline
 
         return pipeline.run(self.folder, stages=stages, force=force, on_event=on_event, should_stop=should_stop)
 
@@ -88,7 +90,7 @@ class Project:
         with_facets: bool = False,
     ) -> Found:
         """The best chunks for `query`: mode `hybrid`, `semantic` or `bm25`; models stay loaded between calls."""
-        from engine.search import Searcher
+        from engine.search.searcher import Searcher
 
         if self._searcher is None:
             self._searcher = Searcher(self.folder)
@@ -108,7 +110,7 @@ class Project:
 
     def status(self) -> list[StageStatus]:
         """Every stage: done, stale or to do, and why."""
-        from engine.pipeline import all_status
+        from engine.runs.pipeline import all_status
 
         store = self.folder.store()
         try:
@@ -184,7 +186,7 @@ class Project:
 
     def export(self, target: str | os.PathLike[str], kinds: Iterable[str] | None = None) -> Exported:
         """Write what was made into `target`, a new folder: adapter and model, or the `kinds` that are named, or ["all"]."""
-        from engine.export import export_project
+        from engine.export.take import export_project
 
         return export_project(self.folder, Path(target), kinds)
 

@@ -9,12 +9,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from bmembed_tui.project_status import ProjectStatus
-from bmembed_tui.run_state import RunState
+from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.safe import SafeStatic
 
 if TYPE_CHECKING:
-    from bmembed_tui.screens.project import ProjectScreen
+    from bmembed_tui.project.screen import ProjectScreen
 
 
 class StepPane(Vertical):

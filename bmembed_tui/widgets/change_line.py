@@ -13,11 +13,11 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Button
 
-from bmembed_tui.engine_client import revive
-from bmembed_tui.in_app import with_ways
-from bmembed_tui.plain import plain
+from bmembed_tui.client.engine_client import revive
+from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from engine.errors import EngineError
+from engine.core.errors import EngineError
 
 Ask = Callable[..., Awaitable[Any]]
 USUAL = "its settings or inputs changed"

@@ -13,7 +13,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from bmembed_tui.plain import plain, visible
+from bmembed_tui.widgets.plain import plain, visible
 
 LABEL_WIDTH = 10
 

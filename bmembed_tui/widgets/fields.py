@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.suggester import Suggester
 from textual.widgets import Input
 
-from bmembed_tui.plain import visible
+from bmembed_tui.widgets.plain import visible
 
 LOOKED_AT = 20_000  # entries of a folder that a completion looks at
 

@@ -18,7 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets.tree import TreeNode
 
-from bmembed_tui.plain import rich_text
+from bmembed_tui.widgets.plain import rich_text
 from bmembed_tui.widgets.safe import SafeTree
 
 PAGE = 500  # entries shown at once

@@ -16,7 +16,7 @@ from textual.visual import VisualType
 from textual.widgets import Button, DataTable, Label, OptionList, Static, Tree
 from textual.widgets.option_list import Option
 
-from bmembed_tui.plain import plain, rich_text
+from bmembed_tui.widgets.plain import plain, rich_text
 
 Data = TypeVar("Data")
 

@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Mapping
 
-from engine.errors import EngineError
+from engine.core.errors import EngineError
 
 # Library → Debian's package. Those that Qt's window on X11 wants, of which systems without a desktop lack some or all …
 FOR_X11 = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bmembed_tui.window.install import install_command
-from engine.errors import EngineError
+from engine.core.errors import EngineError
 
 _HERE = Path(__file__).parent / "page"
 _OWN_SOCKET = "this.socket=new WebSocket("

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from bmembed_tui.window.shell_link import shell_link
 from engine import __version__
-from engine.errors import EngineError
-from engine.project import desktop_files
+from engine.core.errors import EngineError
+from engine.project.folder import desktop_files
 
 NAME = "bmembed"
-COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.desktop")
+COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
 ABOUT = "Adapt an embedding model to your documents, offline, and search them"
 
 

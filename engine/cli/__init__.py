@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 
 import typer
 
-from engine import environment
 from engine.cli import building, documents, judging, looking, modelling, sampling, sweeping, taking
 from engine.cli.app import app
-from engine.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
+from engine.core import environment
+from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
 
 __all__ = ["app", "building", "documents", "judging", "looking", "main", "modelling", "sampling", "sweeping", "taking"]
 
@@ -54,10 +54,10 @@ def main() -> None:
 
 def _help_the_leader() -> None:
     """Of several processes that were launched together, all but the first only help it to train, and then end."""
-    from engine.training.launch import follows
+    from engine.training.compute.launch import follows
 
     if follows():
-        from engine.training.distributed import follow
+        from engine.training.compute.distributed import follow
 
         follow()
         sys.exit(0)
@@ -77,11 +77,11 @@ def _end_with(error: EngineError) -> NoReturn:
     if _tells_json():
         import json
 
-        from engine.children import told
+        from engine.core.subprocesses import told
 
         print(json.dumps(told(error)), file=sys.stderr)
     else:
-        from engine.console import show_error
+        from engine.cli.console import show_error
 
         show_error(error)
     sys.exit(_exit_code(error))
@@ -89,7 +89,7 @@ def _end_with(error: EngineError) -> NoReturn:
 
 def _exit_code(error: EngineError) -> int:
     """A launcher of several processes takes any code but 0 for a crash, and shows a traceback: being stopped is none."""
-    from engine.training.launch import find_launch
+    from engine.training.compute.launch import find_launch
 
     return 0 if isinstance(error, CancelledError) and find_launch() is not None else error.exit_code
 

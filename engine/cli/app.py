@@ -15,7 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from engine.api import Project
-    from engine.events import Event
+    from engine.core.events import Event
 
 HELP = """The `engine` command. Data goes to standard output, narration to standard error.
 
@@ -79,7 +79,7 @@ def _escaped(text: str) -> str:
 def opened(name: str) -> Iterator[Project]:
     """The project of that name or path, closed afterwards."""
     from engine.api import Project
-    from engine.control import telling_runs
+    from engine.project.control import telling_runs
 
     project = Project.open(name)
     try:
@@ -135,8 +135,8 @@ def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: boo
 
     A reader of those lines that goes away stops the run at its next safe point, as Ctrl-C does.
     """
-    from engine.console import RunView
-    from engine.events import encode
+    from engine.cli.console import RunView
+    from engine.core.events import encode
 
     unread = False
 

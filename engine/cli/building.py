@@ -28,14 +28,14 @@ def new(
 ) -> None:
     """Create a project over documents. Nothing is read yet: 'engine run' does that."""
     from engine.api import Project
-    from engine.errors import InputError
+    from engine.core.errors import InputError
 
     for path in documents:
         if not path.expanduser().exists():
             raise InputError(f"{path} does not exist.", "The project would have no documents there.", "Check the path.")
     sections: dict[str, dict[str, Any]] = {"training": {"preset": _known(preset)}}
     if model:
-        from engine.encoders import resolve_model
+        from engine.encoders.model_folder import resolve_model
 
         sections["encoder"] = {"model": str(resolve_model(model).path)}
     made = Project.create(name, documents, **sections)
@@ -69,20 +69,20 @@ def run(
 
 def _stages(only: str | None) -> tuple[str, ...]:
     """The stages that are named, each once, in the order of a run. Raises UsageError for a name that is none."""
-    from engine.stage import ORDER
+    from engine.project.stage import ORDER
 
     if only is None:
         return ORDER
-    from engine.pipeline import checked_stages
+    from engine.runs.pipeline import checked_stages
 
     wanted = checked_stages(part.strip() for part in only.split(","))
     return tuple(stage for stage in ORDER if stage in wanted)
 
 
 def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, as_json: bool) -> None:
-    from engine.detached import start
-    from engine.errors import UsageError
-    from engine.training.launch import find_launch
+    from engine.core.errors import UsageError
+    from engine.runs.detached import start
+    from engine.training.compute.launch import find_launch
 
     if find_launch() is not None:
         raise UsageError(
@@ -172,12 +172,12 @@ def benchmark(
     as_json: AsJson = False,
 ) -> None:
     """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
-    from engine.benchmark import benchmark as measure
-    from engine.console import RunView, output, show_differences, show_recipes, show_tables
+    from engine.cli.console import RunView, output, show_differences, show_recipes, show_tables
+    from engine.experiments.benchmark import benchmark as measure
 
     settings = _settings({"training": {"preset": _known(preset), "seed": seed}}, changes or [])
     if model:
-        from engine.encoders import DEFAULT_MODEL, resolve_model
+        from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
 
         chosen = model if model == DEFAULT_MODEL else str(resolve_model(model).path)
         settings.setdefault("encoder", {})["model"] = chosen
@@ -199,8 +199,8 @@ def benchmark(
 
 def _known(preset: str) -> str:
     """The preset. Raises UsageError for a name that is none."""
-    from engine.errors import UsageError, nearest
-    from engine.sections import PRESETS
+    from engine.core.errors import UsageError, nearest
+    from engine.settings.schema import PRESETS
 
     if preset not in PRESETS:
         near = nearest(preset, PRESETS)
@@ -214,9 +214,9 @@ def _known(preset: str) -> str:
 
 def _settings(asked: dict[str, dict[str, Any]], changes: list[str]) -> dict[str, dict[str, Any]]:
     """The settings with every `section.key=value` of `changes`. Raises SettingsError, UsageError."""
-    from engine.errors import UsageError
-    from engine.settings import validate, value_of
-    from engine.settings_file import with_changes
+    from engine.core.errors import UsageError
+    from engine.settings.edit import with_changes
+    from engine.settings.load import validate, value_of
 
     for change in changes:
         key, sign, value = change.partition("=")
@@ -232,9 +232,9 @@ def demo(
     project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
 ) -> None:
     """Run every stage on the sample corpus, show the table, and try three searches."""
-    from engine.console import output, served_differences, show_differences, show_found, show_tables
-    from engine.demo import SEARCHES, TOLD, sample_project
-    from engine.stage import ORDER
+    from engine.cli.console import output, served_differences, show_differences, show_found, show_tables
+    from engine.cli.demo import SEARCHES, TOLD, sample_project
+    from engine.project.stage import ORDER
 
     sample = sample_project(project)
     execute(sample, ORDER, force=False, as_json=False)

@@ -35,7 +35,7 @@ def documents(
     as_json: AsJson = False,
 ) -> None:
     """Show what became of every file, and of what is inside it: read, skipped or quarantined, and why."""
-    from engine.errors import UsageError
+    from engine.core.errors import UsageError
     from engine.search.filters import path_filter
 
     if action not in ACTIONS:
@@ -66,7 +66,7 @@ def documents(
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    from engine.console import harmless
+    from engine.cli.console import harmless
 
     for row in rows:
         told = row["state"] + (f" ({row['kind']})" if row["kind"] else "")
@@ -87,8 +87,8 @@ def _counts(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
-    from engine.errors import UsageError
-    from engine.project import disk_errors, write_text
+    from engine.core.errors import UsageError
+    from engine.project.folder import disk_errors, write_text
 
     if target is None:
         print(_csv(rows), end="")
@@ -110,7 +110,7 @@ def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
 
 def _csv(rows: Iterable[dict[str, Any]]) -> str:
     """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe; none steers a terminal."""
-    from engine.console import harmless
+    from engine.cli.console import harmless
 
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -128,9 +128,9 @@ def watch(name: ProjectName) -> None:
     import signal
     import threading
 
-    from engine.console import harmless
-    from engine.events import Event, Warned
-    from engine.watching import watch as keep_watching
+    from engine.cli.console import harmless
+    from engine.core.events import Event, Warned
+    from engine.runs.watching import watch as keep_watching
 
     def say(text: str) -> None:
         print(harmless(text), file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ import typer
 from engine.cli.app import AsJson, ProjectName, app, opened, print_json
 
 if TYPE_CHECKING:
-    from engine.project import ProjectFolder
+    from engine.project.folder import ProjectFolder
     from engine.service.judging_queue import KnownAnswers, ToJudge
     from engine.service.pooling import PooledHit, Pooler
 
@@ -83,7 +83,7 @@ class Sitting:
     """One sitting: asks, keeps every answer at once through the code that the app uses, and can take answers back."""
 
     def __init__(self, project: ProjectFolder, pooler: Pooler, known: KnownAnswers) -> None:
-        from engine.console import narration
+        from engine.cli.console import narration
 
         self._project, self._pooler, self._known = project, pooler, known
         self._console = narration()
@@ -100,7 +100,7 @@ class Sitting:
             return "interrupted"
 
     def _gather(self, queries: Any, most: int | None) -> None:
-        from engine.console import harmless
+        from engine.cli.console import harmless
         from engine.service.judging_queue import trained_on
         from engine.service.pooling import unmarked
 
@@ -129,7 +129,7 @@ class Sitting:
             yield from ((number, place) for place in one.open)
 
     def _why_nothing(self, one: Subject) -> str:
-        from engine.console import harmless
+        from engine.cli.console import harmless
 
         return f"{harmless(one.query.text)}: " + ("every hit is marked." if one.hits else "nothing was found.")
 
@@ -153,7 +153,7 @@ class Sitting:
         return "done"
 
     def _mark(self, number: int, place: int, relevant: bool | None, skipped: bool = False) -> None:
-        from engine.errors import EngineError
+        from engine.core.errors import EngineError
         from engine.service.judging import judge as keep
 
         one = self._subjects[number]
@@ -186,7 +186,7 @@ class Sitting:
     def _show(self, number: int, place: int) -> None:
         from rich.text import Text
 
-        from engine.console import harmless, visible
+        from engine.cli.console import harmless, visible
 
         one = self._subjects[number]
         hit = one.hits[place]

@@ -45,7 +45,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search a project. Each hit says which ranker found it, and at what rank."""
-    from engine.console import harmless, output, show_found
+    from engine.cli.console import harmless, output, show_found
     from engine.search.filters import SearchFilter, parse_date
 
     where = SearchFilter(
@@ -83,7 +83,7 @@ def serve(
     stdio: Annotated[bool, typer.Option("--stdio", help="speak JSON-RPC 2.0 on standard input and output")] = False,
 ) -> None:
     """Answer searches as JSON-RPC 2.0, one message a line; models stay loaded. No port is opened."""
-    from engine.errors import UsageError
+    from engine.core.errors import UsageError
 
     if not stdio:
         raise UsageError(
@@ -101,10 +101,10 @@ def serve(
 @app.command()
 def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     """Show how far each stage of a project is; without a name, list the known projects."""
-    from engine.console import harmless
+    from engine.cli.console import harmless
 
     if name is None:
-        from engine.project import known_projects, projects_root
+        from engine.project.folder import known_projects, projects_root
 
         names = {path.name: str(path) for path in known_projects()}
         if as_json:
@@ -127,8 +127,8 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
 @app.command()
 def cancel(name: ProjectName) -> None:
     """Ask a running run to stop at its next safe point; the next run resumes there."""
-    from engine import control
-    from engine.sweep.workspace import sweeping
+    from engine.experiments.sweep.workspace import sweeping
+    from engine.project import control
 
     with opened(name) as project:
         print(f"Run {control.cancel(sweeping(project.folder))} was asked to stop.", file=sys.stderr)
@@ -137,8 +137,8 @@ def cancel(name: ProjectName) -> None:
 @app.command()
 def pause(name: ProjectName) -> None:
     """Ask a running run to wait at its next safe point, with all it has in memory, until 'engine resume'."""
-    from engine import control
-    from engine.sweep.workspace import sweeping
+    from engine.experiments.sweep.workspace import sweeping
+    from engine.project import control
 
     with opened(name) as project:
         print(f"Run {control.pause(sweeping(project.folder))} was asked to pause.", file=sys.stderr)
@@ -147,8 +147,8 @@ def pause(name: ProjectName) -> None:
 @app.command()
 def resume(name: ProjectName) -> None:
     """Let a paused run go on. (A run that was stopped goes on with 'engine run'.)"""
-    from engine import control
-    from engine.sweep.workspace import sweeping
+    from engine.experiments.sweep.workspace import sweeping
+    from engine.project import control
 
     with opened(name) as project:
         print(f"Run {control.resume(sweeping(project.folder))} goes on.", file=sys.stderr)
@@ -157,7 +157,7 @@ def resume(name: ProjectName) -> None:
 @app.command()
 def finish(name: ProjectName) -> None:
     """Ask a training to end at its next step and keep its best adapter; the stages after it go on."""
-    from engine import control
+    from engine.project import control
 
     with opened(name) as project:
         print(f"Run {control.finish(project.folder)} was asked to finish its training.", file=sys.stderr)
@@ -166,7 +166,7 @@ def finish(name: ProjectName) -> None:
 @app.command()
 def report(name: ProjectName, as_json: AsJson = False) -> None:
     """Show what the last evaluation found: the table, what search serves, and why."""
-    from engine.console import harmless, output, served_differences, show_differences, show_tables
+    from engine.cli.console import harmless, output, served_differences, show_differences, show_tables
 
     with opened(name) as project:
         found = project.report()
@@ -193,9 +193,9 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Examine this machine: device, precision, memory, disk, model files, versions, and what follows from each."""
-    from engine.console import harmless
-    from engine.doctor import examine
-    from engine.project import ProjectFolder
+    from engine.cli.console import harmless
+    from engine.doctor.doctor import examine
+    from engine.project.folder import ProjectFolder
 
     findings = examine(ProjectFolder.open(name) if name else None, model=model)
     if as_json:

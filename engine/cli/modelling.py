@@ -11,7 +11,7 @@ import typer
 from engine.cli.app import AsJson, app, print_json, stoppable
 
 if TYPE_CHECKING:
-    from engine.queries.gguf_library import Model
+    from engine.gguf.library import Model
 
 
 @app.command()
@@ -27,8 +27,8 @@ def models(
     as_json: AsJson = False,
 ) -> None:
     """List the GGUF language models that lie on this machine, from their headers alone, or add one."""
-    from engine.errors import UsageError
-    from engine.queries.gguf_library import add_model, list_models
+    from engine.core.errors import UsageError
+    from engine.gguf.library import add_model, list_models
 
     if action not in ("list", "add") or (action == "add") != (file is not None):
         raise UsageError(f"'{action}' cannot be done so.", "", "Try 'engine models', or 'engine models add FILE'.")
@@ -46,8 +46,8 @@ def models(
 
 
 def _show(found: list[Model]) -> None:
-    from engine.console import harmless
-    from engine.needs import megabytes
+    from engine.cli.console import harmless
+    from engine.encoders.needs import megabytes
 
     for model in found:
         print(harmless(f"{', '.join(model.names)}  ({model.place}, {megabytes(model.size)})"))

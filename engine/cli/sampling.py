@@ -46,7 +46,7 @@ def queries(
 
 
 def _list(rows: list[dict[str, Any]], told: str) -> None:
-    from engine.console import harmless
+    from engine.cli.console import harmless
 
     for row in rows:
         print(f"{row['kind']}: {harmless(row['text'])}")
@@ -57,9 +57,9 @@ def _list(rows: list[dict[str, Any]], told: str) -> None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from engine.console import harmless
-    from engine.queries.consistency import told_share
-    from engine.queries.cost import told_duration
+    from engine.cli.console import harmless
+    from engine.queries.filters.consistency import told_share
+    from engine.queries.llm.cost import told_duration
 
     for row in found["items"]:
         print(harmless(row["path"]) + f"  ({row['seconds']:.1f} s)")

@@ -18,13 +18,13 @@ FILES_SHOWN = 10  # of each state
 def standing(project: Project) -> dict[str, Any]:
     """For JSON: how far every stage is, what is in the project, how the run that goes on does.
 
-    `progress` (engine.progress.RunProgress) is None where no run goes on; `resumes_at` {"step", "steps"} is None where no
-    training waits to be resumed. `sweep` (engine.sweep.workspace.unfinished) and `sweep_progress` are None where none goes on.
+    `progress` (engine.runs.progress.RunProgress) is None where no run goes on; `resumes_at` {"step", "steps"} is None where no
+    training waits to be resumed. `sweep` (engine.experiments.sweep.workspace.unfinished) and `sweep_progress` are None where none goes on.
     """
-    from engine.control import latest_run, running
-    from engine.errors import EngineError
-    from engine.progress import progress_of
-    from engine.sweep.workspace import sweeping, unfinished
+    from engine.core.errors import EngineError
+    from engine.experiments.sweep.workspace import sweeping, unfinished
+    from engine.project.control import latest_run, running
+    from engine.runs.progress import progress_of
 
     current, is_running, sweep, in_sweep = None, False, None, None
     with suppress(EngineError):  # a disk that cannot be written to: no run goes on there
@@ -47,9 +47,9 @@ def standing(project: Project) -> dict[str, Any]:
 
 
 def _resumes_at(project: Project) -> dict[str, int] | None:
-    from engine.errors import EngineError
-    from engine.progress import resume_point
-    from engine.stage import View
+    from engine.core.errors import EngineError
+    from engine.project.stage import View
+    from engine.runs.progress import resume_point
 
     store = project.folder.store()
     try:
@@ -97,7 +97,7 @@ def _sweep(sweep: Mapping[str, Any], progress: Mapping[str, Any] | None, name: s
 
 
 def _progress(progress: Mapping[str, Any], name: str) -> Iterator[str]:
-    from engine.console import duration
+    from engine.cli.console import duration
 
     parts = [progress["stage"] or "before its first stage"]
     if progress["total"]:

@@ -13,7 +13,8 @@ import typer
 from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppable
 
 if TYPE_CHECKING:
-    from engine.sweep import Cell, Sweep
+    from engine.experiments.sweep.grid import Cell
+    from engine.experiments.sweep.running import Sweep
 
 
 @app.command()
@@ -37,11 +38,11 @@ def sweep(
     encoder on held-out queries (synthetic: made from the documents) and on judged ones, if there are some. BM25 rankings
     and the base encoder's vectors are made once. Ctrl-C stops it; the same command goes on where it stopped.
     """
-    from engine.console import RunView, harmless, output, show_sweep
-    from engine.sweep import Sweep, make_grid
-    from engine.sweep.running import failure
-    from engine.sweep.tables import table as cells_of
-    from engine.sweep.workspace import basis_of
+    from engine.cli.console import RunView, harmless, output, show_sweep
+    from engine.experiments.sweep.grid import make_grid
+    from engine.experiments.sweep.running import Sweep, failure
+    from engine.experiments.sweep.tables import table as cells_of
+    from engine.experiments.sweep.workspace import basis_of
     from engine.training.recipe import found_first
 
     with opened(name) as project:
@@ -75,7 +76,7 @@ def sweep(
 
 def _announce(work: Sweep, name: str, first: float | None) -> None:
     """What the sweep will cost, before it starts."""
-    from engine.sweep.grid import steps_of
+    from engine.experiments.sweep.grid import steps_of
 
     cells, left = work.grid.cells, work.to_do()
     twins = sum(work.grid.twin_of(cell) is not None for cell in cells)

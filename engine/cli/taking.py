@@ -11,8 +11,8 @@ import typer
 from engine.cli.app import AsJson, ProjectName, app, cleaned_up, opened, print_json
 
 if TYPE_CHECKING:
-    from engine.project import ProjectFolder
-    from engine.purge import Purged
+    from engine.export.purge import Purged
+    from engine.project.folder import ProjectFolder
 
 
 @app.command()
@@ -29,8 +29,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Take the adapted model, its vectors, or the chunks and queries away, with a model card. Complete, or not at all."""
-    from engine.console import harmless
-    from engine.export import export_project
+    from engine.cli.console import harmless
+    from engine.export.take import export_project
 
     with opened(name) as project, cleaned_up():
         made = export_project(
@@ -57,8 +57,8 @@ def purge(
     as_json: AsJson = False,
 ) -> None:
     """Remove a project and all that was made of its documents. Says what else on this machine may hold their text."""
-    from engine.project import ProjectFolder
-    from engine.purge import purge as remove
+    from engine.export.purge import purge as remove
+    from engine.project.folder import ProjectFolder
 
     project = ProjectFolder.open(name)
     if not yes:
@@ -71,9 +71,9 @@ def purge(
 
 
 def _ask(project: ProjectFolder) -> None:
-    from engine.console import harmless
-    from engine.errors import CancelledError, UsageError
-    from engine.purge import extent
+    from engine.cli.console import harmless
+    from engine.core.errors import CancelledError, UsageError
+    from engine.export.purge import extent
 
     if not sys.stdin.isatty():
         raise UsageError(
@@ -88,7 +88,7 @@ def _ask(project: ProjectFolder) -> None:
 
 
 def _tell(done: Purged) -> None:
-    from engine.console import harmless
+    from engine.cli.console import harmless
 
     lines = [f"Removed from {done.project}:"]
     lines += [f"  {one.path}: {one.what} ({one.files} files, {one.bytes / 1e6:,.1f} MB)" for one in done.removed]

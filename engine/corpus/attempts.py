@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.corpus.sandbox import Tesseract, find_tesseract
-from engine.stage import StageContext
+from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
+from engine.project.stage import StageContext
 
 _GONE = " (gone)"
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.core.errors import DatasetError
+from engine.core.records import JudgedQuery
 from engine.corpus.invisible import visible
 from engine.corpus.readers import LARGEST_FILE, ReadDocument, clean
 from engine.corpus.scan import BEIR_CORPUS
-from engine.errors import DatasetError
-from engine.records import JudgedQuery
 
 _LONGEST_LINE = 16 * 2**20  # bytes
 

@@ -18,11 +18,11 @@ from math import ceil
 from pathlib import Path
 from typing import Literal
 
+from engine.core.errors import UsageError
+from engine.core.records import Chunk
 from engine.corpus.headings import HeadingPaths, Section, sections_of
 from engine.corpus.readers import ReadDocument
 from engine.corpus.tokens import TokenCounter
-from engine.errors import UsageError
-from engine.records import Chunk
 
 Context = Literal["none", "headings", "title"]
 

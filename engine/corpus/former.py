@@ -7,10 +7,10 @@ from pathlib import Path
 from engine.corpus.attempts import ocr_mark, passwords_mark, reading_limits
 from engine.corpus.readers import title_from_name
 from engine.corpus.rows import is_closed, record_of
-from engine.corpus.sandbox import Tesseract
+from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan import Scan, ScannedFile
-from engine.stage import StageContext
-from engine.store import FileRecord
+from engine.project.stage import StageContext
+from engine.project.store.documents import FileRecord
 
 BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.core.errors import DatasetError
+from engine.core.records import JudgedQuery
 from engine.corpus.beir import ImportedQuery, read_beir_judgments, read_evidence_questions, read_queries_jsonl
-from engine.errors import DatasetError
-from engine.project import ProjectFolder, write_text
-from engine.records import JudgedQuery
-from engine.store import Store
+from engine.project.folder import ProjectFolder, write_text
+from engine.project.store import Store
 
 MARKS_FILE = "judgments-app.jsonl"  # hits that the user marked: rewritten with every mark, unlike imported files
 MARKED = "user:"  # what the keys of its queries begin with

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from engine.core.errors import DatasetError, NoDocumentsError
+from engine.core.records import Document
 from engine.corpus.attempts import passwords_file
 from engine.corpus.formats import PICTURES, STREAMED
 from engine.corpus.former import BY_OCR, Former
@@ -26,12 +28,12 @@ from engine.corpus.readers import (
     reader_for,
 )
 from engine.corpus.rows import document_of, is_closed, record_of, told_by_system
-from engine.corpus.sandbox import Limits, Outcome, Pool, Tesseract
+from engine.corpus.sandbox.outcome import Limits, Outcome
+from engine.corpus.sandbox.pool import Pool
+from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan import Scan, ScannedFile, Skipped
-from engine.errors import DatasetError, NoDocumentsError
-from engine.records import Document
-from engine.stage import StageContext
-from engine.store import FileRecord, PartRecord
+from engine.project.stage import StageContext
+from engine.project.store.documents import FileRecord, PartRecord
 
 ARTIFACT = "corpus"
 FILES_PER_TRANSACTION = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 MOST = 1000
 _known: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal, Protocol
 
-from engine.errors import InputError
+from engine.core.errors import InputError
 
 LARGEST_FILE = 512 * 2**20
 

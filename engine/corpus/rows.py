@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Set
 
+from engine.core.records import Document
 from engine.corpus.readers import ReadDocument
 from engine.corpus.scan import ScannedFile
-from engine.records import Document
-from engine.store import FileRecord
+from engine.project.store.documents import FileRecord
 
 
 def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.errors import InputError, UsageError
 from engine.corpus.formats import FORMATS, IMAGES, PICTURES, ending_of, format_of_head, tells_nothing
 from engine.corpus.readers import Kind
-from engine.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from pathspec import PathSpec

@@ -8,17 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.errors import DatasetError, UsageError
 from engine.corpus.attempts import ocr_mark, passwords_mark, reading_limits, wanted_tesseract
 from engine.corpus.beir import read_beir_judgments
 from engine.corpus.imports import read_judgments, restore_marked
 from engine.corpus.ingest import ARTIFACT, Ingest, forget_deleted, no_documents, reasons
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
-from engine.errors import DatasetError, UsageError
-from engine.stage import StageContext, View, fingerprint
-from engine.store import Artifact, LeftOutRecord
+from engine.project.stage import StageContext, View, fingerprint
+from engine.project.store.artifacts import Artifact
+from engine.project.store.documents import LeftOutRecord
 
 if TYPE_CHECKING:
-    from engine.encoders import ModelFolder
+    from engine.encoders.model_folder import ModelFolder
 
 VERSION = 4
 ALWAYS = True  # only a look at the folder tells whether anything changed
@@ -37,7 +38,7 @@ def run(context: StageContext) -> dict[str, Any]:
     Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError when nothing is
     readable: then the project keeps what it had of the files that are still there; of all, where the folders are bare.
     """
-    from engine.encoders import resolve_model
+    from engine.encoders.model_folder import resolve_model
 
     sources = context.project.sources(context.settings)
     if not sources:

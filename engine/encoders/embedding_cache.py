@@ -9,9 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
+from engine.core.errors import CancelledError
+from engine.core.unit_vectors import unit_rows
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
-from engine.errors import CancelledError
-from engine.unit_vectors import unit_rows
 
 _WINDOW_SHARDS = 128
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.core.errors import EngineError, ResourceError, UsageError
 from engine.encoders.batching import length_batches
 from engine.encoders.fingerprint import effective_max_tokens, encoder_fingerprint, read_prompts
 from engine.encoders.hardware import Hardware, choose_hardware
 from engine.encoders.loading import load_sentence_transformer, merge_adapter
 from engine.encoders.model_folder import ModelFolder
-from engine.errors import EngineError, ResourceError, UsageError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.core.errors import ModelError
 from engine.encoders.end_token import asked_for
 from engine.encoders.model_folder import ModelFolder, read_object
 from engine.encoders.safetensors_header import file_sha256, tensor_names
-from engine.errors import ModelError
 
 ENCODING_VERSION = 1
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.core.errors import UsageError
 from engine.encoders.deferred import uncollected
-from engine.errors import UsageError
 
 Purpose = Literal["encode", "train"]
 AMX, AMD, AVX512 = "AMX-BF16", "AMD's AVX512-BF16", "AVX512-BF16"

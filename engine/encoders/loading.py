@@ -10,14 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.environment import OFFLINE
+from engine.core.errors import ModelError, ResourceError
 from engine.encoders.deferred import light_imports
 from engine.encoders.end_token import add_missing
 from engine.encoders.fingerprint import check_adapter
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.quantisation import check_four_bit, four_bit
 from engine.encoders.safetensors_header import tensor_names
-from engine.environment import OFFLINE
-from engine.errors import ModelError, ResourceError
 
 if TYPE_CHECKING:
     import torch

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.errors import ModelError
 from engine.encoders.model_folder import ModelFolder, module_folders, read_object
 from engine.encoders.safetensors_header import tensor_shapes
-from engine.errors import ModelError
 
 _IN_BLOCK = re.compile(r"\.\d+\..*\.weight$")
 

@@ -16,10 +16,10 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.children import exit_with_parent, import_path, revive, told
+from engine.core.errors import EngineError, UsageError
+from engine.core.subprocesses import exit_with_parent, import_path, revive, told
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder, resolve_model
-from engine.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import UsageError
+from engine.core.errors import UsageError
 
 if TYPE_CHECKING:
     import torch

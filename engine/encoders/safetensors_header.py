@@ -12,7 +12,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ModelError
+from engine.core.errors import ModelError
 
 _MAX_HEADER = 100_000_000
 _BITS = {

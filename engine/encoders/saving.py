@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.errors import EngineError, ResourceError
 from engine.encoders.fingerprint import effective_max_tokens, read_prompts
 from engine.encoders.loading import load_sentence_transformer, merge_adapter
 from engine.encoders.model_folder import ModelFolder
-from engine.errors import EngineError, ResourceError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.errors import ResourceError
+from engine.core.errors import ResourceError
 
 _MAGIC = b"BMVEC\x00\x01\n"
 _HEAD = struct.Struct("<8sII")

@@ -9,21 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.errors import TooLittleTextError
+from engine.core.errors import TooLittleTextError
 from engine.evaluation.judgments import Judgment
-from engine.metrics import (
-    NAMES,
-    Difference,
-    Interval,
-    Relevance,
-    bootstrap_means,
-    evaluate_run,
-    randomisation_p,
-    with_needed,
-)
-from engine.metrics.bootstrap import SAMPLES, interval
-from engine.metrics.differences import difference
+from engine.metrics.bootstrap import SAMPLES, Interval, bootstrap_means, interval
+from engine.metrics.differences import Difference, difference
 from engine.metrics.multihop import first_found, multihop_ap_at_k
+from engine.metrics.power import with_needed
+from engine.metrics.randomisation import randomisation_p
+from engine.metrics.relevance import Relevance
+from engine.metrics.run import NAMES, evaluate_run
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -80,7 +74,7 @@ def compare(
 ) -> Comparison:
     """Measure each system's rankings: name → (q, depth) chunk ids, best first, -1 where padded, in judgment order.
 
-    `document_of` maps an array of chunk ids to document ids of the same shape. Metrics: `engine.metrics.NAMES`, and
+    `document_of` maps an array of chunk ids to document ids of the same shape. Metrics: `engine.metrics.run.NAMES`, and
     MAP@10 (multihop) where every query has evidence. All systems share the same bootstrap resamples. `pairs`: further
     systems to compare, the second one as the baseline.
     TooLittleTextError when no query is usable; ValueError when `base` is missing or a ranking has another length.

@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.evaluation.describing import Described
-from engine.evaluation.hubs import Hubs
-from engine.evaluation.joining import Joining
+from engine.core.systems import CL, ENCODERS, JOINED, PLAIN, SERVED, is_merge
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import encoded_queries
-from engine.evaluation.sentence_pairs import SentencePairs
-from engine.evaluation.term_weights import TermWeights
+from engine.evaluation.reporting.describing import Described
+from engine.evaluation.studies.hubs import Hubs
+from engine.evaluation.studies.joining import Joining
+from engine.evaluation.studies.sentence_pairs import SentencePairs
+from engine.evaluation.studies.term_weights import TermWeights
+from engine.project.stage import StageContext
 from engine.queries.heldout import MORE
-from engine.stage import StageContext
-from engine.systems import CL, ENCODERS, JOINED, PLAIN, SERVED, is_merge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from engine.encoders import Encoder
-    from engine.evaluation.fusion import FusionChoice
+    from engine.core.records import Chunk
+    from engine.encoders.encoder import Encoder
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.rankers import Among, General
-    from engine.evaluation.robustness import Robustness
     from engine.evaluation.selection import Selection
-    from engine.evaluation.term_weights import TermTrial
-    from engine.records import Chunk
+    from engine.evaluation.studies.fusion import FusionChoice
+    from engine.evaluation.studies.robustness import Robustness
+    from engine.evaluation.studies.term_weights import TermTrial
 
     Rankings = NDArray[np.int64]
 
@@ -97,7 +97,7 @@ class Evaluation:
 
     def _know(self, name: str, found: General, vectors: NDArray[np.float32]) -> None:
         """What an encoder knows besides the documents, and how far the chunks' `vectors` (n, d) lie from that."""
-        from engine.metrics import nearest_distances
+        from engine.metrics.separation import nearest_distances
 
         self.general[name], passages = found
         self.apart[name] = nearest_distances(vectors, passages)
@@ -214,7 +214,7 @@ class Evaluation:
 
     def take_off_hubs(self, selection: Selection) -> None:
         """Rank by the served encoder with less of what makes hubs near to every query, unless that seems to do harm."""
-        from engine.evaluation.hubs import HubTrial
+        from engine.evaluation.studies.hubs import HubTrial
 
         trial = HubTrial(self._context, self.rankers, selection.strength, self._measure)
         self.hubs = trial.take(self.sets, self._among)
@@ -238,7 +238,7 @@ class Evaluation:
 
     def weigh_terms(self, selection: Selection, fusion: FusionChoice) -> None:
         """Learn how much words of queries count in hybrid search, and take it over where that is shown to be better."""
-        from engine.evaluation.term_weights import TermTrial, TermWeighting
+        from engine.evaluation.studies.term_weights import TermTrial, TermWeighting
 
         weighting = TermWeighting(self._context, self.rankers, selection.strength)
         trial = TermTrial(self._context.settings, weighting, self._measure, fusion)
@@ -248,7 +248,7 @@ class Evaluation:
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
-        from engine.evaluation.robustness_trial import RobustnessTrial
+        from engine.evaluation.studies.robustness_trial import RobustnessTrial
 
         trial = RobustnessTrial(
             self._context, self.rankers, selection.strength, fusion, self._weighed, self._chunks_meant
@@ -257,7 +257,7 @@ class Evaluation:
 
     def learn_threshold(self) -> None:
         """How similar to the query a hit of semantic search must be not to count as weak."""
-        from engine.evaluation.weak_hits import learn_threshold
+        from engine.evaluation.studies.weak_hits import learn_threshold
 
         settings = self._context.settings
         self.threshold = learn_threshold(

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.evaluation.evidence_index import CompactTexts
-from engine.records import Chunk, Document, JudgedQuery, Query
 
 Level = Literal["chunk", "document"]
 Occurrence = tuple[int, int, int]

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from engine.core.errors import DatasetError
+from engine.core.records import Chunk, JudgedQuery
 from engine.corpus.imports import MARKED, MARKS_FILE
-from engine.errors import DatasetError
 from engine.evaluation.judgments import relevant_chunks
-from engine.project import ProjectFolder, write_text
-from engine.queries.tokens import fold
-from engine.records import Chunk, JudgedQuery
-from engine.store import Store
+from engine.project.folder import ProjectFolder, write_text
+from engine.project.store import Store
+from engine.queries.rules.tokens import fold
 
 SHORT = 80  # characters without white space up to which a text may well stand in other documents by chance
 

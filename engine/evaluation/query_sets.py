@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.lexical.named import DocumentNames, Meant
+from engine.core.records import Chunk, JudgedQuery, Query
+from engine.project.stage import StageContext
 from engine.queries.choosing import BUILT, made_by
 from engine.queries.heldout import cap_queries
-from engine.queries.tokens import fold
-from engine.records import Chunk, JudgedQuery, Query
-from engine.stage import StageContext
+from engine.queries.rules.tokens import fold
+from engine.search.filenames import DocumentNames, Meant
 
 if TYPE_CHECKING:
     from engine.evaluation.judgments import Judgment

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.records import Chunk
 from engine.evaluation.rankings import padded, rank_within
-from engine.records import Chunk
-from engine.stage import StageContext
+from engine.project.stage import StageContext
 
 if TYPE_CHECKING:
-    from engine.encoders import Encoder
-    from engine.lexical import LexicalIndex
+    from engine.encoders.encoder import Encoder
+    from engine.lexical.index import LexicalIndex
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -32,7 +32,7 @@ class Rankers:
     """
 
     def __init__(self, context: StageContext, chunks: list[Chunk]) -> None:
-        from engine.embedding import told_hardware
+        from engine.encoders.for_project import told_hardware
 
         self._context, self.chunks = context, chunks
         self._hardware = told_hardware(context, "encode")
@@ -47,7 +47,7 @@ class Rankers:
     @cached_property
     def lexical(self) -> LexicalIndex:
         """The BM25 index."""
-        from engine.lexical import LexicalIndex
+        from engine.lexical.index import LexicalIndex
 
         return LexicalIndex.open(self._context.project.folder_of(self._context.need("lexical", "index")))
 
@@ -66,13 +66,13 @@ class Rankers:
 
     def encoder(self, strength: float) -> Encoder:
         """The encoder with the adapter at `strength` (λ)."""
-        from engine.embedding import load_encoder
+        from engine.encoders.for_project import load_encoder
 
         return load_encoder(self._context, self._hardware, self.adapter if strength else None, strength or 1.0)
 
     def trained(self, adapter: Path, side: str) -> tuple[Encoder, Encoder]:
         """The encoders of queries and of chunks with another adapter, trained for `side`, at full strength."""
-        from engine.embedding import chunk_adapter, load_encoder
+        from engine.encoders.for_project import chunk_adapter, load_encoder
 
         of_queries, of_chunks = adapter, chunk_adapter(adapter, side)
         encoder = load_encoder(self._context, self._hardware, of_queries)
@@ -80,7 +80,7 @@ class Rankers:
 
     def own_vectors(self, encoder: Encoder, chunks: Sequence[Chunk], name: str) -> Floats:
         """The chunks' unit vectors by an encoder of chunks."""
-        from engine.embedding import chunk_vectors
+        from engine.encoders.for_project import chunk_vectors
 
         return chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
 
@@ -109,7 +109,7 @@ class Rankers:
 
     def general(self, encoder: Encoder, strength: float) -> General:
         """How well `encoder`, with the adapter at `strength` (λ), answers the questions of general knowledge."""
-        from engine.evaluation.forgetting import answered, general_knowledge
+        from engine.evaluation.studies.forgetting import answered, general_knowledge
 
         known = general_knowledge()
         if self._passages is None or self.side != "query":  # an adapter for queries alone leaves passages as they are
@@ -119,7 +119,7 @@ class Rankers:
 
     def general_of(self, encoder: Encoder, of_chunks: Encoder) -> General:
         """As `general`, of encoders of queries and of chunks."""
-        from engine.evaluation.forgetting import answered, general_knowledge
+        from engine.evaluation.studies.forgetting import answered, general_knowledge
 
         known = general_knowledge()
         passages = of_chunks.encode_chunks(known.passages, between_batches(self._context))
@@ -127,7 +127,7 @@ class Rankers:
 
     def _of_chunks(self, encoder: Encoder, strength: float) -> Encoder:
         """The encoder of chunks where queries have `encoder` with the adapter at `strength` (λ)."""
-        from engine.embedding import chunk_adapter, load_encoder
+        from engine.encoders.for_project import chunk_adapter, load_encoder
 
         if strength and self.side == "both-then-query":
             return load_encoder(self._context, self._hardware, chunk_adapter(self.adapter, self.side), strength)

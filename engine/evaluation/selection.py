@@ -17,9 +17,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics import Difference, Interval, bootstrap_means, randomisation_p, with_needed
-from engine.metrics.bootstrap import SAMPLES, interval
-from engine.metrics.differences import difference
+from engine.metrics.bootstrap import SAMPLES, Interval, bootstrap_means, interval
+from engine.metrics.differences import Difference, difference
+from engine.metrics.power import with_needed
+from engine.metrics.randomisation import randomisation_p
 from engine.queries.heldout import LEAST_TO_CHOOSE, MORE
 
 Floats = NDArray[np.float64]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.embedding import check_device, model_fingerprint, served_fingerprint
-from engine.errors import DamagedError, NotBuiltError
-from engine.evaluation.concluding import ARTIFACT as ARTIFACT
-from engine.evaluation.concluding import conclude
+from engine.core.errors import DamagedError, NotBuiltError
+from engine.encoders.for_project import check_device, model_fingerprint, served_fingerprint
 from engine.evaluation.evaluating import Evaluation
-from engine.evaluation.sentence_pairs import pairs_fingerprint
-from engine.stage import StageContext, View
+from engine.evaluation.reporting.concluding import ARTIFACT as ARTIFACT
+from engine.evaluation.reporting.concluding import conclude
+from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
+from engine.project.stage import StageContext, View
 
 VERSION = 16
 
 
 def inputs(view: View) -> dict[str, Any]:
     """The adapter, the judgments, and how to compare."""
-    from engine.stage import fingerprint
+    from engine.project.stage import fingerprint
 
     judged = [[q.key, q.text, q.evidence, q.grades, q.path] for q in view.store.judged()]
     adapter = view.need("adapter", "train")
@@ -43,7 +43,7 @@ def inputs(view: View) -> dict[str, Any]:
 
 def _synonyms(view: View) -> dict[str, str]:
     """The language model whose words for others robustness is measured with; nothing where there is none."""
-    from engine.evaluation.robustness_trial import language_model_of
+    from engine.evaluation.studies.robustness_trial import language_model_of
 
     return {"synonyms": name} if (name := language_model_of(view)) else {}
 
@@ -67,7 +67,7 @@ def look_ahead(view: View) -> None:
     check_device(view.settings)
     if not view.settings.evaluation.sentence_pairs:
         return
-    from engine.evaluation.sentence_pairs import pairs_file, read_pairs
+    from engine.evaluation.studies.sentence_pairs import pairs_file, read_pairs
 
     if path := pairs_file(view.project, view.settings):
         read_pairs(path)
@@ -79,7 +79,7 @@ def verify(view: View) -> None:
     if not (view.project.folder_of(artifact) / "report.html").is_file():
         raise DamagedError("The report is missing.", "", "Run 'engine evaluate'.")
     if artifact.info["fusion"].get("weighed_words"):
-        from engine.lexical.weighting import read_weights
+        from engine.ranking.term_weights import read_weights
 
         read_weights(view.project.folder_of(artifact))
     if artifact.info.get("hubs", {}).get("hub_queries"):
@@ -92,7 +92,7 @@ def verify(view: View) -> None:
 
 def run(context: StageContext) -> dict[str, Any]:
     """Compare, choose what to serve, write the report."""
-    from engine.evaluation.robustness_trial import drop_unasked
+    from engine.evaluation.studies.robustness_trial import drop_unasked
 
     work = Evaluation(context)
     work.rank_bm25()

@@ -3,8 +3,3 @@
 In: a project. Out: a folder that is complete or absent, with what was asked for: the adapter, the merged encoder, vectors,
 chunks, queries and judgments; and a model card that holds no document text.
 """
-
-from engine.export.kinds import ALL, DEFAULT, KINDS
-from engine.export.take import Exported, export_project
-
-__all__ = ["ALL", "DEFAULT", "KINDS", "Exported", "export_project"]

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from engine.assets import asset_path
-from engine.errors import EngineError
+from engine.core.assets import asset_path
+from engine.core.errors import EngineError
+from engine.core.systems import label_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
-from engine.systems import label_of
 from engine.version import __version__
 
 FORMAT = 1
@@ -98,7 +98,7 @@ def _adapter(source: Source) -> dict[str, Any] | None:
 
 
 def _stale(source: Source) -> list[str]:
-    from engine.pipeline import all_status
+    from engine.runs.pipeline import all_status
 
     return [status.stage for status in all_status(source) if status.state != "done"]
 

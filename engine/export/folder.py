@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.disk import disk_errors, sync_folder, sync_tree, write_text
-from engine.errors import InputError, UsageError
-from engine.project import ProjectFolder
+from engine.core.disk import disk_errors, sync_folder, sync_tree, write_text
+from engine.core.errors import InputError, UsageError
+from engine.project.folder import ProjectFolder
 
 RECORD = "exports.json"
 LETTERS_OF_NAME = 80  # of the target, in the name of the folder that it is built in

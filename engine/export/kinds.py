@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import EngineError, NotBuiltError, UsageError, nearest
+from engine.core.errors import EngineError, NotBuiltError, UsageError, nearest
 from engine.export.models import write_adapter, write_models, write_onnx
 from engine.export.source import Source
 from engine.export.texts import write_beir, write_chunks

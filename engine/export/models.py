@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from engine.embedding import CHUNKS
+from engine.encoders.for_project import CHUNKS
 from engine.export.source import Source
 
 QUERY_FOLDER, CHUNK_FOLDER, MODEL_FOLDER = "query-encoder", "chunk-encoder", "model"
@@ -39,7 +39,7 @@ def write_models(source: Source, folder: Path) -> None:
 
 def write_onnx(source: Source, folder: Path) -> None:
     """`model-onnx/`; where queries and chunks are encoded differently, `query-encoder-onnx/` and `chunk-encoder-onnx/`."""
-    from engine.encoders import resolve_model
+    from engine.encoders.model_folder import resolve_model
     from engine.encoders.onnx_file import save_onnx
 
     for name in model_folders(source):

@@ -7,16 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import NotBuiltError
-from engine.stage import View
-from engine.store import Artifact
+from engine.core.errors import NotBuiltError
+from engine.project.stage import View
+from engine.project.store.artifacts import Artifact
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders import ModelFolder
-    from engine.vectors import VectorIndex
+    from engine.encoders.model_folder import ModelFolder
+    from engine.vectors.index import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Source(View):
     @cached_property
     def index(self) -> VectorIndex:
         """The vector index. Raises NotBuiltError, DamagedError."""
-        from engine.vectors import VectorIndex
+        from engine.vectors.index import VectorIndex
 
         return VectorIndex.open(self.project.folder_of(self.need("vectors", "embed")))
 
@@ -70,8 +70,8 @@ class Source(View):
     @cached_property
     def served(self) -> Served:
         """The encoder that the vector index was made for. Raises NotBuiltError, ModelError."""
-        from engine.embedding import model_of
-        from engine.encoders import encoder_fingerprint
+        from engine.encoders.fingerprint import encoder_fingerprint
+        from engine.encoders.for_project import model_of
 
         info: dict[str, Any] = self.need("vectors", "embed").info
         self._check_evaluated(info)

@@ -13,7 +13,7 @@ from engine.export.card import facts, write_cards
 from engine.export.folder import checked_target, complete_or_absent
 from engine.export.kinds import ALL, DEFAULT, Kind, available, parse_kinds
 from engine.export.source import Source
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 
 MANIFEST = "manifest.json"
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.core.records import Chunk, Document
 from engine.evaluation.judgments import Judgment, from_queries, relevant_chunks
 from engine.export.source import Source
-from engine.records import Chunk, Document
 
 Rows = Iterable[Mapping[str, Any]]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DamagedError, SettingsError, nearest
+from engine.core.errors import DamagedError, SettingsError, nearest
+from engine.core.records import Chunk
 from engine.lexical.languages import analysed_in
-from engine.records import Chunk
-from engine.stage import StageContext, View
-from engine.store import Artifact
+from engine.project.stage import StageContext, View
+from engine.project.store.artifacts import Artifact
 
 VERSION = 5
 TITLES, LANGUAGES = "titles.json", "languages.json"
@@ -121,7 +121,7 @@ def _tell_languages(context: StageContext, *, anew: bool) -> None:
 
 def _language(context: StageContext) -> str:
     wished = context.settings.lexical.language
-    from engine.lexical import detect_language, supported_languages
+    from engine.lexical.languages import detect_language, supported_languages
 
     if wished != "auto":
         known = [*supported_languages(), "none"]
@@ -141,7 +141,7 @@ def _language(context: StageContext) -> str:
 
 
 def _build(context: StageContext, folder: Path, wanted: _Wanted) -> None:
-    from engine.lexical import LexicalIndex
+    from engine.lexical.index import LexicalIndex
 
     chunks = context.store.chunks()
     languages = _of_chunks(context, wanted)
@@ -177,7 +177,7 @@ def _update(
         return None
     if (former.info.get("language"), former.info.get("version")) != (wanted.language, VERSION):
         return None
-    from engine.lexical import LexicalIndex
+    from engine.lexical.index import LexicalIndex
 
     source = context.project.path / former.folder
     try:

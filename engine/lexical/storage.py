@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from engine.errors import DamagedError, ResourceError
+from engine.core.errors import DamagedError, ResourceError
 
 FORMAT_VERSION = 1
 MANIFEST = "bm25.json"

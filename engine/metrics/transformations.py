@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.unit_vectors import unit_rows
+from engine.core.unit_vectors import unit_rows
 
 Floats = NDArray[np.float64]
 _LEAST = 1e-6

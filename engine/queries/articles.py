@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.records import Chunk, Document
+from engine.core.records import Chunk, Document
 
 if TYPE_CHECKING:
     import numpy as np

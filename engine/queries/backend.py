@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from engine.records import Chunk, QueryKind
+from engine.core.records import Chunk, QueryKind
 
 
 class Item(NamedTuple):

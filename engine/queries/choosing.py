@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import ModelError
-from engine.queries.gguf_file import content_identity
-from engine.store import Artifact, Store
+from engine.core.errors import ModelError
+from engine.gguf.file import content_identity
+from engine.project.store import Store
+from engine.project.store.artifacts import Artifact
 
 if TYPE_CHECKING:
-    from engine.settings import Settings
-    from engine.stage import StageContext, View
+    from engine.project.stage import StageContext, View
+    from engine.settings.load import Settings
 
 MODELS = ("gguf", "endpoint")  # backends that ask a language model
 BUILT = ("extractive", "both")  # backends that build queries from sentences
@@ -87,14 +88,14 @@ def added_since(view: View) -> str:
     """The name of a language model that `auto` would choose by now instead of the built-in generator; else empty."""
     if _named(view.settings) or (kept := _kept(view.store)) is None or kept.backend in MODELS:
         return ""
-    from engine.queries.gguf_places import own_models
+    from engine.gguf.places import own_models
 
     own = own_models()
     return own[0].name if own else ""
 
 
 def _found() -> Choice:
-    from engine.queries.gguf_places import find_models, own_models
+    from engine.gguf.places import find_models, own_models
 
     if own := own_models():
         reason = f"{own[0].name} was added with 'engine models add'"

@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from engine.errors import DatasetError, UsageError
-from engine.project import ProjectFolder, write_text
-from engine.queries.tokens import fold
-from engine.records import Query
-from engine.settings import Settings
-from engine.stage import View, fingerprint
-from engine.store import Store
+from engine.core.errors import DatasetError, UsageError
+from engine.core.records import Query
+from engine.project.folder import ProjectFolder, write_text
+from engine.project.stage import View, fingerprint
+from engine.project.store import Store
+from engine.queries.rules.tokens import fold
+from engine.settings.load import Settings
 
 FILE = "query-edits.jsonl"
 Edits = dict[tuple[str, str], str | None]

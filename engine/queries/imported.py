@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from engine.core.records import Chunk, Document, Query
 from engine.corpus.beir import ImportedQuery
-from engine.queries.evidence import telling
-from engine.queries.tokens import fold
-from engine.records import Chunk, Document, Query
+from engine.queries.filters.evidence import telling
+from engine.queries.rules.tokens import fold
 
 _KEY = 24
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.errors import StageError
+from engine.core.errors import StageError
 from engine.queries.choosing import MODELS
-from engine.queries.conversation import CUT, NOT_FOUND, SHORT
-from engine.queries.writing import NO_ANSWER
+from engine.queries.llm.conversation import CUT, NOT_FOUND, SHORT
+from engine.queries.llm.writing import NO_ANSWER
 
 MEANS = "nothing can be trained, and search uses the base encoder"
 _MENDS = (  # beginning of a reason → what to do about it, for a project on the command line

@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError
+from engine.core.records import Chunk
 from engine.corpus.imports import imported_queries
-from engine.errors import CancelledError, EngineError, ModelError, SettingsError
+from engine.project.stage import View
 from engine.queries.backend import Fixed, Item, QueryBackend, Several
 from engine.queries.choosing import MODELS, backend_of, chosen, with_backend
-from engine.queries.cost import Patience
-from engine.records import Chunk
-from engine.stage import View
+from engine.queries.llm.cost import Patience
 
 if TYPE_CHECKING:
-    from engine.queries.address import Address
-    from engine.queries.chat_model import ChatModel
-    from engine.queries.prompted import Prompted
+    from engine.endpoint.address import Address
+    from engine.queries.llm.chat_model import ChatModel
+    from engine.queries.llm.prompted import Prompted
 
 
 WRITER = "writer"  # what the queries' artifact notes of a language model's file
@@ -63,15 +63,15 @@ def corpus_language(view: View) -> str:
         return str(index.info["language"])
     if view.settings.lexical.language != "auto":
         return view.settings.lexical.language
-    from engine.lexical import detect_language
+    from engine.lexical.languages import detect_language
 
     return detect_language(view.store.sample_chunk_texts(200))[0]
 
 
 def _extractive(view: View, chunks: Sequence[Chunk], should_stop: Callable[[], bool]) -> QueryBackend:
-    from engine.queries.extractive import Writer
-    from engine.queries.languages import language_of
-    from engine.queries.statistics import TermStatistics
+    from engine.queries.rules.extractive import Writer
+    from engine.queries.rules.languages import language_of
+    from engine.queries.rules.statistics import TermStatistics
 
     def check() -> None:
         if should_stop():
@@ -94,7 +94,7 @@ def _imported(view: View, chunks: Sequence[Chunk]) -> QueryBackend:
 
 def open_model(view: View, teller: Teller, should_stop: Callable[[], bool]) -> Prompted:
     """The language model behind `gguf` or `endpoint`. Raises as `open_backend`."""
-    from engine.queries.prompted import Prompted
+    from engine.queries.llm.prompted import Prompted
 
     settings, patience = view.settings.queries, Patience(should_stop)
     model = open_chat(view, teller, patience)
@@ -125,7 +125,7 @@ def model_identity(view: View) -> list[str]:
 
 def _identity(view: View) -> str:
     """Of a file that is gone, what it was when it made the queries: these stay what they are."""
-    from engine.queries.gguf_file import content_identity, gguf_file
+    from engine.gguf.file import content_identity, gguf_file
 
     named = view.settings.queries.model
     try:
@@ -149,7 +149,7 @@ def out_of_reach(view: View) -> str:
     none has made them."""
     if backend_of(view) != "gguf":
         return ""
-    from engine.queries.gguf_file import content_identity, gguf_file
+    from engine.gguf.file import content_identity, gguf_file
 
     try:
         content_identity(gguf_file(view.project.path, with_backend(view).queries.model))
@@ -163,8 +163,8 @@ def writer_recipe(view: View) -> dict[str, Any]:
 
     Raises SettingsError or ModelError where the model that is named is not there.
     """
-    from engine.queries.conversation import VERSION
-    from engine.queries.prompts import load_prompt
+    from engine.queries.llm.conversation import VERSION
+    from engine.queries.llm.prompts import load_prompt
 
     settings = view.settings.queries
     names = ("events", "questions") if settings.prompt == "two-step" else ("one-step",)
@@ -179,8 +179,8 @@ def query_recipe(view: View) -> dict[str, Any]:
     """The part of project.toml's [queries] that decides which queries are made, for the chosen backend."""
     settings, backend = view.settings.queries, backend_of(view)
     if backend in MODELS:
-        from engine.queries.coverage import VERSION as ORDER
-        from engine.queries.quality import VERSION
+        from engine.queries.filters.quality import VERSION
+        from engine.queries.llm.coverage import VERSION as ORDER
 
         shared = settings.model_dump(include={"max_queries", "max_hours", "consistency_top"})
         filters = VERSION if settings.quality_filters else 0
@@ -190,8 +190,8 @@ def query_recipe(view: View) -> dict[str, Any]:
 
 
 def _gguf(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
-    from engine.queries.gguf import GgufModel
-    from engine.queries.gguf_file import gguf_file
+    from engine.gguf.file import gguf_file
+    from engine.queries.llm.gguf_model import GgufModel
 
     settings = with_backend(view).queries
     return GgufModel(
@@ -200,8 +200,8 @@ def _gguf(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatMo
 
 
 def _endpoint(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
-    from engine.queries.endpoint import Endpoint
-    from engine.queries.servers import note_server
+    from engine.endpoint.servers import note_server
+    from engine.queries.llm.endpoint_model import Endpoint
 
     settings, address, folder = view.settings.queries, _address(view), view.project.path
     at_once = settings.at_once or 1
@@ -222,7 +222,7 @@ def _endpoint(view: View, teller: Teller, should_stop: Callable[[], bool]) -> Ch
 
 
 def _address(view: View) -> Address:
-    from engine.queries.address import Address
+    from engine.endpoint.address import Address
 
     settings = view.settings.queries
     if not settings.endpoint:

@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.children import asked_apart
-from engine.errors import CancelledError, StageError
-from engine.project import ProjectFolder
-from engine.queries.apart import MODULE
+from engine.core.errors import CancelledError, StageError
+from engine.core.records import Chunk, Query
+from engine.core.subprocesses import asked_apart
+from engine.project.folder import ProjectFolder
+from engine.project.stage import View
 from engine.queries.backend import Answer, Fixed, Passage, first_of
 from engine.queries.choosing import MODELS, backend_of, settled, usable
-from engine.queries.cost import HOUR, Budget, Pace, measured
-from engine.queries.extractive import rounds
+from engine.queries.llm.cost import HOUR, Budget, Pace, measured
+from engine.queries.llm.prompted import Prompted
+from engine.queries.llm.worker import MODULE
 from engine.queries.opening import Nobody, Teller, corpus_language, open_backend
-from engine.queries.prompted import Prompted
-from engine.records import Chunk, Query
-from engine.stage import View
+from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
-    from engine.lexical import LexicalIndex
-    from engine.queries.consistency import Rejected
+    from engine.lexical.index import LexicalIndex
+    from engine.queries.filters.consistency import Rejected
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,8 @@ def _pace(one: Asked) -> Pace:
 
 def _verdicts(view: View, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[str]:
     """For each query why a run would leave it out, or an empty text."""
-    from engine.queries.dedupe import deduplicate
-    from engine.queries.quality import REPEATED
+    from engine.queries.filters.dedupe import deduplicate
+    from engine.queries.filters.quality import REPEATED
 
     index = _index(view)
     reasons = {id(lost.query): lost.reason for lost in _poor(view, queries, chunks, index)}
@@ -202,7 +202,7 @@ def _verdicts(view: View, queries: Sequence[Query], chunks: Sequence[Chunk]) -> 
 
 def _index(view: View) -> LexicalIndex | None:
     """None where the index is not that of these chunks."""
-    from engine.lexical import LexicalIndex
+    from engine.lexical.index import LexicalIndex
 
     artifact = view.store.artifact("lexical")
     if artifact is None or artifact.info.get("chunks_fingerprint") != view.store.corpus_fingerprint():
@@ -215,7 +215,7 @@ def _poor(
 ) -> Sequence[Rejected]:
     if not view.settings.queries.quality_filters or backend_of(view) not in MODELS:
         return ()
-    from engine.queries.quality import checks, sifted, sources
+    from engine.queries.filters.quality import checks, sifted, sources
 
     known = sources(chunks, view.store.documents(), corpus_language(view), index)
     return sifted(queries, checks(known), lambda *_: None, lambda: None).rejected

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from engine.core.records import Chunk, Query, Split
 from engine.corpus.imports import imported_queries, imports_fingerprint
-from engine.embedding import check_device, project_model
+from engine.encoders.for_project import check_device, project_model
 from engine.lexical.stage import VERSION as INDEX_VERSION
+from engine.project.stage import StageContext, View, fingerprint, stage_fingerprint
+from engine.project.store.artifacts import Artifact
 from engine.queries.articles import document_keys
 from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, settle
-from engine.queries.consistency import Filtered, Rejected, by_reason, consistency_filter, told_share
 from engine.queries.edits import apply_edits, content, read_edits
+from engine.queries.filters.consistency import Filtered, Rejected, by_reason, consistency_filter, told_share
 from engine.queries.heldout import assign_split, cap_queries, least_of
+from engine.queries.llm.writing import BEYOND, forget_gone, written
 from engine.queries.none_left import MEANS, none_left
 from engine.queries.opening import model_identity, out_of_reach, query_recipe, writer_noted
-from engine.queries.tokens import fold
-from engine.queries.writing import BEYOND, forget_gone, written
-from engine.records import Chunk, Query, Split
-from engine.stage import StageContext, View, fingerprint, stage_fingerprint
-from engine.store import Artifact
+from engine.queries.rules.tokens import fold
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,7 +181,7 @@ def _imported(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Quer
 
 
 def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
-    from engine.queries.extractive import generate
+    from engine.queries.rules.extractive import generate
 
     settings = context.settings.queries
     language = str(context.need("lexical", "index").info["language"])
@@ -197,7 +197,7 @@ def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
 
 def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
     """Without poor queries of a model, repeats, and queries whose own chunk neither BM25 nor the base encoder finds."""
-    from engine.queries.dedupe import deduplicate
+    from engine.queries.filters.dedupe import deduplicate
 
     sound = _sifted(context, candidates, chunks)
     distinct = deduplicate(sound.kept, check=context.check_stop)
@@ -223,8 +223,8 @@ def _sifted(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     wanted = context.settings.queries.quality_filters and backend_of(context) in MODELS
     if not wanted or not candidates:
         return Filtered(candidates, [])
-    from engine.lexical import LexicalIndex
-    from engine.queries.quality import checks, sifted, sources
+    from engine.lexical.index import LexicalIndex
+    from engine.queries.filters.quality import checks, sifted, sources
 
     index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
     known = sources(chunks, context.store.documents(), index.language, index)
@@ -245,7 +245,7 @@ def _bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> ND
     """Rank from 1 of each query's own chunk in BM25's best `top`, 0 where it is not among them. (n,)"""
     import numpy as np
 
-    from engine.lexical import LexicalIndex
+    from engine.lexical.index import LexicalIndex
 
     index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
     ranks = np.zeros(len(queries), dtype=np.int64)
@@ -262,7 +262,7 @@ def _base_ranks(
     """As `_bm25_ranks`, by cosine of the base encoder."""
     import numpy as np
 
-    from engine.embedding import chunk_vectors, load_encoder, told_hardware
+    from engine.encoders.for_project import chunk_vectors, load_encoder, told_hardware
 
     encoder = load_encoder(context, told_hardware(context, "encode"))
     passages = chunk_vectors(context, encoder, chunks, "chunks encoded")  # (N, d)

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import DamagedError
-from engine.unit_vectors import unit_rows
+from engine.core.errors import DamagedError
+from engine.core.unit_vectors import unit_rows
 
 if TYPE_CHECKING:
     import numpy as np

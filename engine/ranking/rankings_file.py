@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DamagedError
+from engine.core.errors import DamagedError
 
 Ids = NDArray[np.int64]
 Scores = NDArray[np.float32]

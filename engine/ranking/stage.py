@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from engine.core.records import Query
+from engine.project.stage import StageContext, View
+from engine.project.store.artifacts import Artifact
 from engine.ranking.rankings_file import RankedLists
-from engine.records import Query
-from engine.stage import StageContext, View
-from engine.store import Artifact
 
 VERSION = 1
 ARTIFACT = "rankings"
@@ -39,7 +39,7 @@ def run(context: StageContext) -> dict[str, Any]:
     """Mine BM25's best k chunks of every query."""
     if not context.store.counts()["queries"]:
         context.choose("ranked", "nothing", NO_QUERIES)
-    from engine.lexical import LexicalIndex
+    from engine.lexical.index import LexicalIndex
 
     queries = context.store.queries()
     index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))

@@ -2,10 +2,3 @@
 
 In: a project whose `index` stage (for BM25) or `embed` stage (for semantic) has run. Out: `Hit`s, best first.
 """
-
-from engine.search.explaining import Explained, Standing
-from engine.search.filters import SearchFilter
-from engine.search.hits import Found, Hit
-from engine.search.searcher import Searcher
-
-__all__ = ["Explained", "Found", "Hit", "SearchFilter", "Searcher", "Standing"]

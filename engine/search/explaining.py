@@ -12,16 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.project.store.artifacts import Artifact
 from engine.search.fusing import Ranking
 from engine.search.loaded import Loaded
-from engine.store import Artifact
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders import EncoderShelf
-    from engine.vectors import VectorIndex
+    from engine.encoders.embedding_cache import EncoderShelf
+    from engine.vectors.index import VectorIndex
 
 Place = tuple[int, float]
 Places = Mapping[int, Place]
@@ -151,7 +151,7 @@ class Explainer:
         """The chunks of the index whose documents still exist; read again only when the database has changed."""
         import numpy as np
 
-        from engine.encoders import hash_keys
+        from engine.encoders.embedding_cache import hash_keys
 
         store = self._loaded.store
         state = (self._loaded.repairs, store.version(), artifact.folder)
@@ -189,7 +189,7 @@ class Explainer:
 
     def _base_shelf(self, artifact: Artifact, dimension: int) -> EncoderShelf:
         """The cached vectors of the base encoder, opened again when files have come or gone."""
-        from engine.encoders import EncoderShelf
+        from engine.encoders.embedding_cache import EncoderShelf
 
         folder = self._loaded.project.path / "cache" / self._base_fingerprint(artifact)
         state = (folder, dimension, tuple(sorted(_files(folder))))
@@ -199,8 +199,8 @@ class Explainer:
 
     def _base_fingerprint(self, artifact: Artifact) -> str:
         """What the cached vectors of the same model without an adapter are named by."""
-        from engine.embedding import model_of
-        from engine.encoders import encoder_fingerprint
+        from engine.encoders.fingerprint import encoder_fingerprint
+        from engine.encoders.for_project import model_of
 
         key = tuple(artifact.info[name] for name in ("encoder", "model", "max_tokens"))
         if self._base is None or self._base[0] != key:
@@ -210,7 +210,7 @@ class Explainer:
 
 def served_name(info: Mapping[str, Any]) -> str:
     """`base`, `adapted` or `merge-λ`: what made the vectors of an index."""
-    from engine.evaluation import candidate_name
+    from engine.evaluation.selection import candidate_name
 
     return candidate_name(float(info["scale"]) if info["adapter"] else 0.0)
 

@@ -11,10 +11,10 @@ from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from engine.core.errors import UsageError
+from engine.core.records import Document
 from engine.corpus.formats import FORMATS, PICTURES, STREAMED, ending_of
-from engine.errors import UsageError
 from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
-from engine.records import Document
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

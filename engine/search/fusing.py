@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.settings import SearchSettings
+from engine.settings.load import SearchSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
     """One ranking as it is; two, `bm25` and `semantic`, fused as the settings say (`auto` as a weighted sum)."""
     if len(rankings) == 1:
         return Fused(_pairs(*next(iter(rankings.values()))))
-    from engine.ranking import convex, convex_parts, rrf, rrf_parts
+    from engine.ranking.fusion import convex, convex_parts, rrf, rrf_parts
 
     semantic, bm25 = rankings["semantic"], rankings["bm25"]
     if settings.fusion == "rrf":

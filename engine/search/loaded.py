@@ -7,20 +7,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.errors import DamagedError, EngineError, ModelError, NotBuiltError
-from engine.project import ProjectFolder
-from engine.records import Document
-from engine.settings import SearchSettings
-from engine.store import Artifact, Store
+from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltError
+from engine.core.records import Document
+from engine.project.folder import ProjectFolder
+from engine.project.store import Store
+from engine.project.store.artifacts import Artifact
+from engine.settings.load import SearchSettings
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders import Encoder
-    from engine.lexical import LexicalIndex
-    from engine.lexical.named import DocumentNames
-    from engine.vectors import VectorIndex
+    from engine.encoders.encoder import Encoder
+    from engine.lexical.index import LexicalIndex
+    from engine.search.filenames import DocumentNames
+    from engine.vectors.index import VectorIndex
 
 INDEXES = {"lexical": "BM25", "vectors": "vector"}
 Opened = TypeVar("Opened")
@@ -68,7 +69,7 @@ class Loaded:
 
     def lexical_index(self) -> LexicalIndex:
         """The current BM25 index. Raises NotBuiltError, DamagedError."""
-        from engine.lexical import LexicalIndex
+        from engine.lexical.index import LexicalIndex
 
         artifact, index = self._current("lexical", "index", self._lexical, LexicalIndex.open)
         self._lexical = (artifact.folder, index)
@@ -91,7 +92,7 @@ class Loaded:
             artifact, weights, note = self.store.artifact("evaluation"), dict[str, float](), ""
             info: dict[str, Any] = artifact.info if artifact else {}
             if artifact and info.get("fusion", {}).get("weighed_words") and info.get("language") == self.language():
-                from engine.lexical.weighting import read_weights
+                from engine.ranking.term_weights import read_weights
 
                 try:
                     weights = read_weights(self.project.path / artifact.folder)
@@ -102,7 +103,7 @@ class Loaded:
 
     def vector_index(self) -> tuple[Artifact, VectorIndex]:
         """The current vector index, and what its stage noted. Raises NotBuiltError, DamagedError."""
-        from engine.vectors import VectorIndex
+        from engine.vectors.index import VectorIndex
 
         artifact, index = self._current("vectors", "embed", self._vectors, VectorIndex.open)
         self._vectors = (artifact.folder, index)
@@ -178,8 +179,9 @@ class Loaded:
     def _encoder(self, role: str, info: dict[str, Any], adapter: str | None, scale: float) -> Encoder:
         key = (info["encoder"], info["model"], adapter, scale, info["max_tokens"])
         if role not in self._encoders or self._encoders[role][0] != key:
-            from engine.embedding import model_of
-            from engine.encoders import Encoder, choose_hardware
+            from engine.encoders.encoder import Encoder
+            from engine.encoders.for_project import model_of
+            from engine.encoders.hardware import choose_hardware
 
             settings = self.project.settings().encoder
             encoder = Encoder.load(
@@ -219,7 +221,7 @@ class Loaded:
 
     def document_names(self) -> DocumentNames:
         """What queries may call the documents; read again only when the database has changed."""
-        from engine.lexical.named import DocumentNames
+        from engine.search.filenames import DocumentNames
 
         state = (self.repairs, self.store.version())
         if self._names is None or self._names[0] != state:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.errors import UsageError
+from engine.core.errors import UsageError
 from engine.search.filters import SearchFilter, parse_date
 from engine.search.searcher import MODES
 from engine.search.workers import OwnSearcher

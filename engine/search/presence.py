@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISDIR
 
-from engine.records import Document
+from engine.core.records import Document
 
 _LATER = 2.0  # seconds that clocks of file systems differ by
 

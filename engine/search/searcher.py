@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar
 
-from engine.control import telling_runs, while_running
+from engine.core.errors import EngineError, UsageError
+from engine.core.records import Chunk, Document
 from engine.corpus.formats import STREAMED
 from engine.corpus.invisible import visible
-from engine.errors import EngineError, UsageError
-from engine.lexical.named import Meant
-from engine.project import ProjectFolder
-from engine.records import Chunk, Document
+from engine.project.control import telling_runs, while_running
+from engine.project.folder import ProjectFolder
 from engine.search.explaining import Explained, Explainer, Standing, served_name
+from engine.search.filenames import Meant
 from engine.search.filters import SearchFilter, facets, unmet
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.hits import Found, Hit, Ranked
@@ -23,10 +23,10 @@ from engine.search.presence import Presence
 from engine.search.snippets import first_shown, snippet
 from engine.search.weak import without_weak
 from engine.search.words import holds_word, symbols
-from engine.settings import SearchSettings
+from engine.settings.load import SearchSettings
 
 if TYPE_CHECKING:
-    from engine.lexical import LexicalIndex
+    from engine.lexical.index import LexicalIndex
 
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "bm25")
@@ -203,7 +203,7 @@ class Searcher:
         """Where scores are summed, each ranking with the other's chunks, too: what both rankers think of them counts."""
         if lexical is None or len(rankings) < 2 or settings.fusion == "rrf":
             return rankings
-        from engine.ranking import completed
+        from engine.ranking.fusion import completed
 
         bm25, semantic = rankings["bm25"], rankings["semantic"]
         try:
@@ -329,7 +329,7 @@ class Searcher:
         return present
 
     def _matches(self, query: str, text: str, document: Document) -> list[tuple[int, int]]:
-        from engine.lexical import matched_spans
+        from engine.lexical.analysis import matched_spans
 
         return matched_spans(query, text, self._loaded.language(document))
 

@@ -22,8 +22,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TextIO, TypeVar
 
-from engine.errors import EngineError
-from engine.project import ProjectFolder
+from engine.core.errors import EngineError
+from engine.project.folder import ProjectFolder
 from engine.search.methods import METHODS, is_light
 from engine.search.workers import Job, OwnSearcher, Worker
 

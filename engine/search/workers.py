@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 from engine.search.searcher import Searcher
 
 Job = Callable[[], None]

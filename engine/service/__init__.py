@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 from engine.service.answers import METHODS as ANSWERS
 from engine.service.documents import METHODS as DOCUMENTS
 from engine.service.judging import METHODS as JUDGING

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 from engine.service import params
 
 
@@ -19,10 +19,10 @@ def report(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
 
 
 def _report(project: ProjectFolder) -> dict[str, Any]:
-    from engine.evaluation.report import read_report
-    from engine.settings import Settings
-    from engine.stage import View
-    from engine.systems import told
+    from engine.core.systems import told
+    from engine.evaluation.reporting.report import read_report
+    from engine.project.stage import View
+    from engine.settings.load import Settings
 
     with closing(project.store()) as store:
         artifact = View(project, Settings(), store).need("evaluation", "evaluate")
@@ -38,7 +38,7 @@ def doctor(project: ProjectFolder, model: Any = None) -> Callable[[], dict[str, 
     name = params.maybe_text("model", model)
 
     def task() -> dict[str, Any]:
-        from engine.doctor import examine
+        from engine.doctor.doctor import examine
 
         return {"findings": [finding.as_dict() for finding in examine(project, model=name)]}
 

@@ -9,9 +9,10 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
+from engine.project.store import Store
+from engine.project.store.documents import UNREAD
 from engine.service import params
-from engine.store import UNREAD, Store
 
 SKIPPED_SHOWN = 500
 STATES = ("read", *UNREAD)
@@ -28,7 +29,7 @@ def scan(
 
 def _scan(project: ProjectFolder, wanted: dict[str, list[str]]) -> dict[str, Any]:
     from engine.corpus.scan import scan
-    from engine.settings import validate
+    from engine.settings.load import validate
 
     started = time.monotonic()
     settings = validate({"corpus": wanted})
@@ -95,7 +96,7 @@ def ledger(store: Store, state: str | None = None) -> list[dict[str, Any]]:
 
     Raises UsageError for a state that there is not.
     """
-    from engine.errors import UsageError
+    from engine.core.errors import UsageError
 
     if state is not None and state not in STATES:
         raise UsageError(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
+from engine.core.errors import UsageError
 from engine.corpus.imports import JUDGING, JUDGING_SECONDS
-from engine.errors import UsageError
-from engine.project import ProjectFolder, disk_errors
+from engine.project.folder import ProjectFolder, disk_errors
 from engine.search.workers import preload
 from engine.service import params
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engine.errors import DatasetError, InputError, UsageError
-from engine.project import ProjectFolder
-from engine.queries.tokens import fold
-from engine.records import Query
+from engine.core.errors import DatasetError, InputError, UsageError
+from engine.core.records import Query
+from engine.project.folder import ProjectFolder
+from engine.queries.rules.tokens import fold
 from engine.service.judging import judgments
 
 Origin = Literal["named", "judged", "generated"]

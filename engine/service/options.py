@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 from pydantic.fields import FieldInfo
 
-from engine import settings as settings_module
-from engine.errors import EngineError, SettingsError
-from engine.project import ProjectFolder
+from engine.core.errors import EngineError, SettingsError
+from engine.project.folder import ProjectFolder
 from engine.service import params
+from engine.settings import load as settings_module
 
 if TYPE_CHECKING:
-    from engine.settings import Section, Settings
+    from engine.settings.load import Section, Settings
 
 KINDS: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "flag"}
 LIST_KINDS = {"text": "texts", "integer": "numbers", "number": "numbers", "choice": "choices"}

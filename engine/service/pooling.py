@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from engine.errors import EngineError
-from engine.project import ProjectFolder
-from engine.queries.tokens import fold
-from engine.search import Searcher
+from engine.core.errors import EngineError
+from engine.project.folder import ProjectFolder
+from engine.queries.rules.tokens import fold
 from engine.search.hits import Hit
-from engine.search.searcher import MODES
+from engine.search.searcher import MODES, Searcher
 
 
 @dataclass(frozen=True, slots=True)

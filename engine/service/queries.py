@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
-from engine.errors import DamagedError, UsageError
-from engine.project import ProjectFolder, disk_errors
-from engine.records import Query
+from engine.core.errors import DamagedError, UsageError
+from engine.core.records import Query
+from engine.project.folder import ProjectFolder, disk_errors
+from engine.project.store import Store
 from engine.service import params
-from engine.store import Store
 
 PAGE, LONGEST_PAGE = 100, 1000
 NOT_KEPT = "The change of the queries could not be kept."
@@ -45,7 +45,7 @@ def _queries(
     kind: str | None,
     rejected: bool,
 ) -> dict[str, Any]:
-    from engine.queries.tokens import fold
+    from engine.queries.rules.tokens import fold
 
     wanted = fold(text or "")
     matches = (lambda candidate: wanted in fold(candidate)) if wanted else None

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
-from engine import settings_file
-from engine.errors import EngineError, SettingsError, UsageError
-from engine.project import ProjectFolder
+from engine.core.errors import EngineError, SettingsError, UsageError
+from engine.project.folder import ProjectFolder
+from engine.project.store import Store
 from engine.search.workers import preload
 from engine.service import params
-from engine.settings import Settings, file_text, tables, validate
-from engine.store import Store
+from engine.settings import edit as settings_file
+from engine.settings.load import Settings, file_text, tables, validate
 
 
 def status(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
@@ -21,7 +21,7 @@ def status(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
 
 
 def _status(project: ProjectFolder) -> dict[str, Any]:
-    from engine.control import latest_run, while_running
+    from engine.project.control import latest_run, while_running
 
     answer: dict[str, Any] = {
         "project": str(project.path), "name": project.name, "running": False, "run": None,
@@ -46,8 +46,8 @@ def _status(project: ProjectFolder) -> dict[str, Any]:
 
 def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[str, tuple[str, str]]:
     """Stage → (state, reason), in order."""
-    from engine.pipeline import all_status
-    from engine.stage import View
+    from engine.project.stage import View
+    from engine.runs.pipeline import all_status
 
     preload()
     return {one.stage: (one.state, one.reason) for one in all_status(View(project, settings, store))}

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from engine.embedding import project_model
-from engine.errors import EngineError
-from engine.events import Emit, Event, Progress, TrainStep, Warned
+from engine.core.errors import EngineError
+from engine.core.events import Emit, Event, Progress, TrainStep, Warned
+from engine.encoders.for_project import project_model
+from engine.project.stage import StageContext, View, fingerprint
+from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
-from engine.settings import Settings
-from engine.stage import StageContext, View, fingerprint
-from engine.store import Artifact
+from engine.settings.load import Settings
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.recipe import config_of, found_first
 from engine.training.stage import added_inputs, digest_of, too_little, trained_side, training_data
@@ -89,7 +89,7 @@ def side_of(info: Mapping[str, Any]) -> str:
 
 
 def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
-    from engine.embedding import CHUNKS, told_hardware
+    from engine.encoders.for_project import CHUNKS, told_hardware
     from engine.training.methods import learn
 
     config = baseline_config(with_backend(context), found_first(context.store))

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ResourceError
+from engine.core.errors import ResourceError
 
 if TYPE_CHECKING:
     from torch import Tensor

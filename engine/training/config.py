@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from engine.errors import SettingsError
+from engine.core.errors import SettingsError
 
 Objective = Literal["mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce"]
 Teacher = Literal["auto", "bm25", "mixture", "rrf", "cross-encoder"]
@@ -31,7 +31,7 @@ class TrainingConfig:
     lists there. On the evidence chunk and the query's own negatives: `triplet` with `triplet_margin`, and
     `plackett_luce` with `label_smoothing` (METHODS.md §2).
 
-    engine/training/teachers.py has the formulas of `teacher`; `auto` is `mixture` for `mixed` and `shared_listnet`, and
+    engine/training/objectives/teachers.py has the formulas of `teacher`; `auto` is `mixture` for `mixed` and `shared_listnet`, and
     `bm25` for the others. b of the mixture is `teacher_bm25_weight`, α `teacher_temperature` (on tantivy's BM25 scale).
     `false_negatives`: chunks that the teacher puts above the evidence chunk stay negatives, are left out, or count as
     positives too; it means nothing to `shared_listnet`, `listnet` and `listmle`. Every `refresh_every` steps (0: never) the

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from engine.errors import InputError, TooLittleTextError
+from engine.core.errors import InputError, TooLittleTextError
 from engine.training.config import TrainingConfig
-from engine.training.cross_encoder import CrossEncoderFolder
+from engine.training.objectives.cross_encoder import CrossEncoderFolder
 
 IntArray = npt.NDArray[np.integer]
 FloatArray = npt.NDArray[np.floating]

@@ -15,19 +15,20 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from engine.core.events import Choice, Emit, HeldOut, Warned
 from engine.encoders.hardware import Hardware
-from engine.events import Choice, Emit, HeldOut, Warned
-from engine.training import checkpoint, faults, optimizer_state
-from engine.training.adapter_folder import write_adapter
+from engine.training import checkpoint
+from engine.training.compute import faults, optimizer_state
+from engine.training.compute.peers import ALONE, Peers
+from engine.training.compute.plan import Plan
+from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
 from engine.training.data import FloatArray, TrainingData
-from engine.training.encoding import StudentEncoder
 from engine.training.heldout import HeldOutPool, measure
 from engine.training.meter import Meter
-from engine.training.peers import ALONE, Peers
-from engine.training.plan import Plan
-from engine.training.student import Rows, Student
-from engine.training.workers import Workers
+from engine.training.model.adapter_folder import write_adapter
+from engine.training.model.encoding import StudentEncoder
+from engine.training.model.student import Rows, Student
 
 STAGE = "train"
 Ended = Literal["all steps", "no gain", "asked"]

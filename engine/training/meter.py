@@ -7,7 +7,7 @@ import time
 import psutil
 import torch
 
-from engine.events import Emit, TrainStep
+from engine.core.events import Emit, TrainStep
 
 _EMIT_SECONDS = 0.25
 _MEMORY_OF_THE_PAST = 0.9

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.stage import StageContext
+from engine.project.stage import StageContext
 
 if TYPE_CHECKING:
     from engine.encoders.hardware import Hardware
@@ -33,8 +33,8 @@ def learn(
     alone trains what follows for queries alone, which is left out after a training that was asked to finish. Raises what
     `train` raises.
     """
-    from engine.training.distributed import train_together
-    from engine.training.launch import lacks_others, trains_alone
+    from engine.training.compute.distributed import train_together
+    from engine.training.compute.launch import lacks_others, trains_alone
     from engine.training.query_refinement import FOLDER as REFINEMENT
     from engine.training.query_refinement import counted_to, refine_queries
 
@@ -83,8 +83,8 @@ def _pretrained(
     hardware: Hardware,
     folder: Path,
 ) -> tuple[TrainResult | None, str]:
-    from engine.training.mlm_head import unsuitable
-    from engine.training.pretraining import pretrain
+    from engine.training.pretraining.loop import pretrain
+    from engine.training.pretraining.mlm_head import unsuitable
 
     reason = unsuitable(model, data.chunks)
     if reason:

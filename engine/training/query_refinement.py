@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.events import Emit, Event, HeldOut, TrainStep
-from engine.stage import StageContext
+from engine.core.events import Emit, Event, HeldOut, TrainStep
+from engine.project.stage import StageContext
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,7 +101,7 @@ def counted_to(emit: Emit, after: int) -> Emit:
 
 def _chunk_vectors(context: StageContext, adapter: Path) -> NDArray[np.float32]:
     """Unit vectors (N, d) by the adapter at full strength; the evaluation finds them in the cache."""
-    from engine.embedding import chunk_vectors, load_encoder, told_hardware
+    from engine.encoders.for_project import chunk_vectors, load_encoder, told_hardware
 
     encoder = load_encoder(context, told_hardware(context, "encode"), adapter)
     return chunk_vectors(context, encoder, context.store.chunks(), "chunks (adapted)")

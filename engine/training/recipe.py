@@ -8,9 +8,9 @@ from engine.queries.choosing import BUILT, guessed, with_backend
 from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
 
 if TYPE_CHECKING:
-    from engine.settings import Settings
-    from engine.stage import View
-    from engine.store import Store
+    from engine.project.stage import View
+    from engine.project.store import Store
+    from engine.settings.load import Settings
 
 _SHAPING = (
     "objective", "side", "method", "teacher", "cross_encoder", "teacher_temperature", "teacher_bm25_weight", "target",

@@ -14,8 +14,8 @@ from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData, used_chunks
 
 if TYPE_CHECKING:
-    from engine.training.encoding import StudentEncoder
-    from engine.training.student import Student
+    from engine.training.model.encoding import StudentEncoder
+    from engine.training.model.student import Student
 
 _TENSOR = "mined/negatives"
 _BLOCK = 256  # queries whose scores are in memory at once

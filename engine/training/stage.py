@@ -9,14 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.embedding import CHUNKS, check_device, project_model, served_fingerprint
-from engine.errors import DamagedError, ModelError, NotBuiltError
+from engine.core.errors import DamagedError, ModelError, NotBuiltError
+from engine.core.records import Chunk, Query
+from engine.encoders.for_project import CHUNKS, check_device, project_model, served_fingerprint
+from engine.project.stage import StageContext, View
+from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.queries.heldout import cap_queries, too_few_to_choose
-from engine.records import Chunk, Query
-from engine.settings import Settings
-from engine.stage import StageContext, View
-from engine.store import Artifact
+from engine.settings.load import Settings
 from engine.training.config import TrainingConfig
 from engine.training.recipe import found_first, resolve_config, told_objective, told_side
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.ranking import RankedLists
-    from engine.training.cross_encoder import CrossEncoderFolder
+    from engine.ranking.rankings_file import RankedLists
     from engine.training.data import SampledLists, TrainingData
+    from engine.training.objectives.cross_encoder import CrossEncoderFolder
     from engine.training.trainer import TrainResult
 
 VERSION = 1
@@ -111,7 +111,7 @@ def run(context: StageContext) -> dict[str, Any]:
     present = {chunk.id for chunk in chunks}
     if in_vain := too_few_to_choose(sum(one.split == "heldout" and one.chunk_id in present for one in queries)):
         context.warn(in_vain)
-    from engine.embedding import told_hardware
+    from engine.encoders.for_project import told_hardware
     from engine.encoders.quantisation import check_four_bit
     from engine.training.methods import learn
 
@@ -216,7 +216,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     """
     import numpy as np
 
-    from engine.ranking import RankedLists
+    from engine.ranking.rankings_file import RankedLists
     from engine.training.data import TrainingData
 
     queries, chunks = context.store.queries(), context.store.chunks()
@@ -265,7 +265,7 @@ def _cross_encoder(view: View, config: TrainingConfig) -> CrossEncoderFolder | N
     """The checked folder of the teacher; a relative path lies in the project folder. Raises ModelError."""
     if config.used_teacher != "cross-encoder":
         return None
-    from engine.training.cross_encoder import resolve_cross_encoder
+    from engine.training.objectives.cross_encoder import resolve_cross_encoder
 
     try:
         path = (view.project.path / Path(config.cross_encoder).expanduser()).absolute()
@@ -294,7 +294,7 @@ def _base_vectors(
     """The untouched encoder's vectors, where the teacher looks at them."""
     if not config.needs_vectors:
         return None, None
-    from engine.embedding import chunk_vectors, load_encoder, told_hardware
+    from engine.encoders.for_project import chunk_vectors, load_encoder, told_hardware
 
     encoder = load_encoder(context, told_hardware(context, "encode"))
     return encoder.encode_queries(texts, lambda _: context.check_stop()), chunk_vectors(context, encoder, chunks)
@@ -304,7 +304,8 @@ def _lists(context: StageContext, ranked: RankedLists, rows: list[int], position
     """BMEmbed's lists: one chunk per rank interval (METHODS.md §1)."""
     import numpy as np
 
-    from engine.ranking import RankedLists, sample_lists
+    from engine.ranking.rankings_file import RankedLists
+    from engine.ranking.sampling import sample_lists
     from engine.training.data import SampledLists
 
     chosen = RankedLists(ranked.query_ids[rows], ranked.ids[rows], ranked.scores[rows])

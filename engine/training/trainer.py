@@ -8,26 +8,26 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from engine.core.events import Choice, Emit, Progress
 from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
-from engine.events import Choice, Emit, Progress
-from engine.training import faults
-from engine.training.adapter_folder import start_of
+from engine.training.compute import faults
+from engine.training.compute.gradients import BatchGradients
+from engine.training.compute.peers import ALONE, Peers
+from engine.training.compute.plan import look, make_plan
+from engine.training.compute.workers import Workers, choose_workers
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, FloatArray, TrainingData
-from engine.training.gradients import BatchGradients
 from engine.training.heldout import HeldOutPool, build_pool
 from engine.training.loop import STAGE, Ended, Loop, Setup, Slopes, TrainResult
-from engine.training.objective import Objective
-from engine.training.pair_scores import pair_scores
-from engine.training.peers import ALONE, Peers
-from engine.training.plan import look, make_plan
+from engine.training.model.adapter_folder import start_of
+from engine.training.model.student import Student
+from engine.training.objectives.objective import Objective
+from engine.training.objectives.pair_scores import pair_scores
+from engine.training.objectives.teachers import PairScores
 from engine.training.refresh import Refresh
 from engine.training.schedule import learning_rate
-from engine.training.student import Student
-from engine.training.teachers import PairScores
-from engine.training.workers import Workers, choose_workers
 
 __all__ = ["TrainResult", "train"]
 _MINED = "the model's own best chunks that are not the evidence join the negatives"
@@ -52,7 +52,7 @@ def train(
     """Train a LoRA adapter for `model`; on a CPU the same input gives the same adapter to the bit, broken off or not.
 
     `start`: the peft folder of an adapter of the same shape to begin with, such as a pre-trained one. `peers`: the
-    processes that train together; only the leading one asks, tells and writes (`engine.training.distributed`).
+    processes that train together; only the leading one asks, tells and writes (`engine.training.compute.distributed`).
 
     Resumes from the newest sound checkpoint in `folder_checkpoints` that was made from the same model, data and recipe.
     `should_stop` is asked between steps and may wait, which no figure counts. `should_finish` is asked after each step:

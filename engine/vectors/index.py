@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from engine.errors import DamagedError, EngineError, ResourceError
-from engine.project import write_text
+from engine.core.errors import DamagedError, EngineError, ResourceError
+from engine.core.unit_vectors import unit_rows
+from engine.project.folder import write_text
 from engine.ranking.hubness import ADDED, SCALE, lifted, lifted_query, lowered, offsets_of
-from engine.unit_vectors import unit_rows
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.embedding import (
+from engine.core.errors import DamagedError, NotBuiltError, TooLittleTextError
+from engine.encoders.for_project import (
     check_device,
     chunk_adapter,
     chunk_vectors,
@@ -17,17 +18,16 @@ from engine.embedding import (
     served_fingerprint,
     told_hardware,
 )
-from engine.errors import DamagedError, NotBuiltError, TooLittleTextError
+from engine.project.stage import StageContext, View
+from engine.project.store.artifacts import Artifact
 from engine.queries.articles import article_numbers
-from engine.stage import StageContext, View
-from engine.store import Artifact
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from engine.core.records import Chunk
     from engine.ranking.hubness import Bank
-    from engine.records import Chunk
 
 
 VERSION = 1

@@ -17,21 +17,22 @@ from textual.dom import DOMNode
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from bmembed_tui import faults, keymap, screens
+from bmembed_tui import dialogs as screens
+from bmembed_tui import faults, keymap
 from bmembed_tui.app import BmembedApp
-from bmembed_tui.in_app import in_app, with_ways
+from bmembed_tui.client.in_app import in_app, with_ways
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.dialogs.confirmations import ErrorDialog
+from bmembed_tui.dialogs.help import HelpDialog, key_name
+from bmembed_tui.dialogs.jump import JumpScreen, labels
+from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.palette import Commands
-from bmembed_tui.run_state import RunState
-from bmembed_tui.screens.dialogs import ErrorDialog
-from bmembed_tui.screens.help import HelpDialog, key_name
-from bmembed_tui.screens.home import HomeScreen
-from bmembed_tui.screens.jump import JumpScreen, labels
-from bmembed_tui.screens.project import ProjectScreen
-from bmembed_tui.steps.registry import pane_types
+from bmembed_tui.project.registry import pane_types
+from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.widgets.key_line import KeyLine
-from engine.errors import SettingsError
-from engine.events import Paused, RunFinished, RunStarted, StageStarted
-from engine.project import ProjectFolder
+from engine.core.errors import SettingsError
+from engine.core.events import Paused, RunFinished, RunStarted, StageStarted
+from engine.project.folder import ProjectFolder
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from fixtures.pipeline import SETTINGS, copy_documents, engine_here
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from bmembed_tui.project_status import STEPS
-from bmembed_tui.screens.dialogs import ErrorDialog, QuestionDialog
-from bmembed_tui.widgets.query_sample import QuerySample
-from engine.errors import EngineError
-from engine.project import ProjectFolder
+from bmembed_tui.client.project_status import STEPS
+from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.steps.queries.sample import QuerySample
+from engine.core.errors import EngineError
+from engine.project.folder import ProjectFolder
 
 CLICK = "[@click=app.quit]leave[/]"
 TRAP = "[@click=app.quit]leave"
@@ -158,7 +158,7 @@ def test_a_new_project_over_hostile_folders(hostile_project: Path, monkeypatch: 
 
 
 def test_the_first_screen_and_the_palette(hostile_project: Path) -> None:
-    from bmembed_tui.recents import remember
+    from bmembed_tui.home.recents import remember
 
     async def story(pilot: Pilot[Any]) -> None:
         remember(hostile_project)

@@ -36,7 +36,7 @@ def test_the_first_screen_is_painted_before_anything_heavy_is_loaded() -> None:
     code = """
 import asyncio, json, sys
 from bmembed_tui.app import BmembedApp
-from bmembed_tui.screens.home import HomeScreen
+from bmembed_tui.home.screen import HomeScreen
 seen = []
 class Watched(BmembedApp):
     def _display(self, screen, renderable):

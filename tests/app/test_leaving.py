@@ -22,11 +22,11 @@ from fixtures.scripted import ScriptedDesk
 from textual.pilot import Pilot
 
 from bmembed_tui.app import BmembedApp
-from bmembed_tui.screens.dialogs import ErrorDialog
-from bmembed_tui.screens.project import ProjectScreen
+from bmembed_tui.dialogs.confirmations import ErrorDialog
+from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.widgets.fields import PatternField
-from engine.errors import EngineError, StageError
-from engine.project import ProjectFolder
+from engine.core.errors import EngineError, StageError
+from engine.project.folder import ProjectFolder
 
 
 def own_processes(word: str, project: Path) -> list[list[str]]:

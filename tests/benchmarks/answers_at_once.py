@@ -23,11 +23,11 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests")]
 
 from fixtures.tiny_gguf import HUNDRED_MILLION, build_tiny_gguf  # noqa: E402
 
-from engine.queries.chat_model import Reply, Request  # noqa: E402
-from engine.queries.gguf import GgufModel  # noqa: E402
+from engine.queries.llm.chat_model import Reply, Request  # noqa: E402
+from engine.queries.llm.gguf_model import GgufModel  # noqa: E402
+from engine.queries.llm.prompts import Message  # noqa: E402
+from engine.queries.llm.shapes import Shape  # noqa: E402
 from engine.queries.opening import Nobody  # noqa: E402
-from engine.queries.prompts import Message  # noqa: E402
-from engine.queries.shapes import Shape  # noqa: E402
 
 FORMS = {"F32": 0, "F16": 1, "Q8_0": 7, "Q4_0": 2}
 SYSTEM = (

@@ -24,9 +24,12 @@ sys.path.insert(0, str(REPOSITORY))
 
 from scipy import stats  # noqa: E402
 
-from engine.metrics import bootstrap_means, randomisation_p  # noqa: E402
-from engine.metrics.bootstrap import interval  # noqa: E402
+from engine.metrics.bootstrap import (  # noqa: E402
+    bootstrap_means,
+    interval,
+)
 from engine.metrics.differences import difference  # noqa: E402
+from engine.metrics.randomisation import randomisation_p  # noqa: E402
 
 QUERIES, SYSTEMS, SAMPLES = 2_255, 5, 10_000
 Bounds = np.ndarray

@@ -21,9 +21,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from engine.encoders import Encoder, Hardware, choose_hardware, resolve_model
+from engine.core.environment import prepare
+from engine.encoders.encoder import Encoder
+from engine.encoders.hardware import Hardware, choose_hardware
 from engine.encoders.loading import load_sentence_transformer
-from engine.environment import prepare
+from engine.encoders.model_folder import resolve_model
 
 WORDS = re.findall(
     r"\w+",

@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from bmembed_tui.app import BmembedApp
-from bmembed_tui.screens.project import ProjectScreen
+from bmembed_tui.project.screen import ProjectScreen
 
 FLOOD = Path(__file__).parent.parent / "fixtures" / "flood.py"
 PER_SECOND, SECONDS, KEYS = 2000, 12, 150

@@ -17,9 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from engine.encoders import DEFAULT_MODEL, choose_hardware, resolve_model
-from engine.environment import prepare
-from engine.training import PRESETS
+from engine.core.environment import prepare
+from engine.encoders.hardware import choose_hardware
+from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
+from engine.training.config import PRESETS
 
 BAR_GB = 3.0
 WORDS = re.findall(r"\w+", "pressure contract boundary notice wing court report market speed heat agreement layer")
@@ -30,13 +31,13 @@ def main() -> None:
     prepare()
     import torch
 
-    from engine.stage_process import peak_memory_mb
-    from engine.training import losses
-    from engine.training.grad_cache import gradients
-    from engine.training.micro_batches import MicroBatch, micro_batches
-    from engine.training.plan import look, make_plan
-    from engine.training.student import Student
-    from engine.training.workers import Workers, choose_workers
+    from engine.runs.stage_process import peak_memory_mb
+    from engine.training.compute.grad_cache import gradients
+    from engine.training.compute.micro_batches import MicroBatch, micro_batches
+    from engine.training.compute.plan import look, make_plan
+    from engine.training.compute.workers import Workers, choose_workers
+    from engine.training.model.student import Student
+    from engine.training.objectives import losses
 
     hardware = choose_hardware(options.device, purpose="train")
     recipe = replace(PRESETS["standard"], max_tokens=options.tokens)

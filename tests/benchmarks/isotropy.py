@@ -16,19 +16,15 @@ import numpy as np
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
-from engine.encoders import DEFAULT_MODEL, Encoder, resolve_model  # noqa: E402
+from engine.encoders.encoder import Encoder  # noqa: E402
+from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model  # noqa: E402
 from engine.evaluation.rankings import rank_by_cosine  # noqa: E402
-from engine.metrics import (  # noqa: E402
-    Relevance,
-    evaluate_run,
-    isoscore,
-    isotropy_a,
-    mean_interval,
-    paired_difference,
-    remove_top,
-    standardise,
-    whiten,
-)
+from engine.metrics.bootstrap import mean_interval  # noqa: E402
+from engine.metrics.differences import paired_difference  # noqa: E402
+from engine.metrics.isotropy import isoscore, isotropy_a  # noqa: E402
+from engine.metrics.relevance import Relevance  # noqa: E402
+from engine.metrics.run import evaluate_run  # noqa: E402
+from engine.metrics.transformations import remove_top, standardise, whiten  # noqa: E402
 
 DATA = REPOSITORY.parent / "shared" / "data" / "cranfield"
 

@@ -18,7 +18,7 @@ import bm25s
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
-from engine.lexical import LexicalIndex  # noqa: E402
+from engine.lexical.index import LexicalIndex  # noqa: E402
 
 DATA = REPOSITORY.parent / "shared" / "data" / "multihop-partial"
 K = 1_000

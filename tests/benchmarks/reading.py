@@ -24,7 +24,8 @@ import engine
 from engine.corpus.formats import FORMATS, ending_of, true_format
 from engine.corpus.inside import files_inside, may_hold_files
 from engine.corpus.readers import Member, UnreadableFileError
-from engine.corpus.sandbox import Limits, Outcome, Pool
+from engine.corpus.sandbox.outcome import Limits, Outcome
+from engine.corpus.sandbox.pool import Pool
 from engine.corpus.scan import ScannedFile, scan
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "office"

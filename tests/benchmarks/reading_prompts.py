@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from answers_at_once import FORMS, HUNDRED_MILLION, build_tiny_gguf, quantised
 
-from engine.queries.gguf import _library
+from engine.queries.llm.gguf_model import _library
 
 TOKENS = 512
 # Tokens of a computation, prompts, whether they are read side by side.

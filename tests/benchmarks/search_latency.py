@@ -22,11 +22,11 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests")]
 
 from fixtures.big_project import build_big_project, unit_vectors, vocabulary  # noqa: E402
 
-from engine.encoders import EncoderShelf, hash_keys  # noqa: E402
-from engine.project import ProjectFolder  # noqa: E402
-from engine.search import Searcher  # noqa: E402
+from engine.encoders.embedding_cache import EncoderShelf, hash_keys  # noqa: E402
+from engine.project.folder import ProjectFolder  # noqa: E402
 from engine.search.explaining import Explainer  # noqa: E402
 from engine.search.loaded import Loaded  # noqa: E402
+from engine.search.searcher import Searcher  # noqa: E402
 
 QUERIES = 200
 SHARD = 1024

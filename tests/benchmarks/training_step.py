@@ -28,9 +28,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from engine.encoders import choose_hardware, resolve_model
-from engine.environment import prepare
-from engine.training import PRESETS, BatchSampler, TrainingConfig, TrainingData
+from engine.core.environment import prepare
+from engine.encoders.hardware import choose_hardware
+from engine.encoders.model_folder import resolve_model
+from engine.training.config import PRESETS, TrainingConfig
+from engine.training.data import BatchSampler, TrainingData
 
 WORDS = re.findall(
     r"\w+",
@@ -65,11 +67,11 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     """The engine's own step."""
     import torch
 
-    from engine.training.grad_cache import gradients
-    from engine.training.micro_batches import MicroBatch, grid_length, micro_batches
-    from engine.training.objective import Objective
-    from engine.training.student import Student
-    from engine.training.workers import Workers
+    from engine.training.compute.grad_cache import gradients
+    from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
+    from engine.training.compute.workers import Workers
+    from engine.training.model.student import Student
+    from engine.training.objectives.objective import Objective
 
     data, recipe, hardware = _data(options), _recipe(options), choose_hardware("cpu", purpose="train")
     batch = BatchSampler(data, recipe).batch(0)
@@ -108,8 +110,8 @@ def plain(options: argparse.Namespace) -> dict[str, float]:
     import torch
 
     from engine.encoders.loading import load_sentence_transformer
-    from engine.training.lora import add_lora, lora_parameters
-    from engine.training.objective import Objective
+    from engine.training.model.lora import add_lora, lora_parameters
+    from engine.training.objectives.objective import Objective
 
     data, recipe, hardware = _data(options), _recipe(options), choose_hardware("cpu", purpose="train")
     torch.set_num_threads(hardware.threads)

@@ -25,11 +25,13 @@ from fixtures.tiny_decoder import build_tiny_decoder
 from fixtures.tiny_model import write_json
 from training_step import _data
 
-from engine.encoders import Hardware, choose_hardware, resolve_model
+from engine.core.environment import prepare
+from engine.core.events import Choice, Event, TrainStep
+from engine.encoders.hardware import Hardware, choose_hardware
+from engine.encoders.model_folder import resolve_model
 from engine.encoders.model_size import model_size
-from engine.environment import prepare
-from engine.events import Choice, Event, TrainStep
-from engine.training import PRESETS, train
+from engine.training.config import PRESETS
+from engine.training.trainer import train
 
 DECODERS = {
     "decoder-1.5b": {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.errors import DatasetError
 from engine.corpus.beir import ImportedQuery, read_beir_judgments, read_evidence_questions, read_queries_jsonl
 from engine.corpus.readers import reader_for
-from engine.errors import DatasetError
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.errors import ModelError, UsageError
+from engine.core.records import Chunk
 from engine.corpus import tokens
 from engine.corpus.chunking import Chunker, Context
 from engine.corpus.headings import HeadingPaths
 from engine.corpus.markdown import find_headings
 from engine.corpus.readers import Heading, ReadDocument
 from engine.corpus.tokens import TokenCounter
-from engine.errors import ModelError, UsageError
-from engine.records import Chunk
 
 
 @pytest.fixture(scope="module")

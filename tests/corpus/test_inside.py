@@ -18,7 +18,8 @@ from engine.corpus.compound_writer import compound_file
 from engine.corpus.formats import FORMATS, ending_of
 from engine.corpus.opening import everything_in
 from engine.corpus.readers import LeftOut, Member, ReadDocument, UnreadableFileError
-from engine.corpus.sandbox import Limits, Pool
+from engine.corpus.sandbox.outcome import Limits
+from engine.corpus.sandbox.pool import Pool
 
 PDF = office.pdf("The pelican boards at dawn.")
 

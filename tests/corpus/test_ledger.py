@@ -17,9 +17,10 @@ from fixtures.locked import CLOSED, NONE_FITS
 from fixtures.pipeline import engine, ingest_here, stage_here
 
 from engine.api import Project
-from engine.errors import InputError, NoDocumentsError
-from engine.project import ProjectFolder
-from engine.store import LedgerRow, Store
+from engine.core.errors import InputError, NoDocumentsError
+from engine.project.folder import ProjectFolder
+from engine.project.store import Store
+from engine.project.store.documents import LedgerRow
 
 PDF = office.pdf("The pelican boards at dawn.", "The heron moors at noon.")
 FILES = {
@@ -275,7 +276,7 @@ def test_what_lies_in_a_closed_folder_stays_where_nothing_else_is_there(
 
 
 def test_a_renamed_file_keeps_its_chunks_and_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.corpus.sandbox import Pool
+    from engine.corpus.sandbox.pool import Pool
 
     ingest_here(project)
     store = stored(project)
@@ -350,7 +351,7 @@ def test_a_pipe_in_a_files_place_does_not_hold_the_run(project: Path, monkeypatc
 
 
 def test_a_search_tells_page_slide_and_sheet(project: Path) -> None:
-    from engine.search import Searcher
+    from engine.search.searcher import Searcher
 
     (project.parent / "documents" / "deck.pptx").write_bytes(office.pptx())
     stage_here(project, "ingest")
@@ -399,8 +400,8 @@ def test_the_command_lists_retries_and_exports(project: Path, tmp_path: Path) ->
 
 
 def test_search_filters_by_author_language_and_the_documents_own_date(project: Path) -> None:
-    from engine.search import Searcher, SearchFilter
-    from engine.search.filters import parse_date
+    from engine.search.filters import SearchFilter, parse_date
+    from engine.search.searcher import Searcher
 
     documents = project.parent / "documents"
     (documents / "brief.txt").write_text(
@@ -429,7 +430,8 @@ def test_search_filters_by_author_language_and_the_documents_own_date(project: P
 
 
 def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) -> None:
-    from engine.search import Searcher, SearchFilter
+    from engine.search.filters import SearchFilter
+    from engine.search.searcher import Searcher
 
     (tmp_path / "documents").mkdir()
     for number in range(150):

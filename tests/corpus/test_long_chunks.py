@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import ingest_here
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 
 
 @pytest.mark.parametrize(

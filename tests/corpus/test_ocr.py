@@ -11,13 +11,15 @@ import pytest
 from fixtures import office
 from fixtures.pipeline import ingest_here
 
+from engine.core.errors import SettingsError
 from engine.corpus import ingest, ocr
 from engine.corpus.pdfium import opened
-from engine.corpus.sandbox import Limits, Outcome, Pool, Tesseract, find_tesseract
-from engine.doctor import examine
-from engine.errors import SettingsError
-from engine.project import ProjectFolder
-from engine.store import LedgerRow
+from engine.corpus.sandbox.outcome import Limits, Outcome
+from engine.corpus.sandbox.pool import Pool
+from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
+from engine.doctor.doctor import examine
+from engine.project.folder import ProjectFolder
+from engine.project.store.documents import LedgerRow
 
 PROGRAM = f"""#!{sys.executable}
 import socket, sys, time

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.core.errors import InputError
 from engine.corpus.markdown import find_headings
 from engine.corpus.readers import ReadDocument, UnreadableFileError, reader_for, register_reader
-from engine.errors import InputError
 
 
 def read(tmp_path: Path, name: str, data: bytes | str) -> ReadDocument:

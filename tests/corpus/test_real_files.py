@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.corpus.sandbox import Limits, Pool
+from engine.corpus.sandbox.outcome import Limits
+from engine.corpus.sandbox.pool import Pool
 from engine.corpus.scan import scan
 
 OFFICE = Path(__file__).resolve().parents[3] / "shared" / "data" / "office"

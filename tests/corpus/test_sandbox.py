@@ -17,8 +17,9 @@ import pytest
 from fixtures import office
 
 import engine
-from engine.corpus.sandbox import Limits, Pool, nursery
-from engine.corpus.sandbox.pool import Seat
+from engine.corpus.sandbox import nursery
+from engine.corpus.sandbox.outcome import Limits
+from engine.corpus.sandbox.pool import Pool, Seat
 from engine.corpus.sandbox.wire import finding, told
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from fixtures import office
 
+from engine.core.errors import InputError, UsageError
 from engine.corpus.opening import everything_in
 from engine.corpus.readers import ReadDocument
 from engine.corpus.scan import Scan, scan
-from engine.errors import InputError, UsageError
 
 
 def write(folder: Path, *names: str) -> None:

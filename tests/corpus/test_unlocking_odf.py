@@ -20,7 +20,8 @@ from fixtures.locked import CLOSED, NONE_FITS, no_passwords_stay, read  # noqa: 
 
 from engine.corpus import passwords
 from engine.corpus.readers import UnreadableFileError
-from engine.corpus.sandbox import Limits, Pool
+from engine.corpus.sandbox.outcome import Limits
+from engine.corpus.sandbox.pool import Pool
 from engine.corpus.unlocking_odf import unlocked_package
 
 SALT, VECTOR = b"sixteen bytes it", b"and sixteen more"

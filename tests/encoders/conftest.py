@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.environment import prepare
+from engine.core.environment import prepare
 
 prepare()
 

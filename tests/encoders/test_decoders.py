@@ -11,8 +11,11 @@ import pytest
 from fixtures.tiny_decoder import KINDS, TASK, Kind, build_tiny_decoder, oracle_options
 from sentence_transformers import SentenceTransformer
 
-from engine.encoders import Encoder, Hardware, encoder_fingerprint, load_sentence_transformer, resolve_model
-from engine.encoders.fingerprint import read_prompts
+from engine.encoders.encoder import Encoder
+from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
+from engine.encoders.hardware import Hardware
+from engine.encoders.loading import load_sentence_transformer
+from engine.encoders.model_folder import resolve_model
 
 CPU32 = Hardware("cpu", "float32", 1, ())
 TEXTS = [

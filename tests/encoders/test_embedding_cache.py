@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.errors import CancelledError, ResourceError
 from engine.encoders import vector_shards
 from engine.encoders.embedding_cache import EmbeddingCache, EncoderShelf, encode_cached, hash_keys
 from engine.encoders.vector_shards import read_hashes, write_shard
-from engine.errors import CancelledError, ResourceError
 
 ROOT = Path(__file__).resolve().parents[2]
 

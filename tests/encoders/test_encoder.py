@@ -11,8 +11,12 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from engine.encoders import Encoder, Hardware, encoder_fingerprint, load_sentence_transformer, resolve_model
-from engine.errors import EngineError, ModelError, ResourceError, UsageError
+from engine.core.errors import EngineError, ModelError, ResourceError, UsageError
+from engine.encoders.encoder import Encoder
+from engine.encoders.fingerprint import encoder_fingerprint
+from engine.encoders.hardware import Hardware
+from engine.encoders.loading import load_sentence_transformer
+from engine.encoders.model_folder import resolve_model
 
 Edit = Callable[..., None]
 CPU32 = Hardware("cpu", "float32", 1, ())

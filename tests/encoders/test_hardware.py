@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.errors import UsageError
 from engine.encoders import hardware
 from engine.encoders.hardware import Machine, bf16_flag, cgroup_cpus, choose_hardware, decide, usable_cores
-from engine.errors import UsageError
 
 PLAIN = Machine(4, "cores")
 FAST_CPU = Machine(4, "cores", cpu_bf16="AMX-BF16")

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.errors import ModelError
 from engine.encoders import model_folder
 from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.safetensors_header import file_sha256, tensor_names
-from engine.errors import ModelError
 
 ROOT = Path(__file__).resolve().parents[2]
 Edit = Callable[..., None]

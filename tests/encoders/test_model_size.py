@@ -30,7 +30,7 @@ def bundled_lora_parameters() -> int:
     from transformers import AutoConfig, AutoModel
 
     from engine.training.config import TrainingConfig
-    from engine.training.lora import add_lora, lora_parameters
+    from engine.training.model.lora import add_lora, lora_parameters
 
     transformer = AutoModel.from_config(AutoConfig.from_pretrained(resolve_model().transformer_path))
     add_lora(transformer, TrainingConfig(lora_rank=16))

@@ -14,7 +14,7 @@ from fixtures.pipeline import SETTINGS
 @pytest.fixture(scope="session")
 def make_project(tiny_model: Path) -> Callable[[Path], Path]:
     def make(path: Path, **sections: dict[str, Any]) -> Path:
-        from engine.project import ProjectFolder
+        from engine.project.folder import ProjectFolder
 
         chosen = {name: {**SETTINGS.get(name, {}), **sections.get(name, {})} for name in {*SETTINGS, *sections}}
         chosen["encoder"] = {

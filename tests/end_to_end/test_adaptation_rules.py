@@ -14,8 +14,10 @@ from fixtures.tiny_model import build_tiny_model
 from fixtures.training import stir
 
 from engine.api import Project
-from engine.encoders import Encoder, choose_hardware, resolve_model
+from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import adapter_digest
+from engine.encoders.hardware import choose_hardware
+from engine.encoders.model_folder import resolve_model
 from engine.search.hits import Hit
 
 

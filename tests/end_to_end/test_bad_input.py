@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 from engine.service import methods
 
 NOISE = bytes(range(256)) * 8
@@ -204,9 +204,9 @@ def test_every_harm_to_an_adapter_is_seen(project: Path, harm: str) -> None:
 
 def verdict(project: Path) -> str:
     """Why `train` would run, without running it."""
-    from engine.pipeline import stage_status, verified
-    from engine.project import ProjectFolder
-    from engine.stage import View
+    from engine.project.folder import ProjectFolder
+    from engine.project.stage import View
+    from engine.runs.pipeline import stage_status, verified
 
     folder = ProjectFolder.open(project)
     store = folder.store()

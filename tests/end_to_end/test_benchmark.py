@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from fixtures.pipeline import SAMPLE, SETTINGS, engine, environment
 
-from engine.benchmark import _Measurement, benchmark
-from engine.errors import StageError, UsageError
-from engine.project import ProjectFolder
-from engine.recipes import RECIPES, recipes_of
-from engine.store import Artifact
+from engine.core.errors import StageError, UsageError
+from engine.experiments.benchmark import _Measurement, benchmark
+from engine.experiments.recipes import RECIPES, recipes_of
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifacts import Artifact
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_a_temporary_project_is_removed_when_the_measurement_fails(
 
 
 def test_a_benchmark_can_be_stopped_by_its_caller(dataset: Path, tiny_model: Path, tmp_path: Path) -> None:
-    from engine.errors import CancelledError
+    from engine.core.errors import CancelledError
 
     with pytest.raises(CancelledError) as caught:
         benchmark(dataset, settings=small(tiny_model), keep=tmp_path / "kept", should_stop=lambda: True)

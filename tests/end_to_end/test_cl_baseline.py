@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.embedding import load_encoder, told_hardware
-from engine.errors import CancelledError
+from engine.core.errors import CancelledError
+from engine.core.events import Event, Progress
+from engine.encoders.for_project import load_encoder, told_hardware
 from engine.evaluation.rankers import Rankers
-from engine.events import Event, Progress
-from engine.pipeline import in_use, stage_status
-from engine.project import ProjectFolder
-from engine.settings import Settings
-from engine.stage import StageContext, View
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext, View
+from engine.runs.pipeline import in_use, stage_status
+from engine.settings.load import Settings
 from engine.training import baseline, meter
 from engine.training.baseline import KIND, baseline_adapter, baseline_config
 from engine.training.config import TrainingConfig

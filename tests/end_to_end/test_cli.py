@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, environment
 
-from engine import events
+from engine.core import events
 
 COMMANDS = (
     "new", "run", "ingest", "index", "generate", "rank", "train", "evaluate", "embed", "search", "serve", "status",

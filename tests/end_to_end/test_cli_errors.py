@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fixtures.pipeline import engine, environment
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ LAUNCHED = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "1
 )
 def test_to_be_stopped_is_no_crash_for_a_launcher(error: str, launched: bool, code: int) -> None:
     """torchrun shows a traceback where a process of its own ends with any code but 0."""
-    raising = f"import engine.cli as cli, engine.errors as errors; cli._end_with(errors.{error}('It ended.'))"
+    raising = f"import engine.cli as cli, engine.core.errors as errors; cli._end_with(errors.{error}('It ended.'))"
     done = subprocess.run(
         [sys.executable, "-c", raising], env={**environment(), **(LAUNCHED if launched else {})},
         capture_output=True, text=True, check=False,

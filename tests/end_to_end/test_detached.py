@@ -17,9 +17,12 @@ from typing import Any
 import pytest
 from fixtures.pipeline import copy_documents, engine, environment, stage_here
 
-from engine import Project, control, events, pipeline
+from engine import Project
 from engine.cli.standing import standing
-from engine.project import ProjectFolder
+from engine.core import events
+from engine.project import control
+from engine.project.folder import ProjectFolder
+from engine.runs import pipeline
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="sessions and signals are those of POSIX")
 
@@ -173,7 +176,7 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
 PAUSING = """
 import sys
 from engine import control, events, pipeline
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 project = ProjectFolder.open(sys.argv[1])
 def listen(event):
     if isinstance(event, events.StageStarted):

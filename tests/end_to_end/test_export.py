@@ -23,14 +23,15 @@ import pytest
 from fixtures.pipeline import ROOT, engine, environment, stage_here
 from fixtures.training import stir
 
+from engine.core.errors import InputError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
 from engine.corpus.beir import READER, read_beir_judgments
-from engine.encoders import Encoder, resolve_model
+from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
-from engine.errors import InputError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
+from engine.encoders.model_folder import resolve_model
 from engine.evaluation.judgments import relevant_chunks
-from engine.export import Exported, export_project
 from engine.export.folder import RECORD, known_exports
-from engine.project import ProjectFolder
+from engine.export.take import Exported, export_project
+from engine.project.folder import ProjectFolder
 
 CPU = Hardware("cpu", "float32", 1, ())
 TEXTS = ["freezer door left open", "Who signs off a PHX-121 retrofit?", "contract law " * 200, "é", "."]
@@ -297,7 +298,7 @@ def test_queries_and_judgments_can_be_read_as_beir(projects: Callable[..., Proje
 
 def test_judgments_of_whole_documents_have_a_corpus_of_documents(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
-    from engine.records import JudgedQuery
+    from engine.core.records import JudgedQuery
 
     store = folder.store()
     path = store.documents()[3].path

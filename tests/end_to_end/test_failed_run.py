@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fixtures.pipeline import engine_here
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 
 
 def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_status_says_so(project: Path) -> None:

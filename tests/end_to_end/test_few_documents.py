@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import SAMPLE, engine_here
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 from engine.queries.heldout import least_of
 
 TEXTS = [

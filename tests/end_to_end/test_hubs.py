@@ -13,11 +13,11 @@ import pytest
 from fixtures.pipeline import engine_here
 from numpy.typing import NDArray
 
-from engine.project import ProjectFolder
+from engine.core.unit_vectors import unit_rows
+from engine.project.folder import ProjectFolder
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import FILE, Bank, hub_offsets, read_bank, write_bank
-from engine.unit_vectors import unit_rows
-from engine.vectors import VectorIndex
+from engine.vectors.index import VectorIndex
 
 
 def index_of(path: Path) -> VectorIndex:
@@ -124,7 +124,7 @@ def test_without_the_bank_evaluation_is_done_again(corrected: Path) -> None:
 
 
 def test_an_export_of_vectors_comes_with_what_is_taken_off(corrected: Path, tmp_path: Path) -> None:
-    from engine.export import export_project
+    from engine.export.take import export_project
 
     made = export_project(ProjectFolder.open(corrected), tmp_path / "taken", ["vectors"])
     vectors = np.load(made.folder / "vectors" / "vectors.npy")
@@ -154,7 +154,7 @@ def test_an_export_of_vectors_comes_with_what_is_taken_off(corrected: Path, tmp_
 def test_an_exported_encoder_and_vectors_rank_as_search_does(corrected: Path, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    from engine.export import export_project
+    from engine.export.take import export_project
 
     made = export_project(ProjectFolder.open(corrected), tmp_path / "taken", ["model", "vectors"])
     vectors = np.load(made.folder / "vectors" / "vectors.npy")
@@ -172,7 +172,7 @@ def test_an_exported_encoder_and_vectors_rank_as_search_does(corrected: Path, tm
 
 
 def test_a_card_without_vectors_says_where_the_offsets_are(corrected: Path, tmp_path: Path) -> None:
-    from engine.export import export_project
+    from engine.export.take import export_project
 
     made = export_project(ProjectFolder.open(corrected), tmp_path / "taken", ["model"])
     assert "They are not in this export: `engine export --only vectors`" in (made.folder / "README.md").read_text(
@@ -182,7 +182,7 @@ def test_a_card_without_vectors_says_where_the_offsets_are(corrected: Path, tmp_
 
 def test_parquet_holds_the_queries_that_show_hubs(corrected: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    from engine.export import export_project
+    from engine.export.take import export_project
 
     made = export_project(ProjectFolder.open(corrected), tmp_path / "taken", ["vectors", "parquet"])
     rows = parquet.read_table(made.folder / "vectors" / "hub_queries.parquet").to_pylist()

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 
+from engine.core.errors import CancelledError
 from engine.corpus import ingest as corpus_ingest
-from engine.errors import CancelledError
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 
 POLICY = "The zanzibar clause: {} must be countersigned by the quarry warden before the lorry leaves the yard.\n"
 
@@ -303,7 +303,7 @@ def test_an_ingest_that_is_stopped_before_it_changes_anything_leaves_the_project
 
 
 def test_an_index_of_another_version_or_asked_for_by_force_is_built_anew(small: Path) -> None:
-    from engine.project import ProjectFolder
+    from engine.project.folder import ProjectFolder
 
     assert summary("index", str(small), "--force")["updated"] is False
     for version in (0, None):

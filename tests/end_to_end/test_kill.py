@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import ROOT, copy_documents, engine, engine_here, environment, figures
 
-from engine import Project, events
-from engine.project import ProjectFolder
-from engine.stage import ORDER
+from engine import Project
+from engine.core import events
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ORDER
 
 MOMENTS = [  # of each stage, those after which the stage alone is done again, and those after which a whole run follows
     ("ingest", "transaction-1", "stage"),  # what is gone is being forgotten
@@ -96,7 +97,7 @@ def assert_searchable(path: Path) -> None:
 
 def assert_tidy(project: Path) -> None:
     """Every artifact folder is named by the database, and nothing is left of interrupted builds."""
-    from engine.pipeline import in_use
+    from engine.runs.pipeline import in_use
 
     folder = ProjectFolder.open(project)
     store = folder.store(check=True)

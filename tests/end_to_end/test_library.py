@@ -11,8 +11,8 @@ import pytest
 from fixtures.pipeline import ROOT, copy_documents, environment
 
 from engine import Project
-from engine.errors import NotBuiltError, UsageError
-from engine.search import SearchFilter
+from engine.core.errors import NotBuiltError, UsageError
+from engine.search.filters import SearchFilter
 
 
 def test_the_example_of_the_readme(tiny_model: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import ROOT, engine, environment
 
-from engine.errors import fault_record
+from engine.core.errors import fault_record
 
 SECRET = "the vault opens at nine"
 
@@ -23,7 +23,7 @@ def runs_of_words(text: str) -> set[tuple[str, ...]]:
 
 
 def test_no_three_words_of_the_documents_and_no_query_are_in_the_logs(project: Path) -> None:
-    from engine.project import ProjectFolder
+    from engine.project.folder import ProjectFolder
 
     engine("train", str(project), "--force")  # in a process of its own, whose output is kept
     store = ProjectFolder.open(project).store()
@@ -76,8 +76,8 @@ def test_faults_that_python_itself_prints_log_no_text_nor_do_those_of_memory(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys, threading\n"
-        "if 'engine.stage_process' in sys.orig_argv:\n"
-        "    project = sys.orig_argv[sys.orig_argv.index('engine.stage_process') + 1]\n"
+        "if 'engine.runs.stage_process' in sys.orig_argv:\n"
+        "    project = sys.orig_argv[sys.orig_argv.index('engine.runs.stage_process') + 1]\n"
         "    quoted = open(project + '/documents/note.txt').read()\n"
         "    def fail(*rest):\n"
         "        raise ValueError('in: ' + quoted)\n"
@@ -109,7 +109,7 @@ def test_a_stage_that_meets_a_fault_of_its_own_logs_no_text(project: Path, tmp_p
     """A fault whose message quotes the document, in the stage's own process."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
-        "if 'engine.stage_process' in sys.orig_argv:\n"
+        "if 'engine.runs.stage_process' in sys.orig_argv:\n"
         "    def broken(self, *rest, **named):\n"
         "        raise RuntimeError('in: ' + open(sys.orig_argv[-4] + '/documents/note.txt').read())\n"
         "    import engine.lexical.stage as stage\n"

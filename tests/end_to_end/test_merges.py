@@ -9,7 +9,7 @@ from typing import Any
 
 from fixtures.pipeline import engine_here
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 
 
 def evaluated(project: Path, most: int) -> tuple[set[str], list[dict[str, Any]]]:

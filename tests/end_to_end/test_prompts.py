@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 
-from engine.embedding import project_model, served_fingerprint
-from engine.encoders import Encoder, choose_hardware, resolve_model
+from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import Prompts, missing_prompts, read_prompts
-from engine.pipeline import all_status
-from engine.project import ProjectFolder
-from engine.settings import validate
-from engine.stage import View
+from engine.encoders.for_project import project_model, served_fingerprint
+from engine.encoders.hardware import choose_hardware
+from engine.encoders.model_folder import resolve_model
+from engine.project.folder import ProjectFolder
+from engine.project.stage import View
+from engine.runs.pipeline import all_status
+from engine.settings.load import validate
 
 QUERY, DOCUMENT = "what who: ", "the news of "
 

@@ -15,13 +15,13 @@ import pytest
 from fixtures.pipeline import ROOT, engine, environment
 from platformdirs import user_state_path
 
-from engine import purge as purging
-from engine.errors import ProjectBusyError
-from engine.export import export_project
+from engine.core.errors import ProjectBusyError
+from engine.endpoint.servers import note_server
+from engine.export import purge as purging
 from engine.export.folder import RECORD, known_exports
-from engine.project import ProjectFolder
-from engine.purge import Purged, purge
-from engine.queries.servers import note_server
+from engine.export.purge import Purged, purge
+from engine.export.take import export_project
+from engine.project.folder import ProjectFolder
 
 
 def found(done: Purged) -> dict[str, str]:
@@ -207,7 +207,7 @@ def test_every_lock_that_the_engine_takes_is_known() -> None:
     code = "".join(path.read_text("utf-8") for path in (ROOT / "engine").rglob("*.py"))
     named = set(re.findall(r'locked\("(\w+)"', code))
     from engine.corpus.imports import JUDGING
-    from engine.sweep.workspace import FOLDER
+    from engine.experiments.sweep.workspace import FOLDER
 
     assert {"settings", "stage", "sweep"} <= named
     assert {*named, "run", JUDGING, FOLDER} == set(purging.LOCKS)

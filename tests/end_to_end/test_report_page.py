@@ -16,11 +16,11 @@ import pytest
 from fixtures.pipeline import ROOT, engine_here
 from lxml import html
 
-from engine.console import metric_name
-from engine.evaluation.changes import Change, FoundHit
-from engine.evaluation.report import read_report, render
-from engine.project import ProjectFolder
-from engine.systems import BASE_LESS_HUBS, WAYS, label_of
+from engine.cli.console import metric_name
+from engine.core.systems import BASE_LESS_HUBS, WAYS, label_of
+from engine.evaluation.reporting.changes import Change, FoundHit
+from engine.evaluation.reporting.report import read_report, render
+from engine.project.folder import ProjectFolder
 
 DOCUMENTED = ROOT / "docs" / "report.md"
 TEMPLATE = ROOT / "assets" / "report" / "report.html.j2"

@@ -18,7 +18,7 @@ from fixtures.pipeline import copy_documents, engine, environment
 from safetensors.torch import load_file
 
 from engine import Project
-from engine.events import Choice, Event, RunFinished, RunStarted, StageFinished, StageSkipped, TrainStep, read
+from engine.core.events import Choice, Event, RunFinished, RunStarted, StageFinished, StageSkipped, TrainStep, read
 
 TORCHRUN = ["torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port"]
 ACCELERATE = [

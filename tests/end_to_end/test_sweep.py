@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from fixtures.pipeline import engine, environment, figures
 
-from engine import Project, events
-from engine.project import ProjectFolder
+from engine import Project
+from engine.core import events
+from engine.project.folder import ProjectFolder
 
 LONG = ("--grid", "training.steps=600", "--grid", "training.patience=100")  # lasts longer than three commands
 AXES = ("--grid", "training.objective=infonce,listnet", "--grid", "ranking.m=4", "--grid", "training.steps=60")

@@ -20,8 +20,8 @@ from fixtures.long_training import newest
 from fixtures.pipeline import ROOT, copy_documents, engine
 from fixtures.terminal import Terminal, terminal
 
-from engine import events
-from engine.project import ProjectFolder
+from engine.core import events
+from engine.project.folder import ProjectFolder
 
 QUESTION = "freezer door left open"
 

@@ -14,8 +14,8 @@ import pytest
 from fixtures import office
 from fixtures.pipeline import environment
 
-from engine.project import ProjectFolder
-from engine.search import Searcher
+from engine.project.folder import ProjectFolder
+from engine.search.searcher import Searcher
 
 PATIENCE = 240.0
 

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from engine.errors import TooLittleTextError
-from engine.evaluation import Judgment, collapse, compare
-from engine.evaluation.comparison import MULTIHOP
+from engine.core.errors import TooLittleTextError
+from engine.evaluation.comparison import MULTIHOP, collapse, compare
+from engine.evaluation.judgments import Judgment
 
 
 def document_of(chunks):

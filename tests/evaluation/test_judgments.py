@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.evaluation import from_queries, relevant_chunks
+from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.evaluation.evidence_index import CompactTexts
-from engine.evaluation.judgments import Judgment, joined
-from engine.records import Chunk, Document, JudgedQuery, Query
+from engine.evaluation.judgments import Judgment, from_queries, joined, relevant_chunks
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from engine.core.errors import DatasetError
+from engine.core.records import Chunk, Document
 from engine.corpus.imports import MARKS_FILE, import_judgments, read_judgments, restore_marked
-from engine.errors import DatasetError
 from engine.evaluation.judgments import relevant_chunks
 from engine.evaluation.marks import Mark, MarkedQuery, marked_chunks, read_marks, write_marks
-from engine.project import ProjectFolder
-from engine.records import Chunk, Document
-from engine.store import FileRecord, Store
+from engine.project.folder import ProjectFolder
+from engine.project.store import Store
+from engine.project.store.documents import FileRecord
 
 LONG = [
     f"Paragraph {n} says that the tenant of house number {n} pays the rent on the first day of the month, {n} times."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import CancelledError
+from engine.core.errors import CancelledError
 from engine.evaluation.rankers import encoded_queries
 from engine.evaluation.rankings import cosines_of, rank_by_cosine, rank_within
 

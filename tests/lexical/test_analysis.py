@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.lexical import Analyzer, detect_language, matched_spans, supported_languages
-from engine.lexical.languages import language_of
+from engine.lexical.analysis import Analyzer, matched_spans
+from engine.lexical.languages import detect_language, language_of, supported_languages
 
 ENGLISH = Analyzer("en")
 PLAIN = Analyzer("none")

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import DamagedError, ResourceError
-from engine.lexical import LexicalIndex, storage
+from engine.core.errors import DamagedError, ResourceError
 from engine.lexical import index as index_module
+from engine.lexical import storage
 from engine.lexical.bm25 import length_table
+from engine.lexical.index import LexicalIndex
 
 CHUNKS = [
     (10, "The pump PHX-121 must be serviced after every flight."),

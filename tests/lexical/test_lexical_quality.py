@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.lexical import LexicalIndex
+from engine.lexical.index import LexicalIndex
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "multihop-partial"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.lexical import Analyzer, LexicalIndex
+from engine.lexical.analysis import Analyzer
+from engine.lexical.index import LexicalIndex
 from engine.lexical.languages import SHORTEST, analysed_in
 from engine.lexical.storage import MANIFEST
 

@@ -7,7 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from engine.metrics import bootstrap_means, mean_interval, paired_difference
+from engine.metrics.bootstrap import bootstrap_means, mean_interval
+from engine.metrics.differences import paired_difference
 
 
 def test_means_of_two_rows_have_the_binomial_distribution():

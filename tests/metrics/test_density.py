@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics import density, kernel_density, kernel_width
+from engine.metrics import density
+from engine.metrics.density import kernel_density, kernel_width
 
 
 def test_the_width_of_the_kernel_by_hand():

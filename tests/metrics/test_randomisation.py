@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
-from engine.metrics import best_of_p, paired_difference, queries_needed, randomisation_p, with_needed
+from engine.metrics.differences import paired_difference
+from engine.metrics.power import queries_needed, with_needed
+from engine.metrics.randomisation import best_of_p, randomisation_p
 
 
 def test_small_cases_are_exact():

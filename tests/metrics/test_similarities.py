@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics import bootstrapped_accuracy, choose_threshold, overlap, thresholds
+from engine.metrics.accuracy import bootstrapped_accuracy
+from engine.metrics.overlap import overlap
 from engine.metrics.samples import draw, draw_fitting, percentile_interval
+from engine.metrics.threshold import choose_threshold, thresholds
 
 
 def test_samples_are_drawn_from_all_rows_by_seed():

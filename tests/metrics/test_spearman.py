@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics import spearman, spearman_difference, spearman_interval, with_needed_pairs
-from engine.metrics.spearman import ranks
+from engine.metrics.power import with_needed_pairs
+from engine.metrics.spearman import ranks, spearman, spearman_difference, spearman_interval
 
 
 def test_correlation_by_hand():

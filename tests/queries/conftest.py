@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fixtures.pipeline import stage_here
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 
 DOCUMENTS = 6
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from engine.core.records import Document
 from engine.queries.articles import UNTITLED_RUN, article_numbers, document_keys
-from engine.records import Document
 
 
 def document(number: int, path: str, content: str, title: str = "", external: str | None = None) -> Document:

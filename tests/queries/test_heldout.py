@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.records import Document, Query
 from engine.queries.heldout import assign_split, cap_queries, too_few_to_choose
 from engine.queries.stage import _split
-from engine.records import Document, Query
-from engine.settings import validate
+from engine.settings.load import validate
 
 SIDES = ("train", "validation", "heldout")
 

@@ -9,13 +9,13 @@ import pytest
 from fixtures.fake_endpoint import Request, good, serving
 from fixtures.pipeline import engine, generate_here, stage_here
 
-from engine.console import summary_line
-from engine.errors import StageError
-from engine.events import Choice, Event, Warned
-from engine.pipeline import all_status
-from engine.project import ProjectFolder
+from engine.cli.console import summary_line
+from engine.core.errors import StageError
+from engine.core.events import Choice, Event, Warned
+from engine.project.folder import ProjectFolder
+from engine.project.stage import View
 from engine.queries.none_left import none_left
-from engine.stage import View
+from engine.runs.pipeline import all_status
 
 Make = Callable[..., ProjectFolder]
 MEANS = "nothing can be trained, and search uses the base encoder."
@@ -98,7 +98,7 @@ def test_in_words(made: int, rejected: dict[str, int], backend: str, expected: s
 def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_why(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ):
-    from engine.queries import writing
+    from engine.queries.llm import writing
 
     monkeypatch.setattr(writing, "LOOK_AT", 4)
     with serving(lambda *_: '{"questions": []}') as server:
@@ -114,7 +114,7 @@ def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_w
 def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ):
-    from engine.queries import writing
+    from engine.queries.llm import writing
 
     monkeypatch.setattr(writing, "LOOK_AT", 1)
     monkeypatch.setattr(writing, "GIVE_UP", 2)
@@ -144,7 +144,7 @@ def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
 def test_another_way_of_asking_begins_anew_and_a_usable_question_goes_on(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ):
-    from engine.queries import writing
+    from engine.queries.llm import writing
 
     monkeypatch.setattr(writing, "GIVE_UP", 2)
     with serving(lambda request, number: (good if number == 1 else invented)(request, number)) as server:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DatasetError, EngineError, NotBuiltError, ResourceError, UsageError
-from engine.project import ProjectFolder
+from engine.core.errors import DatasetError, EngineError, NotBuiltError, ResourceError, UsageError
+from engine.core.records import Chunk, Document, JudgedQuery, Query
+from engine.project.folder import ProjectFolder
+from engine.project.store import Store
+from engine.project.store.artifacts import INCOMPLETE, Artifact
+from engine.project.store.documents import FileRecord
 from engine.queries.edits import FILE, apply_edits, content, read_edits, rewrite
-from engine.records import Chunk, Document, JudgedQuery, Query
-from engine.store import INCOMPLETE, Artifact, FileRecord, Store
 
 TEXTS = ["who pays the rent", "when is it due", "rent due date"]
 

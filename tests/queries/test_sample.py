@@ -11,11 +11,11 @@ from fixtures.fake_endpoint import Raw, Request, good, serving
 from fixtures.pipeline import engine
 from fixtures.tiny_gguf import build_tiny_gguf
 
+from engine.core.errors import CancelledError, ModelError, NotBuiltError, StageError
 from engine.corpus.imports import import_queries
-from engine.errors import CancelledError, ModelError, NotBuiltError, StageError
-from engine.project import ProjectFolder
-from engine.queries import endpoint
-from engine.queries.ledger import answer_files
+from engine.project.folder import ProjectFolder
+from engine.queries.llm import endpoint_model as endpoint
+from engine.queries.llm.ledger import answer_files
 from engine.queries.sample import sample
 
 Make = Callable[..., ProjectFolder]

@@ -21,20 +21,20 @@ from fixtures.fake_endpoint import FakeEndpoint, Raw, Request, good, passage, se
 from fixtures.pipeline import engine, environment, generate_here, stage_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
-from engine import pipeline
-from engine.errors import CancelledError, ModelError, SettingsError, StageError
+from engine.core.errors import CancelledError, ModelError, SettingsError, StageError
+from engine.core.events import Choice as Told
+from engine.core.events import Event, Progress, StageFinished, Warned
+from engine.core.records import Query
 from engine.evaluation.query_sets import is_built
-from engine.events import Choice as Told
-from engine.events import Event, Progress, StageFinished, Warned
-from engine.project import ProjectFolder
-from engine.queries import endpoint
+from engine.gguf.file import content_identity
+from engine.gguf.places import own_folder
+from engine.project.folder import ProjectFolder
+from engine.project.stage import View
 from engine.queries.choosing import Choice, chosen, made_by
-from engine.queries.gguf_file import content_identity
-from engine.queries.gguf_places import own_folder
-from engine.queries.ledger import answer_files
+from engine.queries.llm import endpoint_model as endpoint
+from engine.queries.llm.ledger import answer_files
 from engine.queries.none_left import MEANS
-from engine.records import Query
-from engine.stage import View
+from engine.runs import pipeline
 from engine.training.recipe import resolve_config
 
 Make = Callable[..., ProjectFolder]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ranking import completed, convex, fusion, rrf
+from engine.ranking import fusion
+from engine.ranking.fusion import completed, convex, rrf
 
 RANKING = st.lists(st.integers(0, 30), unique=True, max_size=15)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.errors import DamagedError
+from engine.core.errors import DamagedError
 from engine.ranking.hubness import (
     FILE,
     NEIGHBOURS,

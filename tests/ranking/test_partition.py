@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ranking import partition_ranks
+from engine.ranking.partition import partition_ranks
 
 
 @pytest.mark.parametrize(

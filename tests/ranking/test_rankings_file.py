@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from engine.errors import DamagedError
-from engine.ranking import RankedLists
+from engine.core.errors import DamagedError
+from engine.ranking.rankings_file import RankedLists
 
 LISTS = RankedLists.from_lists([4, 2, 9], [([7, 3, 5], [3.5, 2.0, 1.0]), ([], []), ([0], [9.25])])
 

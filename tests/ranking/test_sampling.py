@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.ranking import RankedLists, partition_ranks, sample_lists
+from engine.ranking.partition import partition_ranks
+from engine.ranking.rankings_file import RankedLists
+from engine.ranking.sampling import sample_lists
 
 
 def ranked(lengths: list[int], query_ids: list[int]) -> RankedLists:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine.project import ProjectFolder
+from engine.core.records import Query, Split
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifacts import Artifact
 from engine.ranking.stage import TELLING, _share, found_first
-from engine.records import Query, Split
-from engine.store import Artifact
 
 
 def _query(number: int, split: Split = "train") -> Query:

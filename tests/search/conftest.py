@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.lexical import LexicalIndex
-from engine.project import ProjectFolder
-from engine.records import Chunk, Document
-from engine.store import Artifact, FileRecord, Store
-from engine.vectors import VectorIndex
+from engine.core.records import Chunk, Document
+from engine.lexical.index import LexicalIndex
+from engine.project.folder import ProjectFolder
+from engine.project.store import Store
+from engine.project.store.artifacts import Artifact
+from engine.project.store.documents import FileRecord
+from engine.vectors.index import VectorIndex
 
 WIDTH = 32
 DAY = 86_400.0

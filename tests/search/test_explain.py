@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from fixtures.serving import code, one, request
 
-from engine.encoders import EncoderShelf, hash_keys
-from engine.errors import NotBuiltError
-from engine.project import ProjectFolder
-from engine.search import Searcher, Standing
+from engine.core.errors import NotBuiltError
+from engine.encoders.embedding_cache import EncoderShelf, hash_keys
+from engine.project.folder import ProjectFolder
+from engine.search.explaining import Standing
 from engine.search.loaded import Loaded
-from engine.vectors import VectorIndex
+from engine.search.searcher import Searcher
+from engine.vectors.index import VectorIndex
 
 TEXTS = ["alpha", "beta", "gamma", "delta"]
 SERVED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]
@@ -335,9 +336,12 @@ def test_with_a_real_model_and_adapter(
 ) -> None:
     from fixtures.tiny_model import build_tiny_model
 
-    from engine.encoders import EmbeddingCache, Encoder, choose_hardware, encode_cached, resolve_model
-    from engine.environment import prepare
-    from engine.project import write_text
+    from engine.core.environment import prepare
+    from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
+    from engine.encoders.encoder import Encoder
+    from engine.encoders.hardware import choose_hardware
+    from engine.encoders.model_folder import resolve_model
+    from engine.project.folder import write_text
 
     prepare()
     model = Path(build_tiny_model(tmp_path_factory.mktemp("model") / "tiny"))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import UsageError
-from engine.records import Document
+from engine.core.errors import UsageError
+from engine.core.records import Document
 from engine.search.filters import SearchFilter, facets, parse_date, unknown_formats, unknown_languages, unmet
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.project import ProjectFolder, write_text
-from engine.records import Chunk, Document
-from engine.search import Searcher
+from engine.core.records import Chunk, Document
+from engine.project.folder import ProjectFolder, write_text
+from engine.project.store.documents import FileRecord
 from engine.search.fusing import fuse
 from engine.search.positions import position
+from engine.search.searcher import Searcher
 from engine.search.words import holds_word, symbols
-from engine.settings import SearchSettings
-from engine.store import FileRecord
+from engine.settings.load import SearchSettings
 
 
 def ranking(**scores: float) -> Any:

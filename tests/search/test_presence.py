@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.records import Document
+from engine.core.records import Document
 from engine.search.presence import Presence
 
 Make = Callable[..., Document]

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import DamagedError, EngineError, NotBuiltError, SettingsError, UsageError
-from engine.events import RunStarted, encode
-from engine.lexical import LexicalIndex
-from engine.lexical.weighting import write_weights
-from engine.project import ProjectFolder, write_text
-from engine.search import Found, Searcher, SearchFilter
-from engine.store import Artifact
-from engine.vectors import VectorIndex
+from engine.core.errors import DamagedError, EngineError, NotBuiltError, SettingsError, UsageError
+from engine.core.events import RunStarted, encode
+from engine.lexical.index import LexicalIndex
+from engine.project.folder import ProjectFolder, write_text
+from engine.project.store.artifacts import Artifact
+from engine.ranking.term_weights import write_weights
+from engine.search.filters import SearchFilter
+from engine.search.hits import Found
+from engine.search.searcher import Searcher
+from engine.vectors.index import VectorIndex
 
 DAY = 86_400.0
 QUERY = "who repairs the roof"
@@ -443,7 +445,7 @@ def test_an_index_that_is_replaced_and_swept_while_it_is_opened(
 
 @pytest.fixture(scope="module")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from engine.environment import prepare
+    from engine.core.environment import prepare
 
     prepare()
     source = Path(__file__).resolve().parents[1] / "fixtures" / "tiny_model.py"
@@ -458,7 +460,9 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_real_encoder_and_a_model_that_changes(
     corpus: Any, project: ProjectFolder, open_searcher: Callable[[], Searcher], tiny_model: Path
 ) -> None:
-    from engine.encoders import Encoder, choose_hardware, resolve_model
+    from engine.encoders.encoder import Encoder
+    from engine.encoders.hardware import choose_hardware
+    from engine.encoders.model_folder import resolve_model
 
     write_text(project.path / "project.toml", "[encoder]\ndevice = 'cpu'\ndtype = 'float32'")
     encoder = Encoder.load(resolve_model(str(tiny_model)), hardware=choose_hardware("cpu", "float32"), max_tokens=64)

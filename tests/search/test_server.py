@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fixtures.serving import ask, code, one, request
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 from engine.search.server import Server
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, ENGINE = (
@@ -293,7 +293,7 @@ def test_as_a_process_with_bytes_that_are_not_utf8(corpus: Any, project: Project
     """A bad byte spoils its own line only, whatever the locale says."""
     corpus.index(vectors=False)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom engine.project import ProjectFolder\nfrom engine.search.server import Server\n"
+        "import sys\nfrom pathlib import Path\nfrom engine.project.folder import ProjectFolder\nfrom engine.search.server import Server\n"
         "Server(ProjectFolder(Path(sys.argv[1])), sys.stdout).serve(sys.stdin)"
     )
     lines = [

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from fixtures.serving import Answers, Slow, ask, code, one, request
 
-from engine.errors import ProjectBusyError
-from engine.project import ProjectFolder
+from engine.core.errors import ProjectBusyError
+from engine.project.folder import ProjectFolder
 from engine.search import server as server_module
 from engine.search import workers
 from engine.search.server import Server

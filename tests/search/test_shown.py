@@ -11,13 +11,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from engine.cli import app
-from engine.console import show_found, source_names
-from engine.project import ProjectFolder, write_text
-from engine.records import Chunk, Document
-from engine.search import Found, Hit
-from engine.search.hits import Ranked
-from engine.store import FileRecord
+from engine.cli.app import app
+from engine.cli.console import show_found, source_names
+from engine.core.records import Chunk, Document
+from engine.project.folder import ProjectFolder, write_text
+from engine.project.store.documents import FileRecord
+from engine.search.hits import Found, Hit, Ranked
 
 HIT = Hit(
     rank=1, score=1.0, path="a/lease.md", source="/data/left/docs", title="Lease", headings=("Rent",),

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.project import ProjectFolder, write_text
-from engine.search import Searcher
+from engine.project.folder import ProjectFolder, write_text
+from engine.project.store.artifacts import Artifact
+from engine.search.searcher import Searcher
 from engine.search.weak import without_weak
-from engine.store import Artifact
 
 QUERY = "who repairs the roof"
 

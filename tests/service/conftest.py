@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from fixtures.pipeline import copy_documents, stage_here
 
-from engine import pipeline
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
+from engine.runs import pipeline
 from engine.service import methods
 
 Call = Callable[..., Any]

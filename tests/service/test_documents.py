@@ -9,8 +9,8 @@ from fixtures import office
 from fixtures.locked import CLOSED
 from fixtures.pipeline import ingest_here
 
-from engine.errors import InputError, ProjectBusyError, UsageError
-from engine.project import ProjectFolder
+from engine.core.errors import InputError, ProjectBusyError, UsageError
+from engine.project.folder import ProjectFolder
 from engine.service import methods
 
 

@@ -17,7 +17,7 @@ import pytest
 from fixtures.pipeline import environment, stage_here
 
 from engine.evaluation.marks import read_marks
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 
 QUERY = "what did the night shift do with the freezer door and the batch"
 COMMAND = [sys.executable, "-m", "engine", "judge"]

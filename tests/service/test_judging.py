@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from fixtures.pipeline import ingest_here
 
-from engine.errors import DatasetError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
+from engine.core.errors import DatasetError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
+from engine.core.records import Chunk
 from engine.evaluation.comparison import Comparison, compare
 from engine.evaluation.judgments import relevant_chunks
-from engine.project import ProjectFolder
-from engine.records import Chunk
+from engine.project.folder import ProjectFolder
+from engine.project.store import Store
+from engine.project.store.artifacts import Artifact
 from engine.service import methods
-from engine.store import Artifact, Store
 
 QUERY = "what went wrong at night"
 
@@ -178,8 +179,8 @@ def compared(project: ProjectFolder) -> Comparison:
 
 
 def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
-    from engine.evaluation.changes import query_changes
-    from engine.evaluation.report import QuerySetReport, ReportData, write_report
+    from engine.evaluation.reporting.changes import query_changes
+    from engine.evaluation.reporting.report import QuerySetReport, ReportData, write_report
 
     with pytest.raises(NotBuiltError, match="evaluation"):
         call("report")

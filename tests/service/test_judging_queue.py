@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from fixtures.pipeline import stage_here
 
-from engine.errors import DatasetError, InputError, UsageError
+from engine.core.errors import DatasetError, InputError, UsageError
+from engine.core.records import JudgedQuery
 from engine.evaluation.query_sets import query_sets
-from engine.lexical import LexicalIndex
-from engine.project import ProjectFolder
-from engine.records import JudgedQuery
+from engine.lexical.index import LexicalIndex
+from engine.project.folder import ProjectFolder
 from engine.service.judging_queue import (
     KnownAnswers,
     ToJudge,
@@ -155,7 +155,7 @@ def test_queries_of_a_file(tmp_path: Path) -> None:
 def test_hits_of_the_encoder_before_adaptation_are_in_the_pool(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.search import Searcher
+    from engine.search.searcher import Searcher
 
     found = pool(project, depth=2)
     known = {row for hit in found for row in hit.chunk_ids}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from engine.errors import SettingsError
-from engine.project import ProjectFolder
-from engine.settings import Settings, sections, validate
-from engine.store import Artifact
+from engine.core.errors import SettingsError
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifacts import Artifact
+from engine.settings.load import Settings, sections, validate
 
 
 def keys(call: Any) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fixtures.pipeline import environment
 
-from engine.project import ProjectFolder
+from engine.project.folder import ProjectFolder
 
 
 class Client:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from fixtures.pipeline import stage_here
 
-from engine.errors import NotBuiltError, ProjectBusyError, UsageError
-from engine.project import ProjectFolder
-from engine.records import JudgedQuery, Query
+from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
+from engine.core.records import JudgedQuery, Query
+from engine.project.folder import ProjectFolder
 from engine.service import methods
 from engine.service.queries import evidence_span
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
-from engine.project import ProjectFolder
+from engine.core.errors import UsageError
+from engine.project.folder import ProjectFolder
 from engine.service import methods
 
 STAGES = ["ingest", "index", "generate", "rank", "train", "evaluate", "embed"]

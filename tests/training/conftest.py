@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from engine.core.environment import prepare
+from engine.core.events import Event
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
-from engine.environment import prepare
-from engine.events import Event
 from engine.training.config import TrainingConfig
 from engine.training.data import SampledLists, TrainingData
 
@@ -117,7 +117,7 @@ def go(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., T
         should_stop: Callable[[], bool] = lambda: False, should_finish: Callable[[], bool] = lambda: False,
         given: TrainingData = data, model: ModelFolder = tiny, hardware: Hardware = CPU, **changes: Any,
     ) -> TrainResult:  # fmt: skip
-        from engine.training.pretraining import pretrain
+        from engine.training.pretraining.loop import pretrain
 
         changed = replace(recipe, **changes)
         return pretrain(model, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish)

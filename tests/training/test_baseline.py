@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from engine.events import Choice, Event, HeldOut, Progress, TrainStep, Warned
-from engine.settings import validate
+from engine.core.events import Choice, Event, HeldOut, Progress, TrainStep, Warned
+from engine.settings.load import validate
 from engine.training.baseline import _as_part_of, baseline_config
 from engine.training.config import PRESETS
 from engine.training.recipe import config_of

@@ -17,14 +17,14 @@ from torch import Tensor
 from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
-from engine.training import losses
+from engine.training.compute.grad_cache import gradients
+from engine.training.compute.micro_batches import MicroBatch, micro_batches
+from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.grad_cache import gradients
-from engine.training.micro_batches import MicroBatch, micro_batches
-from engine.training.student import Student
+from engine.training.model.student import Student
+from engine.training.objectives import losses
 from engine.training.trainer import TrainResult, train
-from engine.training.workers import Workers
 
 CPU = Hardware("cpu", "float32", 2, ())
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from fixtures.pipeline import copy_documents, stage_here
 
+from engine.core.errors import CancelledError
 from engine.encoders.model_folder import ModelFolder
-from engine.errors import CancelledError
-from engine.progress import resume_point
-from engine.project import ProjectFolder
-from engine.stage import StageContext, View
-from engine.store import Artifact
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext, View
+from engine.project.store.artifacts import Artifact
+from engine.runs.progress import resume_point
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.Mo
 
 
 def test_too_little_text_is_told(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.training import mlm_head
+    from engine.training.pretraining import mlm_head
 
     monkeypatch.setattr(mlm_head, "LEAST_TOKENS", 10**9)
     project.change_settings({"training.method": "PT"})

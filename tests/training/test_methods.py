@@ -15,19 +15,19 @@ import torch
 from fixtures.training import adapter, same
 from safetensors.numpy import load_file
 
+from engine.core.errors import CancelledError, ModelError
+from engine.core.events import Choice, Event, TrainStep, Warned
 from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
-from engine.errors import CancelledError, ModelError
-from engine.events import Choice, Event, TrainStep, Warned
-from engine.stage import StageContext
+from engine.project.stage import StageContext
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.masked_batches import MaskedBatches
 from engine.training.methods import PRETRAINING, learn
-from engine.training.mlm_head import LEAST_TOKENS, unsuitable
-from engine.training.pretraining import pretrain
-from engine.training.student import Student
+from engine.training.model.student import Student
+from engine.training.pretraining.loop import pretrain
+from engine.training.pretraining.masked_batches import MaskedBatches
+from engine.training.pretraining.mlm_head import LEAST_TOKENS, unsuitable
 from engine.training.trainer import TrainResult, train
 
 CPU = Hardware("cpu", "float32", 2, ())

@@ -12,11 +12,11 @@ import pytest
 from fixtures.training import CPU, After, adapter, same
 from safetensors.numpy import load_file
 
+from engine.core.errors import CancelledError
+from engine.core.events import Choice, Event, HeldOut, TrainStep
 from engine.encoders.encoder import Encoder
 from engine.encoders.model_folder import ModelFolder
-from engine.errors import CancelledError
-from engine.events import Choice, Event, HeldOut, TrainStep
-from engine.stage import StageContext
+from engine.project.stage import StageContext
 from engine.training import query_refinement
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData

@@ -10,18 +10,18 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
+from engine.core.errors import CancelledError, SettingsError
+from engine.core.events import Event, TrainStep
 from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
-from engine.errors import CancelledError, SettingsError
-from engine.events import Event, TrainStep
-from engine.settings import validate
+from engine.settings.load import validate
 from engine.training.config import SHARED_CHUNKS, TrainingConfig
 from engine.training.data import BatchSampler, TrainingData, used_chunks
 from engine.training.heldout import build_pool, measure
-from engine.training.objective import Objective
+from engine.training.model.student import Student
+from engine.training.objectives.objective import Objective
 from engine.training.recipe import config_of
-from engine.training.student import Student
 from engine.training.trainer import TrainResult
 
 CPU = Hardware("cpu", "float32", 2, ())

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.project import ProjectFolder
-from engine.settings import validate
-from engine.store import Artifact
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifacts import Artifact
+from engine.settings.load import validate
 from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS
 from engine.training.recipe import config_of, found_first, told_objective, told_side
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from fixtures.training import same_training
 
-from engine.errors import CancelledError
-from engine.events import Choice, Event, TrainStep
+from engine.core.errors import CancelledError
+from engine.core.events import Choice, Event, TrainStep
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData
 from engine.training.refresh import Refresh, hardest

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.vectors import VectorIndex, exact
+from engine.vectors import exact
+from engine.vectors.index import VectorIndex
 
 ROWS = np.array([[1, 0], [3, 4], [0, 0], [-2, 0], [0, 7]], np.float32)
 

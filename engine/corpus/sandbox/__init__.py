@@ -4,11 +4,3 @@ file, no other process (`limits` tells what holds where).
 In: files. Out: their documents, or the reason why there are none, in the order of the files. Whatever a file makes its
 reader do, only a child process is lost by it.
 """
-
-from __future__ import annotations
-
-from engine.corpus.sandbox.outcome import Limits, Outcome
-from engine.corpus.sandbox.pool import Pool
-from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
-
-__all__ = ["Limits", "Outcome", "Pool", "Tesseract", "find_tesseract"]

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from engine.children import import_path
+from engine.core.subprocesses import import_path
 from engine.corpus.readers import Kind
 from engine.corpus.sandbox.nursery import Born
 from engine.corpus.sandbox.outcome import Limits, Outcome

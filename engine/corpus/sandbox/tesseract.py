@@ -15,8 +15,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from engine.children import import_path
-from engine.errors import SettingsError
+from engine.core.errors import SettingsError
+from engine.core.subprocesses import import_path
 
 _LONGEST_TEXT = 2**24  # bytes
 _NO_LANGUAGES = ("osd", "equ")  # data for other things than text

@@ -1,0 +1,294 @@
+"""The app's only way to the engine's work: processes. Requests to `engine serve`, and other `engine` commands."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from engine.core import errors
+from engine.core.errors import EngineError, StageError
+
+LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
+END_SECONDS = 2.0
+LAST_SECONDS = 1.0  # for a process to end that has closed its output
+LAST_WORDS = 1 << 14  # bytes
+SUPERSEDED = -32001
+
+
+class GoneError(StageError):
+    """The process that was to answer has ended."""
+
+
+class SupersededError(EngineError):
+    """A newer search of the same series has taken this one's place."""
+
+
+def engine_command(*arguments: str) -> list[str]:
+    """The command line of an `engine` command, by this very Python, safe from modules of the current folder."""
+    return [sys.executable, "-P", "-m", "engine", *arguments]
+
+
+def engine_environment() -> dict[str, str]:
+    """The environment of engine processes: errors as JSON, the same packages as this process has."""
+    here = str(Path(__file__).resolve().parents[2])
+    others = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != here]
+    return dict(os.environ, BMEMBED_ERRORS="json", PYTHONPATH=os.pathsep.join([here, *others]), PYTHONUTF8="1")
+
+
+def revive(data: Mapping[str, Any]) -> EngineError:
+    """An error that a process told as JSON, as its own type where `engine.core.errors` has it."""
+    kind = getattr(errors, str(data.get("type")), StageError)
+    if not (isinstance(kind, type) and issubclass(kind, EngineError)):
+        kind = StageError
+    return kind(str(data.get("what", "")), str(data.get("why", "")), str(data.get("to_do", "")))
+
+
+async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
+    """Run `engine ARGUMENTS` to its end; returns its standard output as JSON, or as text where it is none.
+
+    `good`: exit codes whose output counts. Raises the EngineError that the command told. A cancelled task ends the process.
+    """
+    process = await _spawn(engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
+    try:
+        output, narration = await process.communicate()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.terminate()  # at once: an app that closes does not wait
+        try:
+            await _end(process)
+        finally:
+            _let_go(process)
+        raise
+    if process.returncode not in good:
+        raise _told(narration, arguments[0], process.returncode)
+    return _printed(output)
+
+
+async def order(*arguments: str) -> Any:
+    """As `command`, for what has to come about once the user has asked for it: to start, pause or stop a run.
+
+    The process goes on when the task is cancelled, or the app is closed.
+    """
+    done = await asyncio.to_thread(_run, engine_command(*arguments))
+    if done.returncode:
+        raise _told(done.stderr, arguments[0], done.returncode)
+    return _printed(done.stdout)
+
+
+def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            line, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=engine_environment(),
+            start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise _not_started(error) from error
+
+
+async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *line, stdin=stdin, stdout=asyncio.subprocess.PIPE, stderr=stderr, limit=LINE_LIMIT,
+            env=engine_environment(), start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise _not_started(error) from error
+
+
+def _not_started(error: OSError) -> EngineError:
+    return StageError(
+        "The engine could not be started.", f"{error}.", "Free some memory, or install bmembed again; then try again."
+    )
+
+
+def _printed(output: bytes) -> Any:
+    text = output.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _told(narration: bytes, name: str, code: int | None) -> EngineError:
+    lines = narration.decode("utf-8", "replace").strip().splitlines()
+    with suppress(ValueError, IndexError, AttributeError):
+        return revive(json.loads(lines[-1]))
+    return StageError(f"'engine {name}' ended with exit code {code}.", lines[-1] if lines else "It said nothing.", "")
+
+
+class Desk:
+    """`engine serve` for one project: started at the first request, started again when it has died.
+
+    Requests may be made side by side; each gets its own answer.
+    """
+
+    def __init__(self, project: Path) -> None:
+        self.project = project
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._waiting: dict[int, tuple[asyncio.subprocess.Process, asyncio.Future[Any]]] = {}
+        self._ids = itertools.count(1)
+        self._starting: asyncio.Task[None] | None = None
+        self._closed = False
+        self.on_end: Callable[[], object] = lambda: None
+        """Called when the process has ended by itself."""
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        """The answer to one request; params that are None are left out. Raises the EngineError that it was answered with."""
+        process = await self._started()
+        key = next(self._ids)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(_noticed)
+        self._waiting[key] = process, future
+        request = {"jsonrpc": "2.0", "id": key, "method": method, "params": _given(params)}
+        try:
+            assert process.stdin is not None
+            with suppress(ConnectionError, OSError):  # it has ended: whoever reads its answers says why
+                process.stdin.write(json.dumps(request).encode() + b"\n")
+                await process.stdin.drain()
+            return await future
+        finally:
+            self._waiting.pop(key, None)
+
+    async def restart(self) -> None:
+        """End the process; the next request starts another one."""
+        await self.close()
+        self._closed = False
+
+    async def close(self) -> None:
+        """End the process."""
+        self._closed = True
+        if self._starting is not None:  # one that is being started is ended, too
+            await asyncio.wait([self._starting])
+        process, self._process = self._process, None
+        if process is not None:
+            try:
+                await _end(process)
+            finally:
+                _let_go(process)
+        if self._reader is not None:
+            self._reader.cancel()
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        while not self._closed:
+            if self._process is not None and self._process.returncode is None:
+                return self._process
+            if self._starting is None:
+                self._starting = asyncio.create_task(self._start())
+                self._starting.add_done_callback(_noticed)
+            await asyncio.shield(self._starting)  # a question given up would leave a process that nobody can end
+        raise _gone()
+
+    async def _start(self) -> None:
+        line = engine_command("serve", str(self.project), "--stdio")
+        try:
+            said = await asyncio.to_thread(tempfile.TemporaryFile)  # a pipe that nobody reads would hold it up
+            self._process = await _spawn(line, asyncio.subprocess.PIPE, said.fileno())
+            self._reader = asyncio.create_task(self._read(self._process, said))
+        finally:
+            self._starting = None
+
+    async def _read(self, process: asyncio.subprocess.Process, said: IO[bytes]) -> None:
+        assert process.stdout is not None
+        try:
+            with suppress(ValueError):  # a line over the limit: nothing after it can be told apart
+                while line := await process.stdout.readline():
+                    self._answer(line)
+            await _ended(process)
+        finally:
+            with said:
+                words = _last_words(said)
+            for asked, future in self._waiting.values():
+                if asked is process and not future.done():
+                    future.set_exception(_gone(words, process.returncode))
+            if not self._closed:
+                self.on_end()
+
+    def _answer(self, line: bytes) -> None:
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(answer, dict) or answer.get("id") not in self._waiting:
+            return
+        _, future = self._waiting[answer["id"]]
+        if future.done():
+            return
+        if "error" in answer:
+            future.set_exception(_error(answer["error"]))
+        else:
+            future.set_result(answer.get("result"))
+
+
+def _noticed(future: asyncio.Future[Any]) -> None:
+    """Whoever asked may be gone: asyncio would print an error that nobody took, across the screen."""
+    if not future.cancelled():
+        future.exception()
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _error(data: Mapping[str, Any]) -> EngineError:
+    if data.get("code") == SUPERSEDED:
+        return SupersededError("A newer search took this one's place.")
+    told = data.get("data")
+    if isinstance(told, Mapping):
+        return revive(told)
+    return StageError("The engine could not answer.", str(data.get("message", "")), "Try again.")
+
+
+def _last_words(said: IO[bytes]) -> bytes:
+    said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_WORDS))
+    return said.read()
+
+
+def _gone(words: bytes = b"", code: int | None = None) -> EngineError:
+    """Why the process is not there any more, as far as its last words tell; one that was killed has none."""
+    lines = words.decode("utf-8", "replace").strip().splitlines() if code and code > 0 else []
+    with suppress(ValueError, IndexError, AttributeError):
+        return revive(json.loads(lines[-1]))
+    why = lines[-1] if lines else "It may have run out of memory."
+    return GoneError("The engine's search process has ended.", why, "Try again: it is started anew.")
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait for the end of a process that says no more; it is killed where it does not end by itself.
+
+    Not at once: killing looks whether it has ended, which hides its exit code from asyncio.
+    """
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(process.wait(), LAST_SECONDS)
+        return
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+
+
+def _let_go(process: asyncio.subprocess.Process) -> None:
+    """Close its pipes now: asyncio would do it when the loop is closed, and print a traceback. What still runs is killed."""
+    process._transport.close()  # type: ignore[attr-defined]
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Close its input, which ends a server; else ask, then force it to end."""
+    if process.stdin is not None:
+        process.stdin.close()
+    for stop in (process.terminate, process.kill):
+        try:
+            await asyncio.wait_for(process.wait(), END_SECONDS)
+            return
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                stop()
+    await process.wait()

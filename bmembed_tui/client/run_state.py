@@ -1,0 +1,177 @@
+"""What a run has told so far, as one value that screens draw from. Pure: events in, state out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from engine.core.events import (
+    Choice,
+    Event,
+    HeldOut,
+    Paused,
+    Progress,
+    Resumed,
+    RunFinished,
+    RunStarted,
+    StageFailed,
+    StageFinished,
+    StageSkipped,
+    StageStarted,
+    TrainStep,
+    Warned,
+)  # fmt: skip
+
+LOST = "lost"
+CURVE_POINTS = 8192
+WARNINGS = 100
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,), "int": (int,), "float": (int, float), "bool": (bool,), "list[str]": (list,),
+    "dict[str, Any]": (dict,), "dict[str, str]": (dict,),
+}  # fmt: skip
+
+
+@dataclass
+class StageRun:
+    """One stage of a run. `state`: waiting, running, done, skipped, failed or lost."""
+
+    stage: str
+    state: str = "waiting"
+    reason: str = ""
+    fingerprint: str = ""
+    seconds: float = 0.0
+    peak_memory_mb: float = 0.0
+    summary: dict[str, Any] = field(default_factory=dict)
+    progress: Progress | None = None
+
+
+@dataclass
+class RunState:
+    """Everything that screens show of a run. `state`: none, running, done, failed, cancelled or lost.
+
+    `lost`: its process has ended without a word, as after kill -9 or a power failure. `steps` of a long training are
+    thinned evenly, and never more than `CURVE_POINTS`; `events` counts all that were written.
+    """
+
+    run: str = ""
+    state: str = "none"
+    stages: dict[str, StageRun] = field(default_factory=dict)
+    current: str = ""
+    paused: bool = False
+    steps: list[TrainStep] = field(default_factory=list)
+    held_out: list[HeldOut] = field(default_factory=list)
+    choices: dict[tuple[str, str], Choice] = field(default_factory=dict)
+    warnings: list[Warned] = field(default_factory=list)
+    error: dict[str, str] | None = None
+    seconds: float = 0.0
+    events: int = 0
+
+    @property
+    def running(self) -> bool:
+        """Whether the run goes on, as far as its events tell."""
+        return self.state == "running"
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has said its last word."""
+        return self.state not in ("none", "running")
+
+    def apply_all(self, events: Iterable[Event]) -> None:
+        """Take in events, in order."""
+        for event in events:
+            self.apply(event)
+
+    def lose(self) -> None:
+        """Its process is gone, and its log has no end."""
+        stage = self.stages.get(self.current)
+        if stage is not None and stage.state == "running":
+            stage.state = LOST
+        self.state, self.paused, self.current = LOST, False, ""
+
+    def apply(self, event: Event) -> None:
+        """Take in one event. One whose values are of the wrong kind counts, and changes nothing."""
+        self.events += 1
+        if is_sound(event):
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self.run, self.state = event.run, "running"
+                self.stages = {stage: StageRun(stage) for stage in event.stages}
+            case TrainStep():
+                add_step(self.steps, event)
+            case Progress():
+                self._stage(event.stage).progress = event
+            case HeldOut():
+                add_held_out(self.held_out, event)
+            case Choice():
+                self.choices[event.stage, event.setting] = event
+            case Warned():
+                self.warnings = [*self.warnings, event][-WARNINGS:]
+            case Paused() | Resumed():
+                self.paused = isinstance(event, Paused)
+            case StageStarted() | StageSkipped() | StageFinished() | StageFailed():
+                self._turn(event)
+            case RunFinished():
+                self.state, self.seconds, self.paused, self.current = event.state, event.seconds, False, ""
+
+    def _stage(self, name: str) -> StageRun:
+        return self.stages.setdefault(name, StageRun(name))
+
+    def _turn(self, event: StageStarted | StageSkipped | StageFinished | StageFailed) -> None:
+        stage = self._stage(event.stage)
+        match event:
+            case StageStarted():
+                stage.state, stage.reason, stage.fingerprint = "running", event.reason, event.fingerprint
+                self.current, self.paused = event.stage, False
+            case StageSkipped():
+                stage.state, stage.reason = "skipped", event.reason
+            case StageFinished():
+                stage.state, stage.seconds, stage.summary = "done", event.seconds, event.summary
+                stage.peak_memory_mb = event.peak_memory_mb
+            case StageFailed():
+                stage.state, self.error = "failed", event.error
+
+
+def add_step(steps: list[TrainStep], event: TrainStep) -> None:
+    """Append a step; later ones, of before a training was resumed from a checkpoint, are dropped."""
+    while steps and steps[-1].step >= event.step:
+        steps.pop()
+    if len(steps) >= CURVE_POINTS:
+        places = evenly([one.step for one in steps], CURVE_POINTS // 2)
+        steps[:] = [steps[place] for place in places]
+    steps.append(event)
+
+
+def add_held_out(checks: list[HeldOut], event: HeldOut) -> None:
+    """Append a held-out check; as `add_step`. The best one is never thinned out."""
+    while checks and checks[-1].step >= event.step:
+        checks.pop()
+    if len(checks) >= CURVE_POINTS:
+        places = set(evenly([one.step for one in checks], CURVE_POINTS // 2))
+        best = max((place for place, one in enumerate(checks) if one.best), default=0)
+        checks[:] = [one for place, one in enumerate(checks) if place in places or place == best]
+    checks.append(event)
+
+
+def evenly(numbers: Sequence[int], most: int) -> list[int]:
+    """Places of about `most` of the rising `numbers`, as far from one another as can be; the first is one of them."""
+    gap, places = (numbers[-1] - numbers[0]) / most, [0]
+    for place, number in enumerate(numbers):
+        if place and number - numbers[places[-1]] >= gap:
+            places.append(place)
+    return places
+
+
+def is_sound(event: Event) -> bool:
+    """Whether the values of an event, read from a file, are of the kinds that it declares."""
+    return all(_fits(getattr(event, part.name), str(part.type)) for part in fields(event))
+
+
+def _fits(value: object, kind: str) -> bool:
+    if kind == "list[str]":
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    wanted = _KINDS.get(kind)
+    return wanted is None or (isinstance(value, wanted) and (bool in wanted or not isinstance(value, bool)))

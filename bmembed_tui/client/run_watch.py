@@ -1,0 +1,179 @@
+"""Follows a run's event log: many events a second become a few changes of state a second."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+
+from bmembed_tui.client.run_state import RunState
+from engine.core.errors import EngineError
+from engine.core.events import Event, Progress, TrainStep, decode
+from engine.project.folder import ProjectFolder
+
+POLL_SECONDS = 0.2
+BATCH_BYTES = 1 << 18  # read and decoded in one go: a long history must not hold up typing
+STEPS_KEPT = 250  # of the steps in one batch: more cannot be told apart on a screen
+EVENTS = "events.jsonl"
+
+
+class LogReader:
+    """Reads an event log from its beginning, a batch at a time, without what later events of the batch replace."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.offset = path, 0
+
+    def batch(self) -> tuple[list[Event], int, bool]:
+        """The next events, how many were written in their place, and whether more is waiting. Never raises.
+
+        A line without its end is left for later; one that is no event is passed over.
+        """
+        try:
+            data = self._read()
+        except OSError:
+            return [], 0, False
+        end = data.rfind(b"\n") + 1
+        self.offset += end
+        lines = data[:end].split(b"\n")[:-1]
+        events, dropped = list[Event](), 0
+        for line, stands_for in worth_decoding(lines):
+            event = decode(line.decode("utf-8", "replace"))
+            if event is not None:
+                events.append(event)
+                dropped += stands_for - 1
+        return events, len(events) + dropped, len(data) >= BATCH_BYTES
+
+    def _read(self) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            data = file.read(BATCH_BYTES)
+            while len(data) >= BATCH_BYTES and b"\n" not in data[-BATCH_BYTES:]:  # one very long line
+                more = file.read(BATCH_BYTES)
+                if not more:
+                    break
+                data += more
+        return data
+
+    def rest(self) -> Iterator[Event]:
+        """Every event up to the end of the log."""
+        more = True
+        while more:
+            events, _, more = self.batch()
+            yield from events
+
+
+def worth_decoding(lines: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Lines without those that a later one replaces, each with the number of lines that it stands for.
+
+    Of progress that follows on progress the last counts; of very many steps in a row some, and always the last.
+    """
+    for kind, block in groupby(lines, _kind):
+        same = list(block)
+        stride = len(same) if kind == Progress.name else 1 + len(same) // STEPS_KEPT if kind == TrainStep.name else 1
+        first = (len(same) - 1) % stride
+        for place in range(first, len(same), stride):
+            yield same[place], min(place + 1, stride)
+
+
+def _kind(line: bytes) -> str:
+    for name in (Progress.name, TrainStep.name):
+        if line.startswith(b'{"event": "%s"' % name.encode()):
+            return name
+    return ""
+
+
+class RunWatch:
+    """Tails `runs/ID/events.jsonl` from its beginning. `on_change` is called in the event loop, at most five times a second,
+    for the first time when all that was written before is read."""
+
+    def __init__(self, folder: Path, on_change: Callable[[RunState], object]) -> None:
+        self.folder, self.state = folder, RunState()
+        self._on_change, self._log = on_change, LogReader(folder / EVENTS)
+        self._task: asyncio.Task[None] | None = None
+        self._reading = asyncio.Lock()
+        self._changed = False  # since `on_change` was called last, whoever read it
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._task = asyncio.create_task(self._follow())
+
+    def stop(self) -> None:
+        """Follow no longer; the run goes on."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def catch_up(self) -> None:
+        """Take in all that is written by now."""
+        more = True
+        while more:
+            more = await self._next()
+
+    async def _follow(self) -> None:
+        history = _size(self.folder / EVENTS)
+        shown = -POLL_SECONDS
+        while True:
+            more = await self._next()
+            due = time.monotonic() - shown >= POLL_SECONDS
+            if self._changed and due and (self._log.offset >= history or not more):
+                self._changed, shown = False, time.monotonic()
+                self._on_change(self.state)
+            if not more:
+                if self.state.over and not self._changed:
+                    return
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def _next(self) -> bool:
+        """Take in a batch; returns whether more is waiting.
+
+        A batch that is being read is taken in also when nobody waits for it any longer: it is not read again.
+        """
+        return await asyncio.shield(asyncio.ensure_future(self._take()))
+
+    async def _take(self) -> bool:
+        async with self._reading:
+            events, count, more = await asyncio.to_thread(self._log.batch)
+            self.state.apply_all(events)
+            self.state.events += count - len(events)
+            self._changed = self._changed or bool(count)
+        return more
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def newest_run(project: Path) -> Path | None:
+    """The folder of the newest run; None before the first."""
+    try:
+        return max(path for path in (project / "runs").iterdir() if path.is_dir())
+    except (OSError, ValueError):
+        return None
+
+
+def is_held(project: ProjectFolder) -> bool:
+    """Whether some process holds the project; true also where that cannot be told."""
+    try:
+        return project.is_running()
+    except (EngineError, OSError):
+        return True
+
+
+def run_record(folder: Path) -> dict[str, object]:
+    """run.json of a run's folder; empty where it cannot be read."""
+    with suppress(OSError, ValueError):
+        found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def error_of(folder: Path) -> dict[str, str] | None:
+    """The error that a run's record tells: also one that came between two stages. None where it tells none."""
+    error = run_record(folder).get("error")
+    return error if isinstance(error, dict) and isinstance(error.get("what"), str) else None

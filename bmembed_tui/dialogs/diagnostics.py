@@ -1,0 +1,131 @@
+"""Facts for a bug report: the app, the terminal, the machine, the project's state. No document text, no queries."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, TextArea
+
+from bmembed_tui.client.engine_client import command
+from bmembed_tui.widgets.plain import visible
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine import __version__
+from engine.core.errors import EngineError
+
+if TYPE_CHECKING:
+    from bmembed_tui.project.screen import ProjectScreen
+
+TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "SSH_CONNECTION", "NO_COLOR", "LANG", "LC_ALL")
+DOCTOR_CODES = (0, 3)  # all is well, or something is a problem
+NOTE = "File and folder names may stand in errors and paths: read it before you send it."
+
+
+class DiagnosticsScreen(ModalScreen[None]):
+    """The facts as text, to read and to copy."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f12", "close", "close", id="dialog.close-diagnostics"),
+        Binding("c", "copy", "copy", id="dialog.copy-diagnostics"),
+    ]
+
+    def __init__(self, project: ProjectScreen | None) -> None:
+        super().__init__()
+        self._project = project
+
+    def compose(self) -> ComposeResult:
+        """Title, text, buttons."""
+        with Vertical(classes="dialog diagnostics-dialog"):
+            yield SafeStatic("Diagnostics", classes="dialog-title")
+            yield SafeStatic(NOTE)
+            yield TextArea("looking …", read_only=True, id="diagnostics")
+            with Horizontal(classes="dialog-buttons"):
+                yield SafeButton("Copy", id="copy", variant="primary")
+                yield SafeButton("Close", id="close")
+
+    def on_mount(self) -> None:
+        """What is known at once; then what the engine finds."""
+        self._show(["looking at the machine …"])
+        self.query_one("#copy").focus()
+        self.look()
+
+    @work(exclusive=True)
+    async def look(self) -> None:
+        """Ask the engine about machine and project."""
+        arguments = [str(self._project.project.path)] if self._project else []
+        try:
+            findings: list[dict[str, str]] = await command("doctor", *arguments, "--json", good=DOCTOR_CODES)
+            lines = [f"{one['state']:<8} {one['topic']}: {one['found']} ({one['follows']})" for one in findings]
+        except EngineError as error:
+            lines = [f"engine doctor failed: {error}"]
+        if self.is_attached:
+            self._show(lines)
+
+    def _show(self, machine: Iterable[str]) -> None:
+        parts = [("App", self._app()), ("Project", project_facts(self._project)), ("Machine", machine)]
+        text = "\n\n".join(f"{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in parts)
+        self.query_one(TextArea).load_text(visible(text, lines=True))
+
+    def _app(self) -> list[str]:
+        size = self.app.size
+        return [
+            f"bmembed {__version__}, textual {_textual_version()}, Python {platform.python_version()}",
+            f"{platform.platform()}; terminal {size.width}x{size.height}; theme {self.app.theme}",
+            *(
+                f"{name}={os.environ[name] if name != 'SSH_CONNECTION' else 'set'}"
+                for name in TERMINAL
+                if name in os.environ
+            ),
+            f"memory of the app: {_memory_mb():.0f} MB",
+        ]
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """Copy or close."""
+        event.stop()
+        if event.button.id == "copy":
+            self.action_copy()
+        else:
+            self.action_close()
+
+    def action_copy(self) -> None:
+        """To the clipboard (OSC 52)."""
+        self.app.copy_to_clipboard(self.query_one(TextArea).text)
+        self.notify("Copied.", markup=False)
+
+    def action_close(self) -> None:
+        """Close."""
+        self.dismiss()
+
+
+def project_facts(project: ProjectScreen | None) -> list[str]:
+    """The project's stages and its newest run."""
+    if project is None:
+        return ["none is open"]
+    status, run = project.status, project.run_state
+    lines = [f"{status.project}; " + ", ".join(f"{name}: {count}" for name, count in status.counts.items())]
+    lines += [f"{stage.stage}: {stage.state} ({stage.reason})" for stage in status.stages.values()]
+    lines += [f"run {run.run or 'none'}: {run.state}, {run.events} events; going on: {status.running}"]
+    lines += [f"  {choice.stage}/{choice.setting}: {choice.value} ({choice.reason})" for choice in run.choices.values()]
+    return lines + [f"  error: {_told(error)}" for error in (run.error, status.problem) if error]
+
+
+def _told(error: Any) -> str:
+    return " | ".join(str(error.get(part, "")) for part in ("type", "what", "why", "to_do"))
+
+
+def _textual_version() -> str:
+    return importlib.metadata.version("textual")
+
+
+def _memory_mb() -> float:
+    import psutil
+
+    return float(psutil.Process().memory_info().rss) / 1e6

@@ -1,0 +1,170 @@
+"""Taking away what was made of the documents: which parts, and into which folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, OptionList
+
+from bmembed_tui.client.engine_client import command
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.fields import PathField
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions, SafeStatic
+from engine.core.errors import EngineError, UsageError
+from engine.project.folder import ProjectFolder
+
+TEXT = "Folders that need nothing of this program. Complete, or not at all."
+PARTS = {
+    "adapter": "the adapter, for peft",
+    "model": "the encoder of search, for sentence-transformers",
+    "onnx": "the encoder of search as ONNX",
+    "vectors": "the chunks' vectors, .npy and .jsonl",
+    "parquet": "the same vectors as Parquet",
+    "chunks": "the chunks as JSON lines",
+    "beir": "queries and judgments in BEIR's layout",
+}
+WITH_TEXT = ("vectors", "parquet", "chunks", "beir")  # words of the documents, or names of their files, are in it
+USUAL = ("adapter", "model")
+
+
+class ExportScreen(ModalScreen[None]):
+    """What to export and where to; then what was written. Closing it ends an export that is being written."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "cancel", id="dialog.close-export"),
+        Binding("space", "turn", "take it or leave it", show=False, id="export.turn"),
+    ]
+    DEFAULT_CSS = """
+    ExportScreen #export-text { color: $text-muted; margin-bottom: 1; }
+    ExportScreen .new-row { margin-bottom: 1; }
+    ExportScreen .new-row > SafeLabel { width: 6; }
+    ExportScreen #export-parts { height: auto; max-height: 9; border: none; padding: 0; }
+    ExportScreen #export-note { height: auto; max-height: 8; margin-top: 1; }
+    ExportScreen.-short.-noted #export-text { display: none; }
+    ExportScreen.-short.-noted #export-parts { max-height: 3; }
+    """
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
+
+    def __init__(self, project: ProjectFolder) -> None:
+        super().__init__()
+        self._project = project
+        self._wanted = set(USUAL)
+        self._at_work = False
+
+    def compose(self) -> ComposeResult:
+        """Where to, the parts, what came of it, and the buttons."""
+        with Vertical(classes="dialog export-dialog"):
+            yield SafeStatic(f"Export {self._project.name}", classes="dialog-title")
+            yield SafeStatic(TEXT, id="export-text")
+            with Horizontal(classes="new-row"):
+                yield SafeLabel("Into")
+                yield PathField(free_folder(self._project.name), id="export-folder")
+            yield SafeOptions(id="export-parts")
+            yield SafeStatic("", id="export-note")
+            with Horizontal(classes="dialog-buttons"):
+                yield SafeButton("Export", id="export", variant="primary")
+                yield SafeButton("Cancel", id="cancel")
+
+    def on_mount(self) -> None:
+        """Enter exports what is usual."""
+        self._draw_parts()
+        self.query_one("#export").focus()
+
+    def _draw_parts(self) -> None:
+        lines = [(name, _line(name, what, name in self._wanted)) for name, what in PARTS.items()]
+        self.query_one("#export-parts", SafeOptions).show(lines)
+
+    @on(OptionList.OptionSelected, "#export-parts")
+    def _turned(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._wanted ^= {str(event.option_id)}
+        self._draw_parts()
+
+    def action_turn(self) -> None:
+        """Take the part at the cursor, or leave it."""
+        parts = self.query_one("#export-parts", SafeOptions)
+        if parts.has_focus:
+            parts.action_select()
+
+    @on(Input.Submitted)
+    def _named(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.query_one("#export-parts").focus()
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        if event.button.id != "export":
+            self.dismiss()
+        elif not self._at_work:
+            self.export()
+
+    @work(exclusive=True, group="export")
+    async def export(self) -> None:
+        """Have it written, and say what is there."""
+        folder = self.query_one(PathField).path
+        self._at_work = True
+        self._tell(plain("Writing … Cancel ends it, and nothing of it stays.", "$text-muted"))
+        try:
+            if folder is None or not self._wanted:
+                missing = "Type the name of a folder that is not there yet." if folder is None else "Choose a part."
+                raise UsageError("Nothing was exported.", "", missing)
+            self._done(await command("export", str(self._project.path), str(folder), *self._only(), "--json"))
+        except EngineError as error:
+            self._tell(error_text(error))
+        finally:
+            self._at_work = False
+
+    def _only(self) -> list[str]:
+        """The usual parts are not insisted on: where no adapter was trained there is a model all the same."""
+        if self._wanted == set(USUAL):
+            return []
+        return ["--only", "all" if self._wanted == set(PARTS) else ",".join(n for n in PARTS if n in self._wanted)]
+
+    def _done(self, made: Mapping[str, Any]) -> None:
+        if not self.is_attached:
+            return
+        size = f"{made['files']} files, {made['bytes'] / 1e6:,.1f} MB"
+        lines = [f"✓ {made['folder']}: {size}. README.md says what is what."]
+        lines += [f"Words of your documents are in: {', '.join(made['with_text'])}."] if made["with_text"] else []
+        lines += [f"Left out: {name}. {why}" for name, why in made["left_out"].items()]
+        self._tell(plain("\n".join(lines), lines=True))
+        self.query_one("#export").display = self.query_one("#export-parts").display = False
+        close = self.query_one("#cancel", SafeButton)
+        close.label = "Close"
+        close.focus()
+
+    def _tell(self, text: Content) -> None:
+        if self.is_attached:
+            self.query_one("#export-note", SafeStatic).update(text)
+            self.add_class("-noted")
+
+    def action_close(self) -> None:
+        """Close; what is being written is ended."""
+        self.dismiss()
+
+
+def free_folder(name: str) -> str:
+    """A folder in the user's own that is not there yet."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return ""
+    names = [f"{name}-model", *(f"{name}-model-{number}" for number in range(2, 100))]
+    return str(next((home / one for one in names if not (home / one).exists()), home / names[0]))
+
+
+def _line(name: str, what: str, is_wanted: bool) -> Content:
+    text = "; holds text" if name in WITH_TEXT else ""
+    return Content.assemble(
+        plain("✓ " if is_wanted else "· "), plain(f"{name:<8}", "bold"), plain(f" {what}{text}", "$text-muted")
+    )

@@ -1,0 +1,1 @@
+"""The first screen: projects, new projects, the sample."""

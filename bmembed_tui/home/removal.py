@@ -1,0 +1,98 @@
+"""A project that is taken off the machine: what was removed, and what else may hold text of its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button
+
+from bmembed_tui.client.engine_client import order
+from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.core.errors import EngineError
+from engine.project.folder import ProjectFolder
+
+REMOVE = "remove"
+
+
+def removal_question(project: ProjectFolder) -> QuestionDialog:
+    """Closes with `REMOVE` where the user wants it."""
+    text = (
+        f"{project.path}\nThe index, the adapted encoder, queries, judgments, reports and settings are deleted, for good. "
+        "Your documents and your exports stay."
+    )
+    return QuestionDialog(f"Remove the project {project.name}?", text, [("keep", "Keep it"), (REMOVE, "Remove it")])
+
+
+class RemovalScreen(ModalScreen[bool]):
+    """Removes a project and tells what came of it. Closes with whether it is gone."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close", id="dialog.close-removal")]
+
+    def __init__(self, project: ProjectFolder) -> None:
+        super().__init__()
+        self._project = project
+        self._over, self._gone = False, False
+
+    def compose(self) -> ComposeResult:
+        """Title, what came of it, and a button."""
+        with Vertical(classes="dialog"):
+            yield SafeStatic(f"Removing {self._project.name} …", classes="dialog-title", id="removal-title")
+            with VerticalScroll(classes="dialog-body", id="removal-body"):
+                yield SafeStatic("", id="removal-told")
+            with Horizontal(classes="dialog-buttons"):
+                yield SafeButton("Close", id="close", variant="primary")
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self.remove_project()
+
+    @work(exclusive=True, group="removal")
+    async def remove_project(self) -> None:
+        """Have everything removed. It goes on when the app is closed."""
+        title, told = f"{self._project.name} was not removed.", plain("")
+        try:
+            done = await order("purge", str(self._project.path), "--yes", "--json")
+            self._gone = True
+            title, told = f"{self._project.name} is removed.", plain(_told(done), lines=True)
+        except EngineError as error:
+            told = error_text(error)
+        self._over = True
+        if self.is_attached:
+            self.query_one("#removal-title", SafeStatic).update(title)
+            self.query_one("#removal-told", SafeStatic).update(told)
+            self.query_one("#removal-body").focus()
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.action_close()
+
+    def action_close(self) -> None:
+        """Close, once it is over."""
+        if self._over:
+            self.dismiss(self._gone)
+
+
+def _told(done: Mapping[str, Any]) -> str:
+    """What `engine purge --json` says, in words."""
+    size = sum(one["bytes"] for one in done["removed"])
+    files = sum(one["files"] for one in done["removed"])
+    lines = [f"Removed: {files:,} files, {size / 1e6:,.1f} MB, of {done['project']}"]
+    lines += [f"  {one['path']}: {one['what']}" for one in done["removed"]]
+    if done["kept"]:
+        lines.append(f"Kept there, as this program did not make it: {', '.join(done['kept'])}")
+    there = [one for one in done["elsewhere"] if one["found"]]
+    maybe = [one for one in done["elsewhere"] if not one["found"]]
+    lines += ["", "Not touched, and there:", *(f"  {one['what']}: {one['path']}. {one['why']}" for one in there)]
+    lines += ["", "Not touched, and may hold text of the documents:"]
+    lines += [f"  {one['what']}{': ' + one['path'] if one['path'] else ''}. {one['why']}" for one in maybe]
+    return "\n".join(lines)

@@ -1,0 +1,44 @@
+"""The sample project: made over the documents that ship with the product, with their judged questions."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+from bmembed_tui.client.engine_client import command
+from engine.core.errors import EngineError
+from engine.project.folder import SAMPLE_TRAINING, ProjectFolder, projects_root, sample_documents
+
+NAME = "sample"
+
+
+async def sample_project() -> ProjectFolder:
+    """The sample project; made when it is not there yet. Raises EngineError where it cannot be made."""
+    return await asyncio.to_thread(_made)
+
+
+async def import_questions(project: ProjectFolder) -> None:
+    """Give it the judged questions, once. Raises EngineError."""
+    if not any((project.path / "imports").glob("judgments-*.jsonl")):
+        questions = sample_documents().parent / "questions.jsonl"
+        await command("import-judgments", str(project.path), str(questions))
+
+
+def _made() -> ProjectFolder:
+    """The first of sample, sample-2 … that is the sample project, or that is free."""
+    documents = str(sample_documents())
+    for number in itertools.count(1):
+        path = projects_root() / (NAME if number == 1 else f"{NAME}-{number}")
+        if (path / "project.toml").is_file():
+            if _is_over(ProjectFolder(path), documents):
+                return ProjectFolder(path)
+        elif not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            break
+    return ProjectFolder.create(path, {"corpus": {"paths": [documents]}, "training": SAMPLE_TRAINING})
+
+
+def _is_over(project: ProjectFolder, documents: str) -> bool:
+    try:
+        return documents in project.settings().corpus.paths
+    except EngineError:
+        return False

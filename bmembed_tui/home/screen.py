@@ -1,0 +1,299 @@
+"""The first screen: try the sample, make a project, open one, or go to a run in progress."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import OptionList
+
+from bmembed_tui.widgets.key_line import KeyLine
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
+
+if TYPE_CHECKING:
+    from bmembed_tui.app import BmembedApp
+    from bmembed_tui.home.projects import Known
+    from engine.core.errors import SettingsError
+    from engine.project.folder import ProjectFolder
+
+PITCH = "Adapts an embedding model to your documents, on this machine, offline, and searches them."
+SAMPLE, NEW, OTHER = "sample", "new", "other"
+AT = "at:"  # then a project's path: the id of its line
+LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
+
+
+class HomeScreen(Screen[None]):
+    """What to do first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "new", "new project", id="home.new"),
+        Binding("o", "other", "open a folder", id="home.open"),
+        Binding("delete", "remove", "remove a project", show=False, id="home.remove"),
+    ]
+    HELP = """A project is a folder that holds what bmembed makes of your documents: an index, an adapted encoder, \
+reports. The documents themselves stay where they are, and nothing leaves this machine.
+
+Try the sample: a small invented company's documents, to see every step in a few minutes.
+New project: choose the folder with your documents, or drop it.
+Open another folder: a project that is not in the list, given by its folder.
+A run in progress stands first: closing the app does not end it."""
+
+    def __init__(self, wanted: str | None = None) -> None:
+        super().__init__()
+        self._wanted = wanted
+        self._known: dict[str, Known] = {}
+        self._opening = False
+
+    def compose(self) -> ComposeResult:
+        """The name, a sentence, the choices."""
+        with Vertical(id="home"), Vertical(id="home-column"):
+            yield SafeStatic("bmembed", id="home-title")
+            yield SafeStatic(PITCH, id="home-pitch")
+            yield SafeOptions(id="home-choices")
+            yield SafeStatic("", id="home-note")
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Paint first, then look for projects."""
+        self._draw()
+        self.query_one("#home-choices").focus()
+        self.call_after_refresh(self.load)
+        self.set_interval(LOOK_AGAIN_SECONDS, self._look_again)
+        if self._wanted:
+            self.open(self._wanted)
+
+    @property
+    def bmembed(self) -> BmembedApp:
+        """The app."""
+        return cast("BmembedApp", self.app)
+
+    @work(exclusive=True, group="known")
+    async def load(self) -> None:
+        """Look for projects and runs."""
+        found = await asyncio.to_thread(_look)
+        if self.is_attached and self.query("#home-choices"):
+            self._known = {f"{AT}{known.path}": known for known in found}
+            self._draw()
+
+    def _look_again(self) -> None:
+        if self.is_current and any(known.running for known in self._known.values()):
+            self.load()
+
+    def _draw(self) -> None:
+        """A run in progress takes the place kept free above the offers: nothing moves under the user's eyes."""
+        found = sorted(self._known.items(), key=lambda item: not item[1].running)
+        first = [(key, _line(known)) for key, known in found[:1] if known.running]
+        others = [(key, _line(known)) for key, known in found[len(first) :]]
+        offers = [
+            (SAMPLE, _offer("Try the sample", "132 documents of an invented company")),
+            (NEW, _offer("New project", "adapt to your own documents")),
+            (OTHER, _offer("Open another folder …", "a project that is not in this list")),
+        ]
+        choices = self.query_one("#home-choices", SafeOptions)
+        with self.app.batch_update():
+            stood_on = self._stood_on(choices, came=bool(first) and not choices.has_class("-running"))
+            choices.set_class(bool(first), "-running")
+            choices.show([*first, *offers, *others], stood_on)
+
+    @staticmethod
+    def _stood_on(choices: SafeOptions, came: bool) -> str | None:
+        """The choice to stay at; none, so the first line, where that is where the user stood when a run `came`."""
+        place = choices.highlighted
+        return None if place is None or (came and place == 0) else choices.get_option_at_index(place).id
+
+    @on(OptionList.OptionSelected, "#home-choices")
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        key = str(event.option_id)
+        if key == SAMPLE:
+            self.open_sample()
+        elif key == NEW:
+            self.action_new()
+        elif key == OTHER:
+            self.action_other()
+        elif key in self._known:
+            self.open(str(self._known[key].path))
+
+    def action_new(self) -> None:
+        """Make a project."""
+        self._make()
+
+    def _make(self, documents: Path | None = None) -> None:
+        from bmembed_tui.home.new_project import NewProjectScreen
+
+        self.app.push_screen(NewProjectScreen(documents), self._made)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Something was dropped here."""
+        event.stop()
+        self.take_dropped(event.text)
+
+    @work(exclusive=True, group="dropped")
+    async def take_dropped(self, text: str) -> None:
+        """Open a project's folder; of others make a project."""
+        from bmembed_tui.widgets.dropped import dropped_path
+
+        path = await asyncio.to_thread(dropped_path, text)
+        if path is None or not self.is_current:
+            return
+        if await asyncio.to_thread((path / "project.toml").is_file):
+            self.open(str(path))
+        else:
+            self._make(path)
+
+    def _made(self, name: str | None) -> None:
+        self.load()
+        if name:
+            self.open(name, "documents")
+
+    def action_other(self) -> None:
+        """Open a project by its folder."""
+        from bmembed_tui.dialogs.folder_picker import FolderPicker
+
+        picker = FolderPicker("Open another folder", "The folder of a project: it holds a project.toml.", "Open")
+        self.app.push_screen(picker, self._picked)
+
+    @work(exclusive=True, group="remove")
+    async def action_remove(self) -> None:
+        """Remove the project that is marked in the list, after a question."""
+        from bmembed_tui.home.removal import REMOVE, RemovalScreen, removal_question
+        from engine.project.folder import ProjectFolder
+
+        place = self._stood_on(self.query_one("#home-choices", SafeOptions), came=False)
+        if place not in self._known:
+            self.notify("Mark a project in the list first.", markup=False)
+            return
+        project = ProjectFolder(self._known[place].path)
+        if await self.app.push_screen_wait(removal_question(project)) == REMOVE:
+            await self.app.push_screen_wait(RemovalScreen(project))
+            self.load()
+
+    def _picked(self, path: Path | None) -> None:
+        if path is not None:
+            self.open(str(path))
+
+    @work(group="open")
+    async def open_sample(self) -> None:
+        """The sample project, made when it is not there yet."""
+        from bmembed_tui.home.sample import import_questions, sample_project
+        from engine.core.errors import EngineError
+
+        if self._opening:
+            return
+        self._begin("Making the sample project …")
+        try:
+            project = await sample_project()
+            problem: EngineError | None = None
+            try:
+                await import_questions(project)
+            except EngineError as error:
+                problem = error
+            self._end()
+            self.bmembed.open_project(project)
+            if problem is not None:
+                self.bmembed.show_error(problem)
+        except EngineError as error:
+            self.bmembed.show_error(error)
+        finally:
+            self._end()
+
+    @work(group="open")
+    async def open(self, name: str, step: str | None = None) -> None:
+        """Open a project by name or path."""
+        from engine.core.errors import EngineError, SettingsError
+
+        if self._opening:
+            return
+        self._begin(f"Opening {name} …")
+        try:
+            project = await asyncio.to_thread(_opened, name)
+            self.bmembed.open_project(project, step)
+        except SettingsError as error:
+            self._offer_mending(name, step, error)
+        except EngineError as error:
+            self.bmembed.show_error(error)
+            self.load()
+        finally:
+            self._end()
+
+    def _offer_mending(self, name: str, step: str | None, error: SettingsError) -> None:
+        """Its project.toml can be put right here; the project is opened then."""
+        from bmembed_tui.dialogs.confirmations import ErrorDialog
+        from bmembed_tui.settings.text import SettingsTextScreen
+        from engine.core.errors import EngineError
+        from engine.project.folder import ProjectFolder
+
+        try:
+            project = ProjectFolder.open(name)
+        except EngineError as gone:
+            self.bmembed.show_error(gone)
+            return
+
+        def mended(is_mended: bool | None) -> None:
+            if is_mended:
+                self.open(name, step)
+
+        def told(answer: str | None) -> None:
+            if answer:
+                self.app.push_screen(SettingsTextScreen(project, error), mended)
+
+        self.app.push_screen(ErrorDialog(error, [("mend", "Mend it")]), told)
+        self.load()
+
+    def _begin(self, text: str) -> None:
+        self._opening = True
+        self.query_one("#home-note", SafeStatic).update(text)
+
+    def _end(self) -> None:
+        self._opening = False
+        if self.is_attached and self.query("#home-note"):
+            self.query_one("#home-note", SafeStatic).update("")
+
+    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
+        """What can be done here."""
+        return {
+            "New project": ("adapt to your own documents", "new"),
+            "Open another folder": ("a project given by its folder", "other"),
+            "Remove a project": ("the one that is marked in the list; its documents stay", "remove"),
+        }
+
+
+def _look() -> list[Known]:
+    from bmembed_tui.home.projects import known
+
+    return known()
+
+
+def _opened(name: str) -> ProjectFolder:
+    """The project of that name or path, its settings checked; while a run goes on in it, it can be watched all the same."""
+    from engine.core.errors import SettingsError
+    from engine.project.folder import ProjectFolder
+
+    project = ProjectFolder.open(name)
+    try:
+        project.settings()
+    except SettingsError:
+        if not project.is_running():
+            raise
+    return project
+
+
+def _offer(action: str, text: str) -> Content:
+    return Content.assemble(plain(f"  {action}  "), plain(text, "$text-muted"))
+
+
+def _line(known: Known) -> Content:
+    name, place = plain(known.path.name, "bold"), plain(f"  {known.path.parent}", "$text-muted")
+    if known.running:
+        return Content.assemble(plain("▶ Go to the run in progress  "), name, plain(f"  {known.doing}"))
+    if known.problem:
+        return Content.assemble(plain("✗ Open  ", "$text-error"), name, plain(f"  {known.problem}", "$text-error"))
+    return Content.assemble(plain("  Open  "), name, place)

@@ -1,0 +1,60 @@
+"""Opens a file with the system's own viewer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from bmembed_tui.pdf_viewers import paged_command
+
+
+class Opened(NamedTuple):
+    """What went wrong, or an empty text; and whether the viewer was told the page."""
+
+    problem: str = ""
+    at_page: bool = False
+
+
+def open_file(path: Path) -> str:
+    """See `open_at`; returns what went wrong, or an empty text."""
+    return open_at(path).problem
+
+
+def open_at(path: Path, page: int | None = None) -> Opened:
+    """Hand `path` to the system's viewer, without a shell. It may take seconds.
+
+    A PDF is opened at `page` where the viewer that is the system's own for PDFs can be told one. Over SSH, or without a
+    display, there is none: the problem says so and names the path.
+    """
+    try:
+        if not path.is_file():
+            return Opened(f"{path} is not there any more.")
+        command = _viewer()
+        if command is None:
+            return Opened(f"There is no display here to open it on. It lies at {path}")
+        paged = paged_command(path.absolute(), page) if page and path.suffix.lower() == ".pdf" else []
+        if paged or command:
+            subprocess.Popen(
+                paged or [command, str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        elif sys.platform == "win32":
+            os.startfile(path)
+    except (OSError, ValueError) as error:
+        return Opened(f"{path} could not be opened: {error}.")
+    return Opened("", bool(paged))
+
+
+def _viewer() -> str | None:
+    """The program that opens files with what is theirs; empty where the system itself does; None without a display."""
+    if sys.platform == "win32":
+        return ""
+    if sys.platform == "darwin":
+        return "open"
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return None
+    return shutil.which("xdg-open")

@@ -1,0 +1,288 @@
+"""What a project's screen has to do with runs: starts them, and follows the newest one, whoever started it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from textual import work
+from textual.screen import Screen
+
+from bmembed_tui.client.engine_client import order, revive
+from bmembed_tui.client.project_status import STAGES, ProjectStatus, step_of
+from bmembed_tui.client.run_history import History, read_history
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run
+from bmembed_tui.project.run_line import STOPPED
+from engine.core.errors import EngineError, SettingsError
+from engine.project.folder import ProjectFolder
+
+LOOK_SECONDS = 1.0  # between two looks at whether a run goes on
+ASKED = {"pause": "pausing …", "resume": "going on …", "finish": "ending the training …", "cancel": "stopping …"}
+RECORD_SECONDS = 2.0  # that a failed run may take to write its record after its last event
+
+
+class RunScreen(Screen[None]):
+    """Of a project's screen, the part that starts and follows runs. What is shown is the subclass's: it answers the hooks."""
+
+    def __init__(self, project: ProjectFolder) -> None:
+        super().__init__()
+        self.project = project
+        self.status = ProjectStatus(project=str(project.path), name=project.name)
+        self.run_state = RunState()
+        self.history = History()
+        self.asked = ""
+        self._following = False
+        self._starting, self._live, self._looking, self._known = False, False, False, False
+        self._settling = False  # a run has ended, and the status does not tell yet what it left
+        self._signature: tuple[object, ...] = ()
+        self._watch: RunWatch | None = None
+
+    def on_mount(self) -> None:
+        """Look again and again whether a run goes on."""
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    def unfollow(self) -> None:
+        """Follow no run any longer; it goes on."""
+        if self._watch is not None:
+            self._watch.stop()
+
+    # Hooks
+
+    @property
+    def alive(self) -> bool:
+        """Whether the screen's widgets are there: an answer may come after the screen has been left."""
+        return self.is_attached
+
+    def load(self) -> None:
+        """Read the project's status anew."""
+
+    async def refresh_status(self) -> None:
+        """Read the project's status anew, and wait for it."""
+
+    def go(self, step: str) -> None:
+        """Show a step."""
+
+    def action_settings(self) -> None:
+        """Show the settings."""
+
+    def draw_standing(self) -> None:
+        """Draw where the steps and the run stand."""
+
+    def draw_run(self) -> None:
+        """Draw what the run has told."""
+
+    # The newest run
+
+    @property
+    def going(self) -> bool:
+        """Whether a run goes on now, is being started, or has ended only just: what it left is not known yet."""
+        return (
+            self._starting
+            or self._settling
+            or self.run_state.running
+            or (self.status.running and not self.run_state.over)
+        )
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether a run has ended of which the status does not tell yet."""
+        return self._settling
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a run was asked for whose process is not there yet."""
+        return self._starting
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a run that can be paused and ended: none that is only being started, or has ended."""
+        return self.going and not (self._starting or self._settling)
+
+    def _follow_newest(self) -> None:
+        """Follow the newest run, going on or not: its history is part of what steps show."""
+        record = self.status.run
+        folder = Path(str(record["folder"])) if record else None
+        if folder is not None and self._is_newer(folder):
+            self.follow_run(folder, live=self.status.running)
+
+    def _is_newer(self, folder: Path) -> bool:
+        return self._watch is None or folder.name > self._watch.folder.name
+
+    def follow_run(self, folder: Path, *, live: bool = True) -> None:
+        """Follow the run whose records are in `folder`. `live`: it began, or goes on, while the app looks on; only of such
+        a run is a failure told in a dialog."""
+        self.unfollow()
+        watch = RunWatch(folder, lambda state: self.call_later(self._run_changed, state))
+        self._watch, self._signature, self._live, self.asked = watch, (), live, ""
+        self.run_state = watch.state
+        watch.start()
+        self._read_history(folder)
+
+    @work(exclusive=True, group="history")
+    async def _read_history(self, folder: Path) -> None:
+        history = await asyncio.to_thread(read_history, folder.parent, folder.name)
+        if self.alive and self._watch is not None and self._watch.folder == folder:
+            self.history = history
+            self.draw_run()
+
+    def _run_changed(self, state: RunState) -> None:
+        """The run has told something: a few times a second at most."""
+        if not self.alive or state is not self.run_state:
+            return
+        signature = (state.current, state.state, state.paused, sum(s.state == "done" for s in state.stages.values()))
+        if signature != self._signature:
+            self._signature = signature
+            self._turned(state)
+        self.draw_run()
+
+    @property
+    def doing(self) -> str:
+        """What was asked for and has not come about yet."""
+        return "starting …" if self._starting else self.asked
+
+    def _turned(self, state: RunState) -> None:
+        """A stage or the run has begun or ended, waits or goes on."""
+        self.asked = ""
+        if state.running or not self._live:  # of what ended before the app looked on, the status tells already
+            self.draw_standing()
+        if not self._live:
+            return
+        self._settling = state.over
+        self.load()
+        if self._following and state.current:
+            self.go(step_of(state.current))
+        if not state.over:
+            return
+        following, self._following, self._live = self._following, False, False
+        if state.state == "done" and following and "evaluate" in state.stages:
+            self.go("result")
+        if state.state == "failed" and self._watch is not None:
+            self._offer_after_failure(self._watch.folder, state, following)
+
+    @work(group="failure")
+    async def _offer_after_failure(self, folder: Path, state: RunState, following: bool) -> None:
+        """Show the error that ended a run, once, with what can be done."""
+        from bmembed_tui.dialogs.confirmations import ErrorDialog
+
+        end = asyncio.get_running_loop().time() + RECORD_SECONDS
+        error = state.error
+        while error is None and asyncio.get_running_loop().time() < end:  # it failed between two stages
+            error = await asyncio.to_thread(error_of, folder)
+            await asyncio.sleep(0.1)
+        if not self.alive:
+            return
+        state.error = error or {"type": "StageError", "what": "The run failed.", "why": "", "to_do": "Run again."}
+        self.draw_run()
+        choices = [("retry", "Run again"), ("settings", "Settings")]
+        answer = await self.app.push_screen_wait(ErrorDialog(revive(state.error), choices, unasked=True))
+        if answer == "retry":
+            self.start_run(tuple(state.stages) or STAGES, follow=following)
+        elif answer == "settings":
+            self.action_settings()
+
+    def _look(self) -> None:
+        """Notice a run that was started elsewhere, and one that has ended without a word."""
+        if not self._looking:
+            self._looking = True
+            self._look_once()
+
+    @work(group="look")
+    async def _look_once(self) -> None:
+        try:
+            await self._look_at_runs()
+        finally:
+            self._looking = False
+
+    async def _look_at_runs(self) -> None:
+        newest = await asyncio.to_thread(newest_run, self.project.path)
+        if not self.alive or self._starting or not self._known:
+            return  # before the first answer nobody can tell what is new
+        if newest is not None and self._is_newer(newest):
+            self.follow_run(newest)
+            self.load()
+        elif self.run_state.running:
+            await self._check_alive()
+        elif self.status.running:
+            self.load()
+
+    async def _check_alive(self) -> None:
+        watch, state = self._watch, self.run_state
+        if watch is None or await asyncio.to_thread(is_held, self.project):
+            return
+        await watch.catch_up()  # what it wrote before it let the project go
+        if self.alive and state is self.run_state and state.running:
+            state.lose()
+            self._following = False
+            if self._live:
+                self.notify(f"The run {STOPPED}.", markup=False, severity="warning")
+            self._run_changed(state)
+
+    def action_run_all(self) -> None:
+        """Bring every stage up to date."""
+        if self.going:
+            self.notify("A run goes on: what is still to do comes after it.", markup=False)
+        else:
+            self.start_run(follow=True)
+
+    def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
+        """Start a run of `stages` in a process of its own, and follow it. `follow`: show the step of each stage.
+
+        Asked for once more while a run is being started: nothing.
+        """
+        if not self._starting:
+            self._starting = True
+            self.draw_run()
+            self._start(stages, follow, force)
+
+    @work(group="run")
+    async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
+        arguments = ["run", str(self.project.path), "--only", ",".join(stages), "--detach", "--json"]
+        try:
+            started = await order(*arguments, *(["--force"] if force else []))
+            if self.alive:
+                self._following = follow
+                self.follow_run(Path(str(started["folder"])))
+                await self.refresh_status()
+        except EngineError as error:
+            self.tell(error)
+        finally:
+            self._starting = False
+            if self.alive:
+                self.draw_run()
+
+    @work(group="control")
+    async def control(self, what: str) -> None:
+        """`pause`, `resume`, `finish` or `cancel` the run. What was asked for is shown until it has come about."""
+        state, self.asked = self.run_state, ASKED.get(what, "")
+        if self.alive:
+            self.draw_run()
+        try:
+            await order(what, str(self.project.path))
+        except EngineError as error:
+            self.tell(error)
+            if state is self.run_state:
+                self.asked = ""
+        if self.alive:
+            self.draw_run()
+
+    # Telling
+
+    def tell(self, error: EngineError) -> None:
+        """Show an error of the engine."""
+        from bmembed_tui.dialogs.confirmations import ErrorDialog
+
+        if not self.alive:
+            return
+        if isinstance(self.app.screen, ErrorDialog):
+            self.notify(error.what, markup=False, severity="error")
+            return
+        actions = [("settings", "Settings")] if isinstance(error, SettingsError) else []
+        with suppress(LookupError):
+            self.app.push_screen(ErrorDialog(error, actions), self._told)
+
+    def _told(self, answer: str | None) -> None:
+        if answer == "settings" and self.alive:
+            self.action_settings()

@@ -1,0 +1,266 @@
+"""A project's screen: the steps, a sidebar with the state of each, and where the project stands."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.css.query import NoMatches
+from textual.widgets import ContentSwitcher
+
+from bmembed_tui.client.engine_client import Desk, revive
+from bmembed_tui.client.project_status import STAGES, STEPS, ProjectStatus, step_of
+from bmembed_tui.project.run_line import RunLine
+from bmembed_tui.project.runs import RunScreen
+from bmembed_tui.project.sidebar import Sidebar
+from bmembed_tui.widgets.key_line import KeyLine
+from engine.core.errors import EngineError
+from engine.project.folder import ProjectFolder
+
+if TYPE_CHECKING:
+    from bmembed_tui.steps.base import StepPane
+
+STYLES = Path(__file__).parent.parent / "styles"
+
+
+class ProjectScreen(RunScreen):
+    """The wizard. Panes reach the engine through it: `desk` for questions, `start_run` and `control` for runs."""
+
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        STYLES / "project.tcss",
+        *(STYLES / f"{step.key}.tcss" for step in STEPS),
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(n), f"go('{step.key}')", step.title, show=False, id=f"step.{step.key}")
+            for n, step in enumerate(STEPS, 1)
+        ),
+        Binding("ctrl+r", "run_all", "run all", id="run.all"),
+        Binding("ctrl+s", "settings", "settings", id="project.settings"),
+        Binding("escape", "steps", "steps", id="project.steps"),
+        Binding("ctrl+w", "leave", "projects", id="project.leave"),
+    ]
+
+    def __init__(self, project: ProjectFolder, step: str | None = None) -> None:
+        super().__init__(project)
+        self.desk = Desk(project.path)
+        self.desk.on_end = self._engine_ended
+        self._first_step = step
+        self._seen: set[str] = set()
+        self._problem: object = None
+        self._stale, self._loading = False, False
+        self._run_line, self._sidebar = RunLine(project.name, id="run-line"), Sidebar(id="sidebar")
+        self._steps = ContentSwitcher(id="steps", initial=None)
+
+    def compose(self) -> ComposeResult:
+        """Head line, sidebar, steps, keys."""
+        from bmembed_tui.project.registry import panes
+
+        yield self._run_line
+        with Horizontal(id="main"):
+            yield self._sidebar
+            with self._steps:
+                yield from panes()
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Ask where the project stands."""
+        self.load()
+
+    async def on_unmount(self) -> None:
+        """Leave the run going; end the search process."""
+        self.unfollow()
+        await self.desk.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the screen's widgets are there: an answer may come after the screen has been left."""
+        return self.is_attached and not self._pruning
+
+    # Steps
+
+    @property
+    def pane(self) -> StepPane | None:
+        """The visible step."""
+        from bmembed_tui.steps.base import StepPane
+
+        current = self._steps.visible_content if self._steps.is_attached else None
+        return current if isinstance(current, StepPane) else None
+
+    def go(self, step: str) -> None:
+        """Show a step."""
+        before = self.pane
+        if before is not None and before.step == step:
+            return
+        if before is not None:
+            before.left()
+            self._seen.add(before.step)
+        self.set_focus(None)  # what is hidden must not keep the keys
+        self._steps.current = step
+        self.draw_standing()
+        pane = self.pane
+        if pane is not None:
+            pane.show_run(self.run_state)
+            self.call_after_refresh(self._enter, pane)
+
+    def _enter(self, pane: StepPane) -> None:
+        if pane.is_attached:
+            pane.entered()
+
+    def action_go(self, step: str) -> None:
+        """A step's number was pressed."""
+        self._following = False
+        if self.pane is not None and self.pane.step == step:
+            self.pane.entered()
+        self.go(step)
+
+    def take_late_key(self, event: events.Key) -> bool:
+        """A key that nothing took: one that was typed while the step was still being shown is for the step's field."""
+        pane = self.pane
+        return pane is not None and event.is_printable and bool(event.character) and pane.typed(event.character or "")
+
+    def action_steps(self) -> None:
+        """To the sidebar."""
+        self._sidebar.focus()
+
+    @on(Sidebar.Chosen)
+    def _chosen(self, event: Sidebar.Chosen) -> None:
+        self._following = False
+        if self.pane is not None and self.pane.step == event.step:
+            self.pane.entered()
+        self.go(event.step)
+
+    def action_leave(self) -> None:
+        """Back to the list of projects; a run goes on. Patterns that are typed and not kept are asked about."""
+        from bmembed_tui.dialogs.confirmations import QuestionDialog
+        from bmembed_tui.widgets.fields import PatternField
+
+        if not any(field.is_changed for field in self.query(PatternField)):
+            self.dismiss()
+            return
+        answers = (("stay", "Stay"), ("leave", "Leave"))
+        text = "What you typed in Documents, to include or to exclude, is not written yet: Enter in the field keeps it."
+        self.app.push_screen(QuestionDialog("Leave without keeping the patterns?", text, answers), self._leave_answered)
+
+    def _leave_answered(self, answer: str | None) -> None:
+        if answer == "leave":
+            self.dismiss()
+
+    def action_settings(self) -> None:
+        """All settings."""
+        from bmembed_tui.settings.screen import SettingsScreen
+
+        self.app.push_screen(SettingsScreen(self.desk, self.project), self._settings_closed)
+
+    def _settings_closed(self, _changed: bool | None) -> None:
+        self.load()
+
+    def action_export(self) -> None:
+        """Take away what was made of the documents."""
+        from bmembed_tui.dialogs.export import ExportScreen
+
+        self.app.push_screen(ExportScreen(self.project))
+
+    @work(exclusive=True, group="remove")
+    async def action_remove(self) -> None:
+        """Remove the project, after a question, and leave it. The search process ends first: it has files of it open."""
+        from bmembed_tui.home.removal import REMOVE, RemovalScreen, removal_question
+
+        if await self.app.push_screen_wait(removal_question(self.project)) != REMOVE:
+            return
+        await self.desk.restart()
+        if await self.app.push_screen_wait(RemovalScreen(self.project)):
+            self.dismiss()
+
+    # Status
+
+    def load(self) -> None:
+        """Read the project's status anew, and tell every step. Asked for while it is being read: once more."""
+        self._stale = True
+        if not self._loading:
+            self._load()
+
+    @work(group="status")
+    async def _load(self) -> None:
+        self._loading = True
+        try:
+            while self._stale and self.is_attached:
+                self._stale = False
+                await self.refresh_status()
+        finally:
+            self._loading = False
+
+    async def refresh_status(self) -> None:
+        """Read the project's status anew, and tell every step. Shows an error once, however often it is read."""
+        try:
+            status = ProjectStatus.from_answer(await self.desk.ask("status"))
+        except EngineError as error:
+            self._known, self._settling = True, False
+            if self.alive:
+                if error.as_dict() != self._problem:
+                    self._problem = error.as_dict()
+                    self.tell(error)
+                self._enter_first()
+                self.draw_run()
+            return
+        if not self.alive:
+            return
+        self.status = status
+        self._settling = self._settling and self._stale
+        if status.problem and status.problem != self._problem:
+            self.tell(revive(status.problem))
+        self._problem = status.problem
+        self._follow_newest()
+        self._known = True
+        self._enter_first()
+        self.draw_standing()
+        for pane in self._panes():
+            with suppress(NoMatches):  # a screen that is left is taken apart from its leaves
+                pane.show_status(self.status)
+
+    def _engine_ended(self) -> None:
+        """The search process has died; it is started again when something is asked."""
+        if self.alive:
+            for pane in self._panes():
+                pane.engine_ended()
+
+    def _panes(self) -> list[StepPane]:
+        from bmembed_tui.steps.base import StepPane
+
+        return list(self.query(StepPane))
+
+    def _enter_first(self) -> None:
+        """Once: the step that the user left off at. A run that goes on is followed from there, as if nobody had been away."""
+        if self.pane is None:
+            self._following = self._following or (self.status.running and self._first_step is None)
+            self.go(self._first_step or self._likely_step())
+
+    def _likely_step(self) -> str:
+        status = self.status
+        if status.running and self.run_state.current:
+            return step_of(self.run_state.current)
+        if status.done(*STAGES):
+            return "search"
+        if not status.built("ingest"):
+            return "documents"
+        first = next((stage for stage in STAGES if status.state(stage) != "done"), "ingest")
+        return "queries" if first in ("index", "generate") else step_of(first)
+
+    # Drawing
+
+    def draw_standing(self) -> None:
+        """Sidebar and head line."""
+        current = self.pane.step if self.pane else STEPS[0].key
+        self._sidebar.draw(self.status, self.run_state, current, frozenset(self._seen))
+        self._run_line.draw(self.status, self.run_state, self.doing)
+
+    def draw_run(self) -> None:
+        """Head line and the visible step."""
+        self._run_line.draw(self.status, self.run_state, self.doing)
+        if self.pane is not None:
+            self.pane.show_run(self.run_state)

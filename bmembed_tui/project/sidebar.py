@@ -1,0 +1,69 @@
+"""The list of steps with the state of each."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList
+
+from bmembed_tui.client.project_status import STEPS, ProjectStatus, step_state
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeOptions
+
+SIGNS = {
+    "done": "✓",
+    "running": "▶",
+    "paused": "‖",
+    "failed": "✗",
+    "stale": "~",
+    "to do": "·",
+    "none": "✗",
+    "BM25": "✓",
+    "": " ",
+}
+STYLES = {
+    "done": "$text-success", "running": "bold $text-accent", "paused": "bold $text-warning", "failed": "bold $text-error",
+    "stale": "$text-warning", "to do": "$text-muted", "none": "bold $text-error", "BM25": "$text-success", "": "",
+}  # fmt: skip
+
+
+class Sidebar(SafeOptions):
+    """The steps; Enter or a click goes there. Each line says its state as a sign and as a word, not by colour alone."""
+
+    class Chosen(Message):
+        """The user wants to see a step."""
+
+        def __init__(self, step: str) -> None:
+            super().__init__()
+            self.step = step
+
+    _current = STEPS[0].key
+
+    def on_mount(self) -> None:
+        """Show the steps before anything is known of them."""
+        self.draw(ProjectStatus(), RunState(), STEPS[0].key)
+
+    def draw(self, status: ProjectStatus, run: RunState, current: str, seen: frozenset[str] = frozenset()) -> None:
+        """Show the states. `seen`: steps that the user has been to and left."""
+        lines = [
+            (step.key, _line(n, step.title, step_state(step, status, run, seen))) for n, step in enumerate(STEPS, 1)
+        ]
+        self._current = current
+        self.show(lines, None if self.has_focus and self.highlighted is not None else current)
+
+    def on_blur(self) -> None:
+        """Left for the step: show where the user is."""
+        self.highlighted = self.get_option_index(self._current)
+
+    @on(OptionList.OptionSelected)
+    def _go(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.post_message(self.Chosen(str(event.option_id)))
+
+
+def _line(number: int, title: str, state: str) -> Content:
+    return Content.assemble(
+        plain(f"{SIGNS[state]} ", STYLES[state]), plain(f"{number} {title:<10}"), plain(f"{state:>7}", STYLES[state])
+    )

@@ -1,0 +1,311 @@
+"""Step Documents: which files are searched, what they are, and reading them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual import events, on, work
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Button, Input
+
+from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.steps.documents.view import HERE, WIDE, DocumentsView, Wish
+from bmembed_tui.widgets.dropped import dropped_path
+from bmembed_tui.widgets.fields import PatternField
+from bmembed_tui.widgets.folder_tree import FolderTree
+from engine.core.errors import EngineError
+from engine.settings.load import CorpusSettings
+
+if TYPE_CHECKING:
+    from engine.settings.load import Settings
+
+QUIET_SECONDS = 0.3  # of quiet typing before the files are counted anew
+
+
+class DocumentsPane(DocumentsView):
+    """Counts the files while the user types, keeps what was changed, and has the documents read."""
+
+    step = "documents"
+    title = "Documents"
+    lead = "Which files are searched. They are only read: nothing of them is changed, nothing leaves this machine."
+    help_text = """The documents are read and cut into chunks: passages of about 200 words, which are what search finds.
+
+Formats: how many files can be read, by format. Files that cannot be read are listed with the reason, and so is what cannot be \
+read inside others, such as attachments.
+Include and Exclude: patterns as in a .gitignore file, with commas between. "drafts/" is a folder, "*.html" an ending. The \
+counts show at once what a change would do; Enter keeps it, Esc takes it back.
+Folders: a project may read several folders and files; one that is dropped here is added. \
+Enter or → opens a folder, ← closes it. A large folder is shown \
+500 files at a time; all of its files are read.
+Reading again looks for new, changed and removed files; what did not change is not read twice.
+After reading, BM25 search works at once."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "retry", "try unreadable files again", id="documents.retry", show=False),
+        Binding("a", "add", "add a folder", id="documents.add"),
+        Binding("x", "remove", "remove a folder", id="documents.remove", show=False),
+    ]
+
+    # What the project says
+
+    def entered(self) -> None:
+        """Look anew."""
+        self._settling = False
+        self.set_class(cast(Widget, self.parent).size.width >= WIDE, "wide")  # its own is not known while it is hidden
+        super().entered()
+        self._turn += 1
+        self.load()
+
+    def show_status(self, status: ProjectStatus) -> None:
+        """Something was read, or settings were changed."""
+        self._settling = False
+        self._draw()
+        if self.display and self.host.pane is self:
+            self.load()
+
+    def show_run(self, state: RunState) -> None:
+        """Progress of reading. When it is over, the status that says so is still to come."""
+        reading = self._is_at_work()
+        if self._was_reading and not reading:
+            self._turn += 1  # what was read is counted anew
+        self._settling = not reading and (self._settling or self._was_reading)
+        self._was_reading = reading
+        self._draw()
+
+    def left(self) -> None:
+        """Another step is shown: it hears of the run."""
+        self._was_reading = self._settling = False
+
+    @work(exclusive=True, group="load")
+    async def load(self) -> None:
+        """Settings, and what the last reading left out; then count."""
+        try:
+            settings = await asyncio.to_thread(self.host.project.settings)
+            self._settings_error = None
+            self._take(settings)
+            if self.host.status.built("ingest"):
+                answer = await self.ask("skipped")
+                self._unread, self._tried = answer["files"], answer["known"]
+        except EngineError as error:
+            self._settings_error = error
+        if self.alive:
+            self._draw_skipped()
+            self._draw()
+
+    def _take(self, settings: Settings) -> None:
+        if not self.alive:
+            return
+        before, corpus = self._corpus, settings.corpus
+        self._corpus = corpus
+        if before is None or before.paths != corpus.paths:
+            places = self.host.project.sources(settings)
+            self.query_one(FolderTree).show_roots(list(zip(corpus.paths, places, strict=True)))
+        for name in ("include", "exclude"):
+            if before is None or getattr(before, name) != getattr(corpus, name):
+                self.query_one(f"#{name}", PatternField).show(getattr(corpus, name))
+        self._count()
+
+    # Counting
+
+    @on(Input.Changed, "PatternField")
+    def _pattern_typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._count()
+
+    def _count(self) -> None:
+        """Have the files counted for what the fields say."""
+        if self._corpus is None:
+            return
+        include, exclude = (tuple(self.query_one(f"#{name}", PatternField).patterns) for name in ("include", "exclude"))
+        self._wish = Wish(tuple(self._corpus.paths), include or tuple(CorpusSettings().include), exclude, self._turn)
+        self._draw_note()
+        if not self._scanning and self._wish != self._scanned:
+            self.scan()
+
+    @work(group="scan")
+    async def scan(self) -> None:
+        """Count, and again while the wish has changed meanwhile: one count at a time."""
+        self._scanning = True
+        try:
+            while self._wish != self._scanned and self._wish is not None:
+                wish = self._wish
+                await asyncio.sleep(QUIET_SECONDS if self._scanned else 0)
+                if wish == self._wish:
+                    await self._scan_once(wish)
+        finally:
+            self._scanning = False
+
+    async def _scan_once(self, wish: Wish) -> None:
+        try:
+            self._scan = await self.ask("scan", paths=wish.paths, include=wish.include, exclude=wish.exclude)
+            self._scan_error = None
+        except EngineError as error:
+            self._scan, self._scan_error = None, error
+        self._scanned = wish
+        if not self.alive:
+            return
+        if not self._is_changed():
+            self._files_now = self._scan["files"] if self._scan else None
+        self._draw_formats()
+        self._draw_skipped()
+        self._draw_note()
+        self._draw()
+
+    # Changing
+
+    @on(Input.Submitted, "PatternField")
+    def _kept(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._is_changed():
+            self.keep()
+        else:
+            self.focus_primary()
+
+    @work(exclusive=True, group="change")
+    async def keep(self) -> None:
+        """Write the patterns into project.toml."""
+        if await self._keep():
+            self.focus_primary()
+
+    async def _keep(self) -> bool:
+        if self._scan_error is not None and self._scanned == self._wish:
+            self.host.tell(self._scan_error)
+            return False
+        changes = {
+            f"corpus.{field.id}": field.patterns or None for field in self.query(PatternField) if field.is_changed
+        }
+        return await self._change(changes)
+
+    async def _change(self, changes: Mapping[str, Any]) -> bool:
+        """Write them; what makes stages stale is said before, and asked for. Whether they were written."""
+        host = self.host
+        try:
+            if not await self._agreed(await self.ask("what_if", changes=changes)):
+                return False
+            await self.ask("change", changes=changes)
+        except EngineError as error:
+            host.tell(error)
+            return False
+        if host.alive:
+            host.load()
+        return self.alive
+
+    async def _agreed(self, found: Mapping[str, Any]) -> bool:
+        """Whether the user agrees to a change with such an effect; one that is refused anyway is not asked about."""
+        from bmembed_tui.dialogs.confirmations import QuestionDialog
+        from bmembed_tui.widgets.change_line import effect
+
+        if not self.alive or found["problem"] or all(stage["before"] != "done" for stage in found["stages"]):
+            return self.alive
+        answers = [("apply", "Apply"), ("keep", "Leave as it was")]
+        question = QuestionDialog("Apply this change?", effect(found["stages"]).plain, answers)
+        return await self.app.push_screen_wait(question) == "apply"
+
+    def action_add(self) -> None:
+        """Choose one more folder or file."""
+        from bmembed_tui.dialogs.folder_picker import FolderPicker
+
+        text = "A folder or file to read, too. It stays where it is."
+        self.app.push_screen(FolderPicker("Add a folder", text, "Add"), self._added)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Something was dropped here, not on a field."""
+        event.stop()
+        self.take_dropped(event.text)
+
+    @work(exclusive=True, group="dropped")
+    async def take_dropped(self, text: str) -> None:
+        """Read a folder or file, too, that was dropped."""
+        path = await asyncio.to_thread(dropped_path, text)
+        if path is not None and self.alive:
+            self._added(path)
+
+    def _added(self, path: Path | None) -> None:
+        if path is not None and self._corpus is not None and str(path) not in self._corpus.paths:
+            self.change_paths([*self._corpus.paths, str(path)])
+
+    @work(exclusive=True, group="remove")
+    async def action_remove(self) -> None:
+        """Read a folder no longer: the one that the tree's cursor is in."""
+        from bmembed_tui.dialogs.confirmations import QuestionDialog
+
+        number = self.query_one(FolderTree).root_number()
+        if self._corpus is None or number is None or number >= len(self._corpus.paths):
+            self.notify("There is no folder to remove.", markup=False)
+            return
+        paths = list(self._corpus.paths)
+        gone = paths.pop(number)
+        text = "The folder itself stays as it is. Its documents leave search when the documents are read again."
+        answers = [("remove", "Remove"), ("keep", "Keep")]
+        if await self.app.push_screen_wait(QuestionDialog(f"Read {gone} no longer?", text, answers)) == "remove":
+            self.change_paths(paths)
+
+    @work(exclusive=True, group="change")
+    async def change_paths(self, paths: list[str]) -> None:
+        """Write the folders into project.toml."""
+        await self._change({"corpus.paths": paths})
+
+    # Reading
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        match event.button.id:
+            case "primary" if self.is_reading():
+                self.notify("The documents are being read.", markup=False)
+            case "primary" if self.is_read():
+                self.host.go("model")
+            case "primary" | "again":
+                self.read()
+            case "stop":
+                self.host.control("cancel")
+            case "add":
+                self.action_add()
+            case "remove":
+                self.action_remove()
+            case "retry":
+                self.action_retry()
+
+    def action_retry(self) -> None:
+        """Read the files again that could not be read."""
+        if not self.is_reading():
+            self.read(anew=True)
+
+    @work(exclusive=True, group="reading")
+    async def read(self, *, anew: bool = False) -> None:
+        """Start reading. `anew`: also those that could not be read and did not change."""
+        self._starting = True
+        self._draw()
+        try:
+            if self._is_changed() and not await self._keep():
+                return
+            if anew:
+                await self.ask("retry")
+            self.host.start_run(HERE, follow=False)
+        except EngineError as error:
+            self.host.tell(error)
+        finally:
+            self._starting = False
+            if self.alive:
+                self._draw()
+
+    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
+        """What can be done with the documents now."""
+        offers = {
+            "Documents: add a folder": ("read one more folder or file", "add"),
+            "Documents: remove a folder": ("the one that the tree's cursor is in", "remove"),
+        }
+        if not self.is_reading():
+            offers["Documents: read"] = ("look for new, changed and removed files", "read")
+            if self._tried:
+                offers["Documents: try unreadable files again"] = ("although they did not change", "retry")
+        return offers
+
+    def action_read(self) -> None:
+        """Look for new, changed and removed files."""
+        if not self.is_reading():
+            self.read()

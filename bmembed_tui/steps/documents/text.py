@@ -1,0 +1,130 @@
+"""The words and rows of the step Documents. Pure: what is known in, what is shown out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+from textual.content import Content
+
+from bmembed_tui.client.engine_client import revive
+from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.widgets.folder_tree import size_text
+from bmembed_tui.widgets.plain import plain, rich_text
+from engine.core.errors import EngineError
+
+FORMATS = {"txt": "plain text", "md": "Markdown", "html": "HTML", "beir": "BEIR data set"}
+SHOWN = 500  # files that are left out, in the table
+BAR = 24
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known about the documents. `scan`: the answer to the request of that name."""
+
+    status: ProjectStatus
+    run: RunState
+    reading: bool
+    scan: Mapping[str, Any] | None
+    error: EngineError | None
+
+
+def told(standing: Standing) -> Content:
+    """How far the documents are, and what to do next."""
+    scan = standing.scan
+    if standing.reading:
+        return plain(_progress(standing.run), "bold $text-accent", lines=True)
+    if standing.error is not None:
+        return _error(standing.error)
+    failed = standing.run.error
+    if failed and any(_state(standing.run, stage) == "failed" for stage in ("ingest", "index")):
+        return _error(revive(failed), f"Now {files_text(scan)} can be read." if scan and scan["files"] else "")
+    status = standing.status
+    if status.done("ingest"):
+        return plain(f"✓ {_counts(status)}", "$text-success")
+    if status.built("ingest"):
+        reason = status.stages["ingest"].reason
+        return plain(f"~ {_counts(status)} They are to be read again: {reason}.", "$text-warning")
+    if scan is None:
+        return plain("looking …", "$text-muted")
+    if not scan["files"]:
+        return plain(
+            "No file here can be read yet. Add a folder with documents, or put documents into it.", "$text-warning"
+        )
+    return plain(f"{files_text(scan)} can be read. Press Enter to read them.")
+
+
+def _counts(status: ProjectStatus) -> str:
+    counts = status.counts
+    left_out = counts.get("skipped", 0) + counts.get("quarantined", 0)
+    rest = f" {left_out:,} {'file was' if left_out == 1 else 'files were'} left out." if left_out else ""
+    return f"Read: {_many(counts.get('documents', 0), 'document')}, {_many(counts.get('chunks', 0), 'chunk')}.{rest}"
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _error(error: EngineError, now: str = "") -> Content:
+    lines = [f"✗ {error.what}", error.why, f"→ {with_ways(error.to_do)}" if error.to_do else "", now]
+    return plain("\n".join(line for line in lines if line), "$text-error", lines=True)
+
+
+def _state(run: RunState, stage: str) -> str:
+    return run.stages[stage].state if stage in run.stages else ""
+
+
+def _progress(run: RunState) -> str:
+    if run.current == "index":
+        return "▶ Building the BM25 index …"
+    progress = run.stages["ingest"].progress if "ingest" in run.stages else None
+    if run.over or progress is None or not progress.total:
+        return "▶ Reading …"
+    full = progress.done * BAR // progress.total
+    return f"▶ Reading  {'█' * full}{'░' * (BAR - full)}  {progress.done:,} of {progress.total:,} {progress.unit}"
+
+
+def files_text(scan: Mapping[str, Any]) -> str:
+    """`132 files (1.2 MB)`."""
+    return f"{_many(scan['files'], 'file')} ({size_text(scan['bytes'])})"
+
+
+def formats_rows(scan: Mapping[str, Any] | None) -> list[tuple[Text, Text, Text]]:
+    """Format, files, size; a last row with the sums."""
+    if scan is None:
+        return []
+    found = scan["formats"]
+    rows = [_row(FORMATS.get(one["format"], one["format"]), one["files"], one["bytes"], "") for one in found]
+    return [*rows, _row("together", scan["files"], scan["bytes"], "bold")]
+
+
+def _row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text]:
+    cells = rich_text(name, style), rich_text(f"{files:,}", style), rich_text(size_text(size), style)
+    cells[1].justify = cells[2].justify = "right"
+    return cells
+
+
+def skipped_rows(
+    unread: Sequence[Mapping[str, Any]], count: int, scan: Mapping[str, Any] | None
+) -> tuple[list[tuple[str, str]], int]:
+    """(path, reason) of the first files that are left out, and how many there are: tried in vain, or passed over.
+
+    `unread`: the first that were left out; `count`: of them all, those that were tried. Paths that several folders have are
+    shown with their folder.
+    """
+    tried = {_place(one): str(one["reason"]) for one in unread if one["known"]}
+    passed = {_place(one): str(one["reason"]) for one in (scan["skipped"] if scan else ())}
+    total = len(tried.keys() | passed.keys()) + max(0, count - len(tried))
+    total += max(0, scan["skipped_total"] - len(passed)) if scan else 0
+    rows = [*{**passed, **tried}.items()][:SHOWN]
+    times = Counter(path for (_, path), _ in rows)
+    return [(f"{path} (in {source})" if times[path] > 1 else path, why) for (source, path), why in rows], total
+
+
+def _place(one: Mapping[str, Any]) -> tuple[str, str]:
+    return str(one["source"]), str(one["path"])

@@ -1,0 +1,151 @@
+"""Step Index: the BM25 index and the rankings mined with it; a field to try it at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.widgets import Button, Input
+
+from bmembed_tui.client.engine_client import SupersededError
+from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.steps.base import StepPane
+from bmembed_tui.steps.index.text import SHOWN, Facts, hits, index_size, told
+from bmembed_tui.widgets.fields import Field
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
+from engine.core.errors import EngineError
+
+STAGES = ("ingest", "index", "generate", "rank")
+QUIET_SECONDS = 0.1  # of quiet typing before it is searched
+SERIES = "try-bm25"
+
+
+class IndexPane(StepPane):
+    """Facts about index and rankings, progress, and a search by BM25."""
+
+    step = "index"
+    title = "Index"
+    lead = "BM25: search by exact words. The encoder's teacher."
+    help_text = """BM25 is the classic way to search: a chunk is found by the words of the query, and rare words count more. Words \
+are reduced to their stems in the language of the documents, so that "doors" finds "door".
+
+Rankings: every training query is looked up once, and its best k chunks are kept. The encoder learns from these lists.
+
+Try BM25: type words; the first hits are shown as you type, the matched words marked. It works as soon as the index is built, \
+also while later stages are at work. The step Search can do more.
+
+A change of the documents needs only what changed to be indexed again."""
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("t", "try", "try BM25", id="index.try")]
+
+    def __init__(self, **options: str) -> None:
+        super().__init__(id=options.get("id"))
+        self._facts = Facts()
+        self._offered: tuple[object, ...] = ()
+
+    def compose_body(self) -> ComposeResult:
+        """Facts, then the field and its hits."""
+        with VerticalScroll(id="index-body"):
+            yield SafeStatic("", id="index-told")
+            with Horizontal(id="index-try"):
+                yield SafeLabel("Try BM25")
+                yield Field(placeholder="words of your documents", id="index-query")
+            yield SafeStatic("", id="index-hits")
+
+    def compose_buttons(self) -> ComposeResult:
+        """Build, or go on."""
+        yield SafeButton("Build", id="primary", variant="primary")
+
+    def on_mount(self) -> None:
+        """Say what BM25 is."""
+        self._draw()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Rows as long as there is room."""
+        self.call_after_refresh(self._draw)
+
+    def show_status(self, status: ProjectStatus) -> None:
+        """Facts that may have changed."""
+        self._draw()
+        if status.built("index"):
+            self.load_facts()
+
+    def show_run(self, state: RunState) -> None:
+        """Progress."""
+        self._draw()
+
+    @work(exclusive=True, group="facts")
+    async def load_facts(self) -> None:
+        """The size of the index, and the settings of rankings and training."""
+        size = await asyncio.to_thread(index_size, self.host.project.path)
+        self._facts = Facts(size, self._facts.settings, self._facts.preset)
+        try:
+            answer = await self.ask("settings")
+            self._facts = Facts(size, answer["settings"], answer["preset"])
+        except (EngineError, KeyError, TypeError):
+            pass  # the project's problem is told with its status
+        if self.is_attached:
+            self._draw()
+
+    def _draw(self) -> None:
+        if not self.query("#primary"):
+            return  # told something while the screen is being left
+        host = self.host
+        lines = self.query_one("#index-told", SafeStatic)
+        lines.update(told(host.status, host.run_state, host.history, self._facts, lines.content_size.width))
+        self.query_one("#index-try").display = host.status.built("index")
+        offered = (host.going, host.status.done("index", "rank"))
+        if offered != self._offered:
+            self._offered = offered
+            label = "Running …" if host.going else "Continue" if host.status.done("index", "rank") else "Build"
+            self.query_one("#primary", SafeButton).label = label
+
+    # Doing
+
+    @on(Button.Pressed, "#primary")
+    def _next(self, event: Button.Pressed) -> None:
+        event.stop()
+        if self.host.going:
+            self.notify("It is at work. The step goes on by itself.", markup=False)
+        elif self.host.status.done("index", "rank"):
+            self.host.go("train")
+        else:
+            self.host.start_run(STAGES, follow=False)
+
+    @on(Input.Changed, "#index-query")
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.search(event.value)
+
+    @on(Input.Submitted, "#index-query")
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.search(event.value)
+
+    @work(exclusive=True, group="try")
+    async def search(self, query: str) -> None:
+        """Show BM25's first hits."""
+        shown = self.query_one("#index-hits", SafeStatic)
+        if not query.strip():
+            shown.update("")
+            return
+        await asyncio.sleep(QUIET_SECONDS)
+        try:
+            content = hits(await self.ask("search", query=query, mode="bm25", top=SHOWN, series=SERIES))
+        except SupersededError:
+            return
+        except EngineError as error:
+            content = plain(f"{error.what} {with_ways(error.to_do)}".strip(), "$text-error")
+        if self.is_attached:
+            shown.update(content)
+
+    def action_try(self) -> None:
+        """To the field."""
+        if self.host.status.built("index"):
+            self.query_one("#index-query").focus()

@@ -1,0 +1,105 @@
+"""The GGUF language models that lie on this machine, to choose one instead of typing its path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList
+
+from bmembed_tui.client.engine_client import command
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.folder_tree import size_text
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
+from engine.core.errors import EngineError
+
+NONE_FOUND = (
+    "No GGUF file was found in our own folder, nor in those of LM Studio, Ollama, the Hugging Face cache and GPT4All."
+)
+Model = Mapping[str, Any]
+
+
+class ModelList(Vertical):
+    """The answer of `engine models`: what each is, and whether it can be used and fits into memory."""
+
+    DEFAULT_CSS = """
+    ModelList { height: auto; }
+    ModelList #models-note { height: auto; padding-left: 10; }
+    ModelList #models { height: auto; max-height: 6; border: none; padding: 0; margin-left: 10; background: $surface; }
+    """
+
+    class Chosen(Message):
+        """A model. `problem`: why it cannot be used, else empty."""
+
+        def __init__(self, path: Path, problem: str) -> None:
+            super().__init__()
+            self.path, self.problem = path, problem
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._models: Sequence[Model] = ()
+
+    def compose(self) -> ComposeResult:
+        """A line, and the models."""
+        yield SafeStatic("", id="models-note")
+        yield SafeOptions(id="models")
+
+    def on_mount(self) -> None:
+        """Nothing is looked for before it is asked for."""
+        self.query_one("#models").display = False
+
+    @work(exclusive=True, group="models")
+    async def look(self, context: int) -> None:
+        """Find the models. `context`: tokens that they are to keep memory for."""
+        if not self._models:
+            self._tell(plain("Looking for GGUF files on this machine …", "$text-muted"))
+        try:
+            found = await command("models", "--context", str(context), "--json")
+        except EngineError as error:
+            if self.is_attached:
+                self._tell(error_text(error))
+            return
+        if self.is_attached:
+            self._show(found)
+
+    def _tell(self, text: Content) -> None:
+        self.query_one("#models-note", SafeStatic).update(text)
+
+    def _show(self, models: Sequence[Model]) -> None:
+        self._models = models
+        count = f"{len(models)} GGUF file{'s' if len(models) > 1 else ''} on this machine; Enter takes one:"
+        self._tell(plain(count if models else NONE_FOUND, "$text-muted"))
+        options = self.query_one("#models", SafeOptions)
+        options.display = bool(models)
+        options.show([(str(number), model_line(model)) for number, model in enumerate(models)])
+
+    @on(OptionList.OptionSelected, "#models")
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        model = self._models[event.option_index]
+        self.post_message(self.Chosen(Path(model["path"]), str(model["problem"])))
+
+
+def model_line(model: Model) -> Content:
+    """`✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
+    kind = " ".join(str(model[key]) for key in ("architecture", "quantisation") if model[key])
+    facts = ", ".join(part for part in (str(model["place"]), size_text(model["size"]), kind) if part)
+    sign, verdict, style = _verdict(model)
+    return Content.assemble(
+        plain(f"{sign} ", style), plain(", ".join(model["names"])), plain(f"  {facts}: {verdict}", "$text-muted")
+    )
+
+
+def _verdict(model: Model) -> tuple[str, str, str]:
+    if model["problem"]:
+        return "✗", str(model["problem"]), "$text-error"
+    if not model["fits"]:
+        return "~", f"takes {size_text(model['memory'])}, more memory than is free", "$text-warning"
+    return "✓", f"fits, takes {size_text(model['memory'])}", "$text-success"

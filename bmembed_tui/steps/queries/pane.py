@@ -1,0 +1,258 @@
+"""Step Queries: where training queries come from, a sample before all are made, and the queries themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Button
+
+from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.steps.base import StepPane
+from bmembed_tui.steps.queries.generation import SAMPLE_WHERE, QueryMaking
+from bmembed_tui.steps.queries.query_list import QueryList
+from bmembed_tui.steps.queries.sample import QuerySample
+from bmembed_tui.steps.queries.text import HERE, making_text, standing, standing_text
+from bmembed_tui.widgets.choice_row import ChoiceRow
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+
+READ = ("ingest", "index")
+EVERYTHING = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
+PRIMARY = {
+    "unknown": "Continue", "unread": "Read the documents first", "new": "Generate the queries and go on",
+    "stale": "Generate the queries and go on", "running": "Working …", "busy": "Continue", "made": "Continue",
+}  # fmt: skip
+BUTTONS = {"new": ("only",), "stale": ("only",), "running": ("pause", "stop"), "made": ("again",)}
+
+
+class QueriesPane(StepPane):
+    """Step Queries."""
+
+    step = "queries"
+    title = "Queries"
+    lead = "Questions that your documents answer: the encoder learns from them."
+    help_text = """Training needs questions together with the passage that answers each. They are made from your documents; \
+the sample shows what comes out before all are made.
+Made by: built-in needs nothing. A language model writes better questions and takes longer. Imported ones are your own.
+A query is kept when a search for it finds its own passage again; the others would teach nonsense.
+Some documents' queries are held out: they are never trained on, and measure whether training helped.
+Later: e or Enter edits a query beside its passage; in the table Space marks, d deletes. Changes are kept when queries are made \
+again, and make ranking and training stale."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "sample", "sample", id="queries.sample"),
+        Binding("e", "edit", "edit", id="queries.edit"),
+        Binding("d,delete", "delete", "delete", id="queries.delete"),
+        Binding("slash", "find", "find", show=False, id="queries.find"),
+        Binding("escape", "stop_sample", "stop the sample", show=False, id="queries.stop-sample"),
+    ]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._where = "unknown"
+        self._view = ""  # what the user wants to see: table or source; empty: what fits
+        self._drawn: tuple[object, ...] = ()
+
+    def compose_body(self) -> ComposeResult:
+        """Where they stand; how they are made, with a sample; the queries."""
+        yield SafeStatic("", id="queries-standing")
+        views = (("table", "the queries"), ("source", "how they are made"))
+        yield ChoiceRow("Show", views, "source", id="queries-view")
+        yield QueryMaking(self.ask, self.host.project.path, id="queries-making")
+        yield QueryList(self.ask, id="queries-list")
+
+    def compose_buttons(self) -> ComposeResult:
+        """The primary one changes with where the queries stand."""
+        yield SafeButton("Continue", id="primary", variant="primary")
+        yield SafeButton("Only generate", id="only")
+        yield SafeButton("Generate again", id="again")
+        yield SafeButton("Pause", id="pause")
+        yield SafeButton("Stop", id="stop")
+
+    def on_mount(self) -> None:
+        """Before the status is known."""
+        self._draw()
+
+    # What the host tells
+
+    def entered(self) -> None:
+        """Settings or queries may have been changed elsewhere."""
+        self._draw()
+        super().entered()
+        self.load(anew=True)
+
+    def left(self) -> None:
+        """A sample ends, a change that was not applied is forgotten."""
+        self.query_one(QueryMaking).leave()
+
+    def show_status(self, status: ProjectStatus) -> None:
+        """Draw anew, and read anew what is seen."""
+        self._draw()
+        if self.host.pane is self:
+            self.load()
+
+    def show_run(self, state: RunState) -> None:
+        """Progress in place."""
+        self._draw()
+
+    # Drawing
+
+    def _draw(self) -> None:
+        status, run, before = self.host.status, self.host.run_state, self._where
+        self._where = standing(status, run, self.host.going)
+        if before == "running" and self._where != "running":
+            self._view = ""
+        text = standing_text(self._where, status, run)
+        line = self.query_one("#queries-standing", SafeStatic)
+        line.display = bool(text.plain)
+        line.update(text)
+        self._draw_view(bool(status.counts.get("queries")))
+        self._draw_buttons(run.paused)
+        if before == "running" != self._where and self.screen.focused is None and self.host.pane is self:
+            self.focus_primary()
+
+    def _draw_view(self, there: bool) -> None:
+        table = there and (self._view or "table") == "table"
+        row = self.query_one("#queries-view", ChoiceRow)
+        row.display = there
+        row.show("table" if table else "source")
+        self.query_one("#queries-list").display = table
+        making = self.query_one(QueryMaking)
+        making.display = not table
+        making.stand(self._where, seen=not table and self.host.pane is self)
+        making.tell(making_text(self.host.run_state, self.host.history))
+        drawn = (self._where, table, making.sampling)
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.refresh_bindings()
+
+    def _draw_buttons(self, paused: bool) -> None:
+        primary = self.query_one("#primary", SafeButton)
+        if str(primary.label) != PRIMARY[self._where]:
+            primary.label = PRIMARY[self._where]
+        primary.disabled = self._where == "running"
+        for name in ("only", "again", "pause", "stop"):
+            meant = name in ("only", "again") or self.host.has_run
+            self.query_one(f"#{name}").display = meant and name in BUTTONS.get(self._where, ())
+        self.query_one("#pause", SafeButton).label = "Resume" if paused else "Pause"
+
+    @property
+    def _table_shown(self) -> bool:
+        return bool(self.query_one("#queries-list").display)
+
+    def load(self, *, anew: bool = False) -> None:
+        """Read anew what is seen. `anew`: what was typed and not used is forgotten."""
+        if self._table_shown:
+            self.query_one(QueryList).reload()
+        self.query_one(QueryMaking).load(anew=anew)
+
+    # How they are made
+
+    def action_sample(self) -> None:
+        """Show queries of a few chunks."""
+        self._view = "source"
+        self._draw()
+        self.query_one(QueryMaking).sample()
+
+    def action_stop_sample(self) -> None:
+        """End the sample."""
+        self.query_one(QueryMaking).stop()
+
+    @on(QuerySample.Changed)
+    def _sample_changed(self, event: QuerySample.Changed) -> None:
+        event.stop()
+        self._draw()
+
+    @on(QueryMaking.Changed)
+    def _source_changed(self, event: QueryMaking.Changed) -> None:
+        event.stop()
+        self._view = "source"
+        self.host.load()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys work where they mean something."""
+        if action == "stop_sample":
+            return self.is_attached and self.query_one(QueryMaking).sampling
+        if action == "sample":
+            return self._where in SAMPLE_WHERE and not self.query_one(QueryMaking).sampling
+        if action in ("edit", "find"):
+            return self.is_attached and self._table_shown
+        if action == "delete":  # one step on, the key has another meaning
+            return self.is_attached and self._table_shown and self.query_one(QueryList).table is self.screen.focused
+        return super().check_action(action, parameters)
+
+    @on(ChoiceRow.Chosen, "#queries-view")
+    def _view_chosen(self, event: ChoiceRow.Chosen) -> None:
+        event.stop()
+        self._view = event.value
+        self._draw()
+        self.load()
+
+    # The queries
+
+    def action_find(self) -> None:
+        """Filter by words."""
+        self.query_one(QueryList).find()
+
+    def action_edit(self) -> None:
+        """Word the query at the cursor anew."""
+        self.query_one(QueryList).edit()
+
+    def action_delete(self) -> None:
+        """Delete the marked queries, or the one at the cursor."""
+        self.query_one(QueryList).delete()
+
+    @on(QueryList.Changed)
+    def _queries_changed(self, event: QueryList.Changed) -> None:
+        event.stop()
+        self.notify(event.text, markup=False)
+        self.host.load()
+
+    @on(QueryList.Refused)
+    def _queries_refused(self, event: QueryList.Refused) -> None:
+        event.stop()
+        self.host.tell(event.error)
+
+    # Runs
+
+    def _start(self, stages: Sequence[str], *, follow: bool = False, force: bool = False) -> None:
+        self.action_stop_sample()
+        self.host.start_run(stages, follow=follow, force=force)
+
+    @on(Button.Pressed, "#primary")
+    def _primary(self, event: Button.Pressed) -> None:
+        event.stop()
+        if self._where == "unread":
+            self._start(READ)
+        elif self._where in ("new", "stale"):
+            self._start(EVERYTHING, follow=True)
+        else:
+            self.host.go("index")
+
+    @on(Button.Pressed, "#only, #again")
+    def _generate(self, event: Button.Pressed) -> None:
+        event.stop()
+        if event.button.id == "again":
+            self._start(("generate",), force=True)
+        else:
+            self._start(HERE)
+
+    @on(Button.Pressed, "#pause, #stop")
+    def _control(self, event: Button.Pressed) -> None:
+        event.stop()
+        resume = self.host.run_state.paused
+        self.host.control("cancel" if event.button.id == "stop" else "resume" if resume else "pause")
+
+    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
+        """What can be done here now."""
+        offers = {
+            "sample": ("Queries: show a sample", "queries of a few chunks beside their passages"),
+            "find": ("Queries: find", "filter by words"),
+            "edit": ("Queries: edit", "word the one at the cursor anew"),
+            "delete": ("Queries: delete", "the marked ones, or the one at the cursor"),
+            "stop_sample": ("Queries: stop the sample", "its process ends"),
+        }
+        return {name: (text, action) for action, (name, text) in offers.items() if self.check_action(action, ())}

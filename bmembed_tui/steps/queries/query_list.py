@@ -1,0 +1,265 @@
+"""All queries of a project: counts, filters, the table, and the query at the cursor in full."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input
+
+from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.steps.queries.edit_query import EditQueryDialog
+from bmembed_tui.steps.queries.table import PAGE, QueryTable
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.choice_row import ChoiceRow
+from bmembed_tui.widgets.fields import Field
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeLabel, SafeStatic
+from engine.core.errors import EngineError
+
+Ask = Callable[..., Awaitable[Any]]
+ALL, LEFT_OUT = "all", "left out"
+STALE_NOW = "Ranking and training are stale now: the next run does them again."
+QUIET_SECONDS = 0.15  # of quiet typing before the table is filtered
+WIDE = 84  # columns from which the filters say how many there are of each
+
+
+class QueryList(Vertical):
+    """`ask`: requests to the engine."""
+
+    class Changed(Message):
+        """Queries were edited or deleted; `text` says so."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Refused(Message):
+        """The engine could not do it."""
+
+        def __init__(self, error: EngineError) -> None:
+            super().__init__()
+            self.error = error
+
+    DEFAULT_CSS = """
+    QueryList { height: 1fr; }
+    QueryList #list-told { height: auto; }
+    QueryList #list-find-row { height: 1; }
+    QueryList #list-find-row SafeLabel { width: 10; text-style: bold; }
+    QueryList #list-find { width: 1fr; }
+    QueryList #list-find-row #list-found { width: auto; padding-left: 2; text-style: none; }
+    QueryList #list-detail { height: auto; max-height: 5; background: $panel; padding: 0 1; }
+    """
+
+    def __init__(self, ask: Ask, **options: Any) -> None:
+        super().__init__(**options)
+        self._ask = ask
+        self._fetching = self._deleting = False
+        self._answer: Mapping[str, Any] = {}
+
+    def compose(self) -> ComposeResult:
+        """Counts, filters, table, detail."""
+        yield SafeStatic("", id="list-told")
+        with Horizontal(id="list-find-row"):
+            yield SafeLabel("Find")
+            yield Field(placeholder="words of a query", id="list-find")
+            yield SafeLabel("", id="list-found")
+        yield ChoiceRow("Kind", ((ALL, ALL),), ALL, id="list-kind")
+        yield ChoiceRow("Split", ((ALL, ALL),), ALL, id="list-split")
+        yield QueryTable(id="list-table")
+        yield SafeStatic("", id="list-detail")
+
+    @property
+    def table(self) -> QueryTable:
+        """The table."""
+        return self.query_one(QueryTable)
+
+    @property
+    def chosen(self) -> list[int]:
+        """The ids of the marked queries; of the one at the cursor where none is marked. Those left out are none."""
+        if self._shows_rejected:
+            return []
+        current = self.table.current
+        return sorted(self.table.marked) or ([current["id"]] if current else [])
+
+    @property
+    def _shows_rejected(self) -> bool:
+        return self.query_one("#list-split", ChoiceRow).value == LEFT_OUT
+
+    def find(self) -> None:
+        """To the field that filters by words."""
+        self.query_one("#list-find").focus()
+
+    # Changing
+
+    def edit(self, row: Mapping[str, Any] | None = None) -> None:
+        """Word a query anew: the one at the cursor where none is given."""
+        chosen = row or self.table.current
+        if chosen is not None and not self._shows_rejected:
+            self.app.push_screen(EditQueryDialog(self._ask, chosen), self._edited)
+
+    @on(QueryTable.Opened)
+    def _opened(self, event: QueryTable.Opened) -> None:
+        event.stop()
+        self.edit(event.row)
+
+    def _edited(self, changed: Mapping[str, Any] | None) -> None:
+        if changed is not None and self.is_attached:
+            self._changed("The query is changed.")
+
+    def _changed(self, text: str) -> None:
+        self.reload()
+        self.post_message(self.Changed(f"{text} {STALE_NOW}"))
+
+    def delete(self) -> None:
+        """Delete the marked queries, or the one at the cursor, after a question. Once more meanwhile: nothing."""
+        if self.chosen and not self._deleting:
+            self._deleting = True
+            self._delete(self.chosen)
+
+    @work(group="delete")
+    async def _delete(self, ids: list[int]) -> None:
+        try:
+            await self._delete_if_wanted(ids)
+        finally:
+            self._deleting = False
+
+    async def _delete_if_wanted(self, ids: list[int]) -> None:
+        text = "What is deleted stays deleted when queries are made again. Ranking and training become stale."
+        what = "1 query" if len(ids) == 1 else f"{len(ids):,} queries"
+        question = QuestionDialog(f"Delete {what}?", text, (("delete", "Delete"), ("keep", "Keep")))
+        if await self.app.push_screen_wait(question) != "delete":
+            return
+        try:
+            deleted = (await self._ask("delete_queries", ids=ids))["deleted"]
+        except EngineError as error:
+            self.post_message(self.Refused(error))
+            return
+        if self.is_attached and deleted:
+            self.table.unmark()
+            self._changed("The query is deleted." if deleted == 1 else f"{deleted:,} queries are deleted.")
+
+    # Reading
+
+    def reload(self) -> None:
+        """Read the queries anew; the place is kept."""
+        self.table.restart()
+        self._fetch(0)
+
+    def _filters(self) -> dict[str, str | bool | None]:
+        kind, split = (self.query_one(f"#list-{name}", ChoiceRow).value for name in ("kind", "split"))
+        text = self.query_one("#list-find", Input).value.strip()
+        named = {"text": text or None, "kind": None if kind == ALL else kind}
+        return {**named, "rejected": True} if split == LEFT_OUT else {**named, "split": None if split == ALL else split}
+
+    @work(exclusive=True, group="pages")
+    async def _fetch(self, wait: float) -> None:
+        """Read the pages in sight, one after the other."""
+        self._fetching = True
+        try:
+            await asyncio.sleep(wait)
+            page: int | None = self.table.cursor // PAGE
+            while page is not None:
+                answer = await self._ask("queries", offset=page * PAGE, limit=PAGE, **self._filters())
+                if not self.is_attached:
+                    return
+                self.table.fill(
+                    page, answer["total"], [shown(row, page * PAGE + n) for n, row in enumerate(answer["queries"])]
+                )
+                self._tell(answer)
+                page = self.table.missing_page()
+        except EngineError as error:
+            if self.is_attached:
+                self.query_one("#list-told", SafeStatic).update(error_text(error))
+        finally:
+            self._fetching = False
+
+    def _tell(self, answer: Mapping[str, Any]) -> None:
+        self._answer = answer
+        self.query_one("#list-told", SafeStatic).update(counts(answer))
+        every = sum(answer["rejected"].values()) if self._shows_rejected else answer["kept"]
+        self.query_one("#list-found", SafeLabel).update(f"{answer['total']:,} of {max(every, answer['total']):,}")
+        self._show_filters()
+        self._show_detail()
+
+    def _show_filters(self) -> None:
+        numbered = self.size.width >= WIDE
+        for name in ("kind", "split"):
+            row, found = self.query_one(f"#list-{name}", ChoiceRow), dict(self._answer.get(f"{name}s", {}))
+            lost = sum(self._answer.get("rejected", {}).values())
+            if name == "split" and (lost or row.value == LEFT_OUT):
+                found[LEFT_OUT] = lost
+            names = [(key, f"{key} {number:,}" if numbered else key) for key, number in found.items()]
+            row.show(row.value, [(ALL, ALL), *names])
+
+    def on_resize(self) -> None:
+        """The numbers stand beside the filters where there is room; an answer may come before the width is known."""
+        if self._answer:
+            self._show_filters()
+
+    @on(QueryTable.Wanted)
+    def _wanted(self, event: QueryTable.Wanted) -> None:
+        event.stop()
+        if not self._fetching:
+            self._fetch(0)
+
+    @on(QueryTable.Moved)
+    def _moved(self, event: QueryTable.Moved) -> None:
+        event.stop()
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        row, marked = self.table.current, len(self.table.marked)
+        detail = self.query_one("#list-detail", SafeStatic)
+        detail.display = row is not None
+        if row is not None:
+            where = f"\n{row['path']}" + (f": {row['evidence']}" if row["evidence"] else "")
+            count = plain(f"{marked:,} marked · ", "bold") if marked else Content("")
+            why = plain(f"\nLeft out: {row['reason']}", "bold") if row.get("reason") else Content("")
+            detail.update(Content.assemble(count, plain(row["text"]), why, "\n", plain(where[1:], "$text-muted")))
+
+    @on(Input.Changed, "#list-find")
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._filter(QUIET_SECONDS)
+
+    @on(Input.Submitted, "#list-find")
+    def _to_table(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.table.focus()
+
+    @on(ChoiceRow.Chosen)
+    def _filtered(self, event: ChoiceRow.Chosen) -> None:
+        event.stop()
+        self._filter(0)
+
+    def _filter(self, wait: float) -> None:
+        """Other queries are wanted: nothing stays marked that may not be seen."""
+        self.table.unmark()
+        self.table.restart()
+        self.table.action_to(0)
+        self._fetch(wait)
+
+
+def shown(row: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    """A query as the table takes it: one that was left out has no id of its own, and no split."""
+    return row if "id" in row else {**row, "id": -1 - number, "split": LEFT_OUT}
+
+
+def counts(answer: Mapping[str, Any]) -> Content:
+    """How many were made and kept, and why others were left out."""
+    made, kept = answer["made"], answer["kept"]
+    if not made and not kept:
+        return plain("There are no queries.")
+    share = f" ({kept / made:.0%})" if made >= kept and made else ""
+    parts = [plain(f"{kept:,} queries kept of {made:,} made{share}. ", "bold")]
+    reasons = ", ".join(f"{reason}: {number:,}" for reason, number in answer["rejected"].items() if number)
+    if reasons:
+        parts.append(plain(f"Left out: {reasons}.", "$text-muted"))
+    return Content.assemble(*parts)

@@ -1,0 +1,190 @@
+"""Queries made of a few chunks, each beside the chunk that it was made of, before a run makes them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList
+
+from bmembed_tui.client.engine_client import command
+from bmembed_tui.steps.queries.evidence import chunk_text, evidence_span
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
+from engine.core.errors import EngineError
+
+CHUNKS = 6  # of a sample
+Item = Mapping[str, Any]
+
+
+class QuerySample(Container):
+    """The answer of `engine sample`: kept share and estimate, the queries, and the chunk of the highlighted one.
+
+    `project`: the folder of the project. A sample runs in a process of its own, which ends with `stop`.
+    """
+
+    DEFAULT_CSS = """
+    QuerySample { height: 1fr; min-height: 12; layout: vertical; }
+    QuerySample #sample-told { height: auto; }
+    QuerySample #sample-parts { height: 1fr; layout: vertical; display: none; }
+    QuerySample.-shown #sample-parts { display: block; }
+    QuerySample #sample-queries { height: 1fr; min-height: 4; border: none; padding: 0; background: $surface; }
+    QuerySample #sample-source { height: 1fr; min-height: 4; padding: 0 1; background: $panel; }
+    QuerySample.-wide #sample-parts { layout: horizontal; }
+    QuerySample.-wide #sample-queries { width: 1fr; height: 1fr; }
+    QuerySample.-wide #sample-source { width: 1fr; height: 1fr; margin-left: 1; }
+    QuerySample #sample-chunk { height: auto; }
+    """
+
+    class Changed(Message):
+        """A sample has begun or ended."""
+
+    def __init__(self, project: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self._project = project
+        self._turn = 0
+        self.sampling = False
+        self._lines: list[tuple[Item, Mapping[str, Any] | None]] = []
+
+    def compose(self) -> ComposeResult:
+        """Figures, queries, chunk."""
+        yield SafeStatic("", id="sample-told")
+        with Container(id="sample-parts"):
+            yield SafeOptions(id="sample-queries")
+            with VerticalScroll(id="sample-source"):
+                yield SafeStatic("", id="sample-chunk")
+
+    @property
+    def shown(self) -> bool:
+        """Whether a sample is there."""
+        return bool(self._lines)
+
+    # Sampling
+
+    def begin(self) -> None:
+        """Make queries of a few chunks; a sample under way ends."""
+        self._turn += 1
+        self.sampling = True
+        self.tell(f"Making queries of {CHUNKS} chunks … Esc stops.")
+        self._sample(self._turn)
+        self.post_message(self.Changed())
+
+    def stop(self) -> None:
+        """End the sample: its process ends."""
+        if self.sampling:
+            self.workers.cancel_group(self, "sample")
+            self._ended(self._turn)
+            self.tell("The sample was stopped. Key s begins it again.")
+
+    def forget(self) -> None:
+        """The sample is of another source than the one that is set now."""
+        self.stop()
+        self.tell("")
+        self.post_message(self.Changed())
+
+    @work(exclusive=True, group="sample")
+    async def _sample(self, turn: int) -> None:
+        try:
+            answer = await command("sample", str(self._project), "--count", str(CHUNKS), "--json")
+        except EngineError as error:
+            if self.is_attached:
+                self.tell(error_text(error))
+                self._ended(turn)
+            return
+        if self.is_attached:
+            self.show(answer)
+            self._ended(turn)
+
+    def _ended(self, turn: int) -> None:
+        if turn == self._turn:
+            self._turn += 1
+            self.sampling = False
+            self.post_message(self.Changed())
+
+    # Showing
+
+    def tell(self, text: Content | str) -> None:
+        """Show a line in the sample's place: what goes on, or what went wrong."""
+        self._lines = []
+        self.remove_class("-shown")
+        self.query_one("#sample-told", SafeStatic).update(text)
+
+    def show(self, answer: Mapping[str, Any]) -> None:
+        """Show a sample."""
+        made = [(item, query) for item in answer["items"] for query in item["queries"]]
+        self._lines = [*made, *((item, None) for item in answer["items"] if not item["queries"])]
+        self.query_one("#sample-told", SafeStatic).update(told(answer))
+        options = self.query_one("#sample-queries", SafeOptions)
+        basis = plain(f"· The time is an estimate: {answer['estimate']['basis']}.", "$text-muted")
+        lines = [(str(number), _line(*line)) for number, line in enumerate(self._lines)]
+        options.show([*lines, ("basis", basis)], "0")
+        self.set_class(bool(self._lines), "-shown")
+        self._show_chunk(0)
+
+    @on(OptionList.OptionHighlighted, "#sample-queries")
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        self._show_chunk(event.option_index)
+
+    def _show_chunk(self, number: int) -> None:
+        if not 0 <= number < len(self._lines):
+            return
+        item, query = self._lines[number]
+        evidence = str(query["evidence"]) if query else ""
+        span = evidence_span(evidence, item["chunk"])
+        text = chunk_text(item["path"], item["title"], item["chunk"], span, evidence)
+        self.query_one("#sample-chunk", SafeStatic).update(text)
+        self.query_one("#sample-source").scroll_home(animate=False)
+
+    def on_resize(self) -> None:
+        """Side by side where there is room."""
+        self.set_class(self.size.width >= 84, "-wide")
+
+
+def _line(item: Item, query: Mapping[str, Any] | None) -> Content:
+    if query is None:
+        return plain(f"✗ nothing came of {item['path']}: {item['problem'] or 'too little text'}", "$text-muted")
+    if query["kept"]:
+        return Content.assemble(
+            plain("✓ ", "$text-success"), plain(f"{query['kind']}: ", "$text-muted"), plain(query["text"])
+        )
+    return Content.assemble(
+        plain("✗ ", "$text-error"), plain(f"{query['kind']}: ", "$text-muted"), plain(query["text"]),
+        plain(f" — left out: {query['reason']}", "$text-muted"),
+    )  # fmt: skip
+
+
+def told(answer: Mapping[str, Any]) -> Content:
+    """Kept share, and what the whole corpus would take."""
+    items, estimate = answer["items"], answer["estimate"]
+    queries = [query for item in items for query in item["queries"]]
+    kept = sum(query["kept"] for query in queries)
+    model = f" by {answer['model']}" if answer["model"] else ""
+    if not items:
+        return plain("The sample is empty: no chunk has a query.", "bold")
+    share = f"{kept} of {len(queries)} queries kept ({answer['kept_share']:.0%})"
+    return Content.assemble(
+        plain(f"Sample of {len(items)} chunks{model}: {share}. ", "bold"),
+        plain(f"All {estimate['chunks']:,} chunks: about {duration(estimate['seconds'])} to make them{_check(estimate)}."),
+    )  # fmt: skip
+
+
+def _check(estimate: Mapping[str, Any]) -> str:
+    """What comes after the making, which no sample can time: the check by the base encoder."""
+    return (
+        "; then the base encoder reads every chunk to check them, which may take longer" if estimate["checked"] else ""
+    )
+
+
+def duration(seconds: float) -> str:
+    """`3 s`, `12 min`, `4.5 hours`."""
+    if seconds < 90:
+        return f"{max(1.0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -1,0 +1,230 @@
+"""Where training queries come from: the backend, what it means, and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Button, Input
+
+from bmembed_tui.steps.queries.model_list import ModelList
+from bmembed_tui.widgets.choice_row import ChoiceRow
+from bmembed_tui.widgets.fields import Field, PathField
+from bmembed_tui.widgets.plain import plain, visible
+from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
+
+BACKENDS = (
+    ("extractive", "built-in"), ("gguf", "GGUF file"), ("endpoint", "server"), ("imported", "imported"),
+    ("both", "built-in and imported"), ("auto", "automatic"),
+)  # fmt: skip
+MEANINGS = {
+    "extractive": "From the documents' own sentences, in seconds to minutes. Works offline, needs nothing.",
+    "gguf": "Written by a language model in a file on this machine: better questions, but hours of work without a GPU. "
+    "Works offline.",
+    "endpoint": "Written by a language model on a server of yours (llama.cpp, vLLM, Ollama …), which gets the documents' "
+    "text. Addresses outside private networks are refused.",
+    "imported": "Your own questions, such as a search log's: JSON lines with query and evidence, the passage that answers "
+    "it. Works offline.",
+    "both": "The built-in queries and your own ones together. Works offline.",
+    "auto": "The server or the GGUF file that is named; else a model that 'engine models add' has added; else the documents' "
+    "own sentences. The run tells which, and why.",
+}
+NEEDS = {
+    "gguf": "Type the path of a GGUF file, then Enter; or take one of those that lie on this machine.",
+    "endpoint": "Type the server's address, such as http://127.0.0.1:8080/v1, then Enter.",
+    "imported": "Type the path of a file with queries, then Enter imports it.",
+    "both": "Type the path of a file with queries, then Enter imports it.",
+}
+
+
+class QuerySource(Vertical):
+    """Shows the section [queries] of the settings. Tells what the user wants by `Wanted` and `Import`; writes nothing."""
+
+    DEFAULT_CSS = """
+    QuerySource { height: auto; }
+    QuerySource .source-note { height: auto; padding-left: 10; }
+    QuerySource .source-row { height: 1; }
+    QuerySource .source-row SafeLabel { width: 10; }
+    QuerySource .source-row Input { width: 1fr; }
+    QuerySource .source-row SafeButton { margin-left: 1; }
+    """
+
+    class Wanted(Message):
+        """Settings that the user wants."""
+
+        def __init__(self, changes: Mapping[str, Any]) -> None:
+            super().__init__()
+            self.changes = changes
+
+    class Import(Message):
+        """A file of queries to be imported; `backend` is to be used then."""
+
+        def __init__(self, file: str, backend: str) -> None:
+            super().__init__()
+            self.file, self.backend = file, backend
+
+    class Forgotten(Message):
+        """The user went back to what is set, or to something that lacks what it needs: no change is on its way."""
+
+    def __init__(self, project: Path, **options: Any) -> None:
+        super().__init__(**options)
+        self._project = project
+        self._queries: Mapping[str, Any] = {}
+
+    def compose(self) -> ComposeResult:
+        """The choice, its meaning, its fields."""
+        yield ChoiceRow("Made by", BACKENDS, id="source-backend")
+        yield SafeStatic("", id="source-meaning", classes="source-note")
+        with Horizontal(classes="source-row for-gguf"):
+            yield SafeLabel("GGUF file")
+            yield PathField(files=True, placeholder="/path/to/model.gguf", id="source-gguf")
+            yield SafeButton("Use", id="use-gguf")
+        yield ModelList(id="source-models")
+        with Horizontal(classes="source-row for-endpoint"):
+            yield SafeLabel("Address")
+            yield Field(placeholder="http://127.0.0.1:8080/v1", id="source-endpoint")
+        with Horizontal(classes="source-row for-endpoint"):
+            yield SafeLabel("Its model")
+            yield Field(placeholder="empty where it has one only", id="source-endpoint-model")
+            yield SafeButton("Use", id="use-endpoint")
+        with Horizontal(classes="source-row for-imported for-both"):
+            yield SafeLabel("File")
+            yield PathField(files=True, placeholder="/path/to/queries.jsonl", id="source-import")
+            yield SafeButton("Import", id="use-imported")
+        yield SafeStatic("", id="source-note", classes="source-note")
+
+    def on_mount(self) -> None:
+        """Nothing is asked for before the settings are known."""
+        self._show_backend("extractive")
+
+    @property
+    def backend(self) -> str:
+        """The backend that is shown."""
+        return self.query_one(ChoiceRow).value
+
+    def show(self, queries: Mapping[str, Any], *, anew: bool = False) -> None:
+        """Show the settings of [queries]. What the user has typed stays where they did not change, unless `anew`."""
+        if queries == self._queries and not anew:
+            return
+        self._queries = queries
+        self.query_one(ChoiceRow).show(str(queries["backend"]))
+        if queries["model"]:
+            self.query_one("#source-gguf", PathField).pick(Path(queries["model"]))
+        self.query_one("#source-endpoint", Field).value = visible(str(queries["endpoint"]))
+        self.query_one("#source-endpoint-model", Field).value = visible(str(queries["endpoint_model"]))
+        self._show_backend(str(queries["backend"]))
+
+    def _show_backend(self, backend: str) -> None:
+        for row in self.query(".source-row"):
+            row.display = row.has_class(f"for-{backend}")
+        models = self.query_one(ModelList)
+        if backend == "gguf" and not models.display:
+            models.look(int(self._queries.get("context_tokens", 4096)))
+        models.display = backend == "gguf"
+        self.query_one("#source-meaning", SafeStatic).update(plain(MEANINGS.get(backend, ""), "$text-muted"))
+        self.tell(self._imports_text() if backend in ("imported", "both") else "")
+
+    def tell(self, text: Content | str) -> None:
+        """A line under the fields: what is needed, what was done, what went wrong."""
+        note = self.query_one("#source-note", SafeStatic)
+        note.update(text)
+        note.display = bool(text if isinstance(text, str) else text.plain)
+
+    @property
+    def imported_files(self) -> int:
+        """How many files of queries were imported so far."""
+        try:
+            return len(list((self._project / "imports").glob("queries-*.jsonl")))
+        except OSError:
+            return 0
+
+    def _imports_text(self) -> str:
+        count = self.imported_files
+        return f"✓ {count} file{'s were' if count > 1 else ' was'} imported so far." if count else ""
+
+    # What is wanted
+
+    @on(ChoiceRow.Chosen)
+    def _chosen(self, event: ChoiceRow.Chosen) -> None:
+        event.stop()
+        backend = event.value
+        self._show_backend(backend)
+        if self._lacks(backend):
+            self.post_message(self.Forgotten())
+            self.tell(NEEDS[backend])
+            self.query(f".for-{backend} Input").first().focus()
+        else:
+            self._want(backend, {})
+
+    def _lacks(self, backend: str) -> bool:
+        if backend in ("imported", "both"):
+            return not self.imported_files
+        field = {"gguf": "source-gguf", "endpoint": "source-endpoint"}.get(backend)
+        return field is not None and not self.query_one(f"#{field}", Input).value.strip()
+
+    def _want(self, backend: str, more: Mapping[str, Any]) -> None:
+        wanted = {"queries.backend": backend, **more}
+        changes = {key: value for key, value in wanted.items() if value != self._queries.get(key.partition(".")[2])}
+        self.post_message(self.Wanted(changes) if changes else self.Forgotten())
+
+    @on(Input.Submitted, "#source-gguf")
+    @on(Button.Pressed, "#use-gguf")
+    def _gguf(self, event: Input.Submitted | Button.Pressed) -> None:
+        event.stop()
+        if self._lacks("gguf"):
+            self.tell(f"✗ {NEEDS['gguf']}")
+            return
+        self.tell("")
+        self._want("gguf", {"queries.model": typed_path(self.query_one("#source-gguf", PathField))})
+
+    @on(ModelList.Chosen)
+    def _model_chosen(self, event: ModelList.Chosen) -> None:
+        event.stop()
+        if event.problem:
+            self.tell(f"✗ {event.path.name}: {event.problem}")
+            return
+        self.tell("")
+        self.query_one("#source-gguf", PathField).pick(event.path)
+        self._want("gguf", {"queries.model": str(event.path)})
+
+    @on(Input.Submitted, "#source-endpoint")
+    def _to_model_name(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.query_one("#source-endpoint-model").focus()
+
+    @on(Input.Submitted, "#source-endpoint-model")
+    @on(Button.Pressed, "#use-endpoint")
+    def _endpoint(self, event: Input.Submitted | Button.Pressed) -> None:
+        event.stop()
+        if self._lacks("endpoint"):
+            self.tell(f"✗ {NEEDS['endpoint']}")
+            return
+        self.tell("")
+        address, model = (
+            self.query_one(f"#source-{name}", Input).value.strip() for name in ("endpoint", "endpoint-model")
+        )
+        self._want("endpoint", {"queries.endpoint": address, "queries.endpoint_model": model})
+
+    @on(Input.Submitted, "#source-import")
+    @on(Button.Pressed, "#use-imported")
+    def _import(self, event: Input.Submitted | Button.Pressed) -> None:
+        event.stop()
+        path = self.query_one("#source-import", PathField).path
+        if path is None:
+            self.tell(f"✗ {NEEDS['imported']}")
+            return
+        self.tell("importing …")
+        self.post_message(self.Import(str(path), self.backend))
+
+
+def typed_path(field: PathField) -> str:
+    """The path in a field: absolute where it was typed or picked so; a relative one lies in the project folder."""
+    text = field.value.strip()
+    path = field.path
+    return str(path) if path is not None and (text.startswith("~") or Path(text).is_absolute()) else text

@@ -1,0 +1,108 @@
+"""Where the queries of a project stand, in a word and in words."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.run_history import History
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.widgets.plain import plain
+
+HERE = ("ingest", "index", "generate")
+DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
+CHECKED = "chunks encoded"  # what the stage counts once the queries are made and are checked by the base encoder
+CHECKING = "checking the queries by the base encoder"
+UP_TO_DATE = "up to date"
+BAR = 20
+BY_MODEL = ("queries", "cost", "gpu layers")  # what is told only where a language model is asked, or could have been
+NONE_MADE = (
+    "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
+)
+
+
+def standing(status: ProjectStatus, run: RunState, going: bool) -> str:
+    """unknown, unread, new, running (a stage up to generate), busy (a later one), stale or made.
+
+    `going`: whether a run goes on, or is being started.
+    """
+    if not status.stages:
+        return "unknown"
+    if going:
+        return "busy" if run.running and run.current and run.current not in HERE else "running"
+    if status.state("ingest") == "to do" or status.state("index") == "to do":
+        return "unread"
+    if status.done("generate"):
+        return "made"
+    return "stale" if status.counts.get("queries") else "new"
+
+
+def problem(status: ProjectStatus) -> bool:
+    """Whether the engine has an error where it should say what generate would do: no query can be made before its cure."""
+    told = status.stages.get("generate")
+    return told is not None and told.state != "done" and told.reason.endswith(".")
+
+
+def standing_text(where: str, status: ProjectStatus, run: RunState) -> Content:
+    """What the user should know first; empty where there is nothing to say."""
+    if where == "unknown" and status.problem:
+        return plain(f"✗ problem: {status.problem['what']}", "bold $text-error")
+    if where == "unknown":
+        return plain("looking …", "$text-muted")
+    if where == "unread":
+        return plain("· The documents have not been read yet. Queries are made from their chunks, so they come first.")
+    if where == "running":
+        return progress_text(run)
+    if where == "busy":
+        return plain(f"▶ A run is at stage {run.current}: queries can be changed when it has ended.", "$text-accent")
+    told = status.stages.get("generate")
+    if told is None:
+        return Content("")
+    if where == "made":
+        return _made_text(told.reason, bool(status.counts.get("queries")))
+    if problem(status):
+        return plain(f"✗ problem: {told.reason}", "bold $text-error")
+    if where == "stale":
+        return plain(f"~ stale: {told.reason}. Generate them again to bring them up to date.", "$text-warning")
+    return Content("")
+
+
+def _made_text(reason: str, some: bool) -> Content:
+    if not some:
+        return plain(NONE_MADE, "bold $text-error")
+    return Content("") if reason == UP_TO_DATE else plain(f"· {reason}.", "$text-muted")
+
+
+def progress_text(run: RunState) -> Content:
+    """The stage that goes on, and how far it is."""
+    if not (run.running and run.current):
+        return plain("▶ starting …", "$text-accent")
+    sign, paused = ("‖", "paused: ") if run.paused else ("▶", "")
+    stage = run.stages.get(run.current)
+    progress = stage.progress if stage else None
+    checking = progress is not None and progress.unit == CHECKED
+    doing = CHECKING if checking else DOING.get(run.current, run.current)
+    head = plain(f"{sign} {paused}{doing}", "bold $text-accent")
+    if progress is None or not progress.total:
+        return Content.assemble(head, " …")
+    full = min(BAR, BAR * progress.done // progress.total)
+    bar = "█" * full + "░" * (BAR - full)
+    cost = run.choices.get(("generate", "cost")) if run.current == "generate" and not checking else None
+    told = f"\n· After the first chunks: {cost.value}." if cost else ""
+    return Content.assemble(
+        head, plain(f" {bar} {progress.done:,} of {progress.total:,} {progress.unit}"), plain(told, lines=True)
+    )
+
+
+def making_text(run: RunState, history: History) -> Content:
+    """What the stage tells, or told when it made the queries last, of how a language model is asked, what that takes and what each
+    filter leaves; and what needs a look. Empty where there is nothing of this."""
+    if run.running and run.current == "generate":
+        choices = {setting: choice for (stage, setting), choice in run.choices.items() if stage == "generate"}
+        warnings = [warning.text for warning in run.warnings if warning.stage == "generate"]
+    else:
+        record = history.record(run, "generate")
+        choices, warnings = (record.choices, record.warnings) if record else ({}, [])
+    told = choices if any(setting in choices for setting in BY_MODEL) else {}
+    lines = [plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted") for name, choice in told.items()]
+    return Content("\n").join([*lines, *(plain(f"! {text}", "$text-warning") for text in warnings)])

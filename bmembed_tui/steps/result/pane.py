@@ -1,0 +1,268 @@
+"""Step Result: whether adaptation helped, what search serves and why, and which queries changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Button, OptionList
+
+from bmembed_tui.client.project_status import STAGES, ProjectStatus
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.open_file import open_file
+from bmembed_tui.steps.base import StepPane
+from bmembed_tui.steps.result.interval_chart import interval_chart
+from bmembed_tui.steps.result.model import (
+    METRIC_NAMES,
+    METRICS,
+    Change,
+    QuerySet,
+    Result,
+    hybrid_of,
+    result_from,
+    verdict_of,
+)
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
+from engine.core.errors import EngineError, NotBuiltError
+
+SIGN_STYLES = {"▲": "bold $text-success", "▼": "bold $text-error", "=": "bold $text-warning"}
+NOTHING = """Nothing has been measured yet.
+Evaluation asks every system the same questions, whose answers are known, and compares what they find:
+BM25, the untouched base encoder, the adapted one, merges of the two, and hybrid search with each.
+An adapted encoder is served only if it is shown to be better than base."""
+
+
+class ResultPane(StepPane):
+    """Figures with intervals, the choice and its reason, the queries that got better and worse."""
+
+    step = "result"
+    title = "Result"
+    lead = "Did adaptation help? Every figure with its 95 % confidence interval."
+    help_text = """Each line is one way to search, measured on questions with known answers.
+● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range stands in
+numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference shown (the
+interval holds 0, or Fisher's randomisation test does not tell the two apart).
+
+Judged queries are real questions with known answers: yours, or marked in Search with + and −. Held-out queries were made
+from your documents, kept out of training; they flatter the adapted encoder, so judge some hits yourself.
+
+Search serves the gentlest merge of base and adapted that is about as good as the best one, and base where nothing is shown to
+be better. Below the figures: the queries that changed most. Enter on one searches for it.
+
+Export takes the adapter and the model away, as folders for peft and sentence-transformers, and more if you choose it."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("m", "metric", "metric", id="result.metric"),
+        Binding("j", "queries", "judged/held-out", id="result.queries"),
+        Binding("b", "changes", "better/worse", id="result.changes"),
+        Binding("o", "open_report", "report", id="result.open"),
+        Binding("y", "copy_path", "copy report's path", show=False, id="result.copy"),
+    ]
+
+    def __init__(self, **options: str) -> None:
+        super().__init__(id=options.get("id"))
+        self._result: Result | None = None
+        self._metric, self._set, self._worse = METRICS[0], 0, False
+        self._shown: tuple[Change, ...] = ()
+        self._problem: object = None
+
+    def compose_body(self) -> ComposeResult:
+        """Verdict and figures, then the changed queries."""
+        with VerticalScroll(id="result-scroll", can_focus=False):
+            yield SafeStatic("", id="verdict")
+            yield SafeStatic("", id="figures-title")
+            yield SafeStatic("", id="figures")
+            yield SafeStatic("", id="caution")
+            yield SafeStatic("", id="changes-title")
+            yield SafeOptions(id="changes")
+
+    def compose_buttons(self) -> ComposeResult:
+        """What comes next, and the whole report."""
+        yield SafeButton("Measure", id="primary", variant="primary")
+        yield SafeButton("Open report", id="open-report", disabled=True)
+        yield SafeButton("Export …", id="export", disabled=True)
+
+    def on_mount(self) -> None:
+        """Say what this is for."""
+        self._draw()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The drawing takes the room there is."""
+        if self._result is not None:
+            self.call_after_refresh(self._draw)
+
+    def show_status(self, status: ProjectStatus) -> None:
+        """Read the report when there is one."""
+        self._draw_buttons()
+        if status.built("evaluate"):
+            self.load()
+
+    def show_run(self, state: RunState) -> None:
+        """The button says what goes on."""
+        self._draw_buttons()
+
+    @work(exclusive=True, group="report")
+    async def load(self) -> None:
+        """Ask for the report."""
+        try:
+            self._result = result_from(await self.ask("report"))
+        except NotBuiltError:
+            self._result = None
+        except EngineError as error:
+            if self.is_attached and error.as_dict() != self._problem:  # it is asked for with every status
+                self._problem = error.as_dict()
+                self.host.tell(error)
+            return
+        except (KeyError, TypeError, ValueError):
+            self._result = None  # written by another version; the next evaluation writes it anew
+        self._problem = None
+        if self.is_attached:
+            self._draw()
+
+    # Drawing
+
+    @property
+    def _queries(self) -> QuerySet | None:
+        sets = self._result.sets if self._result else ()
+        return sets[self._set % len(sets)] if sets else None
+
+    def _draw(self) -> None:
+        result, queries = self._result, self._queries
+        self._draw_buttons()
+        verdict = self.query_one("#verdict", SafeStatic)
+        if result is None:
+            verdict.update(NOTHING)
+            return
+        sign, sentence = verdict_of(result)
+        judged = next((one for one in result.sets if one.kind == "judged" and one.queries), queries)
+        hybrid = hybrid_of(judged, "" if result.plain else result.served) if judged else ""
+        verdict.update(
+            Content.assemble(
+                plain(f"{sign} {sentence}", SIGN_STYLES[sign]),
+                plain(f"\n! {result.advice}" if result.advice and not self._follows_advice() else "", "$text-warning"),
+                plain(f"\n{hybrid}\n{result.reason}", lines=True),
+            )
+        )
+        if queries is None:
+            self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
+            return
+        self._draw_figures(queries)
+        self._draw_changes(queries)
+
+    def _follows_advice(self) -> bool:
+        """Whether BM25, the only mode that is ever advised, is the default meanwhile."""
+        try:
+            return self.host.project.settings().search.mode == "bm25"
+        except EngineError:
+            return False
+
+    def _draw_figures(self, queries: QuerySet) -> None:
+        title = f"{METRIC_NAMES[self._metric]} in percent, {queries.queries} {queries.name}"
+        more = f" ({queries.left_out} without an answer in the corpus are left out)" if queries.left_out else ""
+        self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
+        width = max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
+        self.query_one("#figures", SafeStatic).update(interval_chart(queries.figures(self._metric), width))
+        self.query_one("#caution", SafeStatic).update(f"! {queries.caution}" if queries.caution else "")
+
+    def _draw_changes(self, queries: QuerySet) -> None:
+        better, worse, equal = queries.counts
+        shown = queries.worse if self._worse else queries.better
+        way = "lost" if self._worse else "gained"
+        counts = f"{better} queries better, {worse} worse, {equal} equal"
+        what = "Adapted, which is not served," if queries.changed == "adapted" else "Served"
+        title = f"\n{what} against base: {counts}." + (f" The most {way}:" if shown else "")
+        self.query_one("#changes-title", SafeStatic).update(plain(title, "bold", lines=True))
+        self._shown = shown
+        lines = [
+            (str(n), plain(f"{change.before:5.1f} → {change.after:5.1f}  {change.text}"))
+            for n, change in enumerate(shown)
+        ]
+        self.query_one("#changes", SafeOptions).show(lines)
+        self.query_one("#changes").display = bool(lines)
+
+    def _draw_buttons(self) -> None:
+        status, button = self.host.status, self.query_one("#primary", SafeButton)
+        done = status.done("evaluate", "embed")
+        button.label = "Search" if done else "Running …" if self.host.going else "Measure and embed"
+        self.query_one("#open-report").disabled = self._result is None
+        self.query_one("#export").disabled = self._result is None
+
+    # Doing
+
+    @on(Button.Pressed, "#primary")
+    def _next(self, event: Button.Pressed) -> None:
+        event.stop()
+        if self.host.status.done("evaluate", "embed"):
+            self.host.go("search")
+        elif self.host.going:  # a button that cannot be pressed would lose the focus, and Enter with it
+            self.notify("It is at work. The step goes on by itself.", markup=False)
+        else:
+            self.host.start_run(STAGES, follow=True)
+
+    @on(Button.Pressed, "#open-report")
+    def _open_pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.action_open_report()
+
+    @on(Button.Pressed, "#export")
+    def _export_pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.host.action_export()
+
+    @on(OptionList.OptionSelected, "#changes")
+    def _search_for(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        change = self._shown[int(str(event.option_id))]
+        from bmembed_tui.steps.search.pane import SearchPane
+
+        for pane in self.host.query(SearchPane):
+            pane.search_for(change.text)
+        self.host.go("search")
+
+    def action_metric(self) -> None:
+        """The next metric."""
+        self._metric = METRICS[(METRICS.index(self._metric) + 1) % len(METRICS)]
+        self._draw()
+
+    def action_queries(self) -> None:
+        """The other set of queries."""
+        self._set += 1
+        self._draw()
+
+    def action_changes(self) -> None:
+        """Those that got worse, or better."""
+        self._worse = not self._worse
+        self._draw()
+
+    @work(exclusive=True, group="open")
+    async def action_open_report(self) -> None:
+        """The whole report in the system's browser."""
+        if self._result is not None:
+            problem = await asyncio.to_thread(open_file, Path(self._result.folder) / "report.html")
+            if problem and self.is_attached:
+                self.notify(problem, markup=False, severity="warning")
+
+    def action_copy_path(self) -> None:
+        """The report's path to the clipboard."""
+        if self._result is not None:
+            self.app.copy_to_clipboard(str(Path(self._result.folder) / "report.html"))
+            self.notify("The report's path is on the clipboard.", markup=False)
+
+    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
+        """With a report: look at it in other ways."""
+        if self._result is None:
+            return {}
+        return {
+            "Next metric": ("nDCG@10, Hit@1, Hit@10 …", "metric"),
+            "Judged or held-out queries": ("measured on which queries", "queries"),
+            "Queries that got better or worse": ("the most gained or lost", "changes"),
+            "Open the report": ("the whole report in a browser", "open_report"),
+            "Copy the report's path": ("to the clipboard", "copy_path"),
+        }

@@ -1,0 +1,147 @@
+"""A whole document, of which only the lines in sight are ever drawn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual import work
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from bmembed_tui.steps.search.model import Span
+from bmembed_tui.widgets.text_rows import TextRows, segments, spans_within
+
+GUTTER = 2  # columns before the text
+AT_ONCE = 200_000  # characters that are broken into rows without leaving the event loop
+ABOVE = 3  # lines shown above the place that is looked for
+
+
+class DocumentView(ScrollView, can_focus=True):
+    """Text with a chunk that stands out and terms that are marked; `Ready` is posted when it can be scrolled."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "document-view--text", "document-view--chunk", "document-view--mark", "document-view--match", "document-view--bar",
+    }  # fmt: skip
+    DEFAULT_CSS = """
+    DocumentView { height: 1fr; width: 1fr; overflow-x: hidden; overflow-y: auto; padding: 0 1; scrollbar-gutter: stable; }
+    DocumentView .document-view--text { color: $foreground; }
+    DocumentView .document-view--chunk { color: $foreground; background: $panel; }
+    DocumentView .document-view--bar { color: $primary; background: $panel; text-style: bold; }
+    DocumentView .document-view--mark { text-style: bold underline; color: $accent; }
+    DocumentView .document-view--match { text-style: bold reverse; }
+    """
+
+    class Ready(Message):
+        """The rows are there."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._text, self._chunk = "", (0, 0)
+        self._marks: Sequence[Span] = ()
+        self._starts: list[int] = []
+        self._rows: TextRows | None = None
+        self._goal: tuple[int, int] | None = None  # a character to scroll to once the rows are there, lines above it
+        self.match: int | None = None
+
+    def show(self, text: str, chunk: Span, marks: Sequence[Span]) -> None:
+        """Show a document. `chunk`, `marks`: (start, end) in it, marks in order."""
+        self._text, self._chunk, self._marks = text, chunk, marks
+        self._starts = [start for start, _ in marks]
+        self.lay_out(chunk[0])
+
+    @property
+    def ready(self) -> bool:
+        """Whether the rows are there, and the place in sight."""
+        return self._fits and self._goal is None
+
+    @property
+    def _fits(self) -> bool:
+        return self._rows is not None and self._rows.width == self._room
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self._rows) if self._rows else 0
+
+    @property
+    def top_offset(self) -> int:
+        """The first character in sight."""
+        if not self._rows:
+            return 0
+        return self._rows.span(min(len(self._rows) - 1, int(self.scroll_offset.y)))[0]
+
+    @property
+    def _room(self) -> int:
+        return max(1, self.scrollable_content_region.width - GUTTER)
+
+    def on_resize(self) -> None:
+        """Another width: break the text anew, keep the place."""
+        if self._text and not self._fits:
+            self.lay_out(*(self._goal or (self.top_offset, 0)))
+
+    def lay_out(self, offset: int, above: int = ABOVE) -> None:
+        """Break the text into rows, and show the place at `offset`."""
+        self._goal = offset, above
+        self._break_rows()
+
+    @work(exclusive=True, group="rows")
+    async def _break_rows(self) -> None:
+        room, text = self._room, self._text
+        rows = TextRows(text, room) if len(text) < AT_ONCE else await asyncio.to_thread(TextRows, text, room)
+        if not self.is_attached or text is not self._text:
+            return
+        self._rows = rows
+        self.virtual_size = Size(self.scrollable_content_region.width, len(rows))
+        self.refresh()
+        self.call_after_refresh(self._arrive)
+
+    def _arrive(self) -> None:
+        if self._goal is None:
+            return
+        if not self._fits and self._text:
+            self._break_rows()  # a scrollbar has come and taken its column
+            return
+        goal, self._goal = self._goal, None
+        self.go_to(*goal)
+        self.post_message(self.Ready())
+
+    def go_to(self, offset: int, above: int = ABOVE) -> None:
+        """Scroll to a character. Forced: whether there is a scrollbar is known only after the next layout."""
+        if self._goal is not None:
+            self._goal = offset, above  # the rows are on their way
+        elif self._rows:
+            self.scroll_to(y=max(0, self._rows.row_of(offset) - above), animate=False, immediate=True, force=True)
+
+    def show_match(self, number: int) -> None:
+        """Make one of the marks the current one, and scroll to it if it is not in sight."""
+        if not self._rows or not self._marks:
+            return
+        self.match = number
+        row = self._rows.row_of(self._marks[number][0])
+        top = int(self.scroll_offset.y)
+        if not top <= row < top + self.size.height:
+            self.go_to(self._marks[number][0])
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is seen."""
+        row, width = y + int(self.scroll_offset.y), self.size.width
+        if self._rows is None or row >= len(self._rows):
+            return Strip.blank(width, self.rich_style)
+        start, end = self._rows.span(row)
+        look = self.get_component_rich_style
+        inside = start < self._chunk[1] and (end > self._chunk[0] or start == self._chunk[0])
+        base = look("document-view--chunk" if inside else "document-view--text")
+        mark, match = look("document-view--mark", partial=True), look("document-view--match", partial=True)
+        parts = [
+            (first - start, last - start, match if number == self.match else mark)
+            for number, (first, last) in spans_within(self._marks, self._starts, start, end)
+        ]
+        gutter = Segment("▌ " if inside else "  ", look("document-view--bar") if inside else base)
+        drawn = [gutter, *segments(self._text[start:end], base, parts)]
+        return Strip(drawn).adjust_cell_length(width, base)

@@ -1,0 +1,94 @@
+"""The modes of a search in one line, each with its key; a click or an arrow chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from bmembed_tui.widgets.plain import plain
+
+
+class Choice(NamedTuple):
+    """`key`: what is pressed for it; `name`: what it is called; `mode`: whether it is one of the modes, of which one is on."""
+
+    value: str
+    key: str
+    name: str
+    mode: bool = True
+
+
+class ModeLine(Widget, can_focus=True):
+    """`›F5 hybrid‹ F6 semantic …`; the chosen one stands out by its signs, not by colour alone."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "step(-1)", show=False),
+        Binding("right", "step(1)", show=False),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down,enter", "done", show=False),
+    ]
+    DEFAULT_CSS = """
+    ModeLine { height: 1; width: 1fr; color: $text-muted; }
+    ModeLine:focus { text-style: bold; }
+    """
+
+    class Chosen(Message):
+        """One was chosen."""
+
+        def __init__(self, value: str) -> None:
+            super().__init__()
+            self.value = value
+
+    class Done(Message):
+        """Down or Enter: on to the hits."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._choices: tuple[Choice, ...] = ()
+        self._current = ""
+
+    def show(self, choices: Sequence[Choice], current: str) -> None:
+        """Other choices, or another current one."""
+        if (tuple(choices), current) != (self._choices, self._current):
+            self._choices, self._current = tuple(choices), current
+            self.refresh()
+
+    def _labels(self) -> list[str]:
+        ends = {True: "›‹", False: "  "}
+        return [
+            f"{ends[one.value == self._current][0]}{one.key} {one.name}{ends[one.value == self._current][1]}"
+            for one in self._choices
+        ]
+
+    def render(self) -> Content:
+        """The line."""
+        parts = []
+        for one, label in zip(self._choices, self._labels(), strict=True):
+            chosen = one.value == self._current
+            parts.append(plain(label, "bold reverse" if chosen else ""))
+        return Content.assemble(*parts)
+
+    def on_click(self, event: events.Click) -> None:
+        """The one under the mouse."""
+        event.stop()
+        at = 0
+        for one, label in zip(self._choices, self._labels(), strict=True):
+            at += len(label)
+            if event.x < at:
+                self.post_message(self.Chosen(one.value))
+                return
+
+    def action_step(self, by: int) -> None:
+        """The next or the former one."""
+        values = [one.value for one in self._choices if one.mode]
+        if self._current in values:
+            self.post_message(self.Chosen(values[(values.index(self._current) + by) % len(values)]))
+
+    def action_done(self) -> None:
+        """On to the hits."""
+        self.post_message(self.Done())

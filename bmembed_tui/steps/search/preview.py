@@ -1,0 +1,158 @@
+"""A document at the place that was found."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from bmembed_tui.open_file import open_at
+from bmembed_tui.steps.search.document_view import DocumentView
+from bmembed_tui.steps.search.model import MOST_MATCHES, Hit, Span, find_terms
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.key_line import KeyLine
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeStatic
+from bmembed_tui.widgets.text_rows import fitted
+from engine.core.errors import EngineError
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+class PreviewScreen(Screen[None]):
+    """The whole text, scrolled to the chunk, which has a bar at its left; the terms are marked."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,v", "close", "back", id="preview.close"),
+        Binding("n", "match(1)", "next match", id="preview.next"),
+        Binding("N,upper_n,p", "match(-1)", "previous", id="preview.previous", key_display="N"),
+        Binding("h", "chunk", "the hit", id="preview.hit"),
+        Binding("o", "open_file", "open", id="preview.open"),
+        Binding("c", "copy_chunk", "copy text", id="preview.copy"),
+        Binding("y", "copy_path", "copy path", id="preview.path"),
+    ]
+    DEFAULT_CSS = """
+    PreviewScreen #preview-title { height: auto; max-height: 3; padding: 0 1; color: $primary; }
+    PreviewScreen #preview-place { height: 1; padding: 0 1; }
+    PreviewScreen #preview-note { height: auto; padding: 1; }
+    """
+    HELP = """The whole document, at the place that was found: the chunk has a bar at its left.
+Words of the query are marked; n and N go to the next and the previous one, h back to the hit."""
+
+    def __init__(self, ask: Ask, hit: Hit, terms: Sequence[str]) -> None:
+        super().__init__()
+        self._ask, self._hit, self._terms = ask, hit, terms
+        self._text = ""
+        self._matches: list[Span] = []
+        self._starts: list[int] = []
+
+    def compose(self) -> ComposeResult:
+        """Title and place, text, keys."""
+        yield SafeStatic(plain(self._hit.title or self._hit.path, "bold"), id="preview-title")
+        yield SafeStatic("", id="preview-place")
+        yield DocumentView(id="preview-text")
+        yield SafeStatic("", id="preview-note")
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Ask for the text."""
+        self.query_one("#preview-note").display = False
+        self._draw_place("reading …")
+        self.query_one(DocumentView).focus()
+        self.load()
+
+    @work(exclusive=True, group="load")
+    async def load(self) -> None:
+        """Read the document and find the terms in it."""
+        try:
+            document = await self._ask("document", document_id=self._hit.document_id)
+        except EngineError as error:
+            if self.is_attached:
+                self._draw_place("")
+                self.query_one("#preview-note", SafeStatic).update(error_text(error))
+                self.query_one("#preview-note").display = True
+            return
+        text = str(document["text"])
+        matches = await asyncio.to_thread(find_terms, text, self._terms)
+        if not self.is_attached:
+            return
+        self._text, self._matches = text, matches
+        self._starts = [start for start, _ in matches]
+        self.query_one(DocumentView).show(text, (self._hit.start, self._hit.end), matches)
+
+    @on(DocumentView.Ready)
+    def _ready(self) -> None:
+        view = self.query_one(DocumentView)
+        if view.match is None and self._matches:
+            at = bisect_left(self._starts, self._hit.start)
+            view.match = at if at < len(self._starts) and self._starts[at] < self._hit.end else None
+            view.refresh()
+        self._draw_place()
+
+    def _draw_place(self, doing: str | None = None) -> None:
+        parts = [self._hit.place]
+        if doing is not None:
+            parts.append(doing)
+        else:
+            match = self.query_one(DocumentView).match
+            count = f"{len(self._matches):,}{'+' if len(self._matches) >= MOST_MATCHES else ''}"
+            at = f"match {match + 1:,} of {count}" if match is not None else f"{count} matches"
+            parts += [f"{self._text.count(chr(10)) + 1:,} lines in all", at]
+        rest = " · ".join(part for part in parts if part)
+        path = fitted(self._hit.path, max(10, self.app.size.width - len(rest) - 5), keep_end=True)
+        self.query_one("#preview-place", SafeStatic).update(plain(f"{path} · {rest}", "$text-muted"))
+
+    def on_resize(self) -> None:
+        """The path takes the room there is."""
+        if self.query_one(DocumentView).ready and self._text:
+            self._draw_place()
+
+    def action_match(self, by: int) -> None:
+        """To the next or the previous place where a term stands; round at the ends."""
+        view = self.query_one(DocumentView)
+        if not self._matches or not view.ready:
+            return
+        if view.match is None:
+            after = bisect_left(self._starts, view.top_offset)
+            number = after if by > 0 else after - 1
+        else:
+            number = view.match + by
+        view.show_match(number % len(self._matches))
+        self._draw_place()
+
+    def action_chunk(self) -> None:
+        """Back to the place that was found."""
+        self.query_one(DocumentView).go_to(self._hit.start)
+
+    @work(exclusive=True, group="open")
+    async def action_open_file(self) -> None:
+        """Open the file with the system's viewer, at the page of the hit."""
+        opened = await asyncio.to_thread(lambda: open_at(self._hit.file, self._hit.page))
+        if opened.problem and self.is_attached:
+            self.notify(opened.problem, markup=False, severity="warning", timeout=10)
+        elif self._hit.page is not None and not opened.at_page and self.is_attached:
+            self.notify(f"Opened: the hit is on {self._hit.place}.", markup=False)
+
+    def action_copy_chunk(self) -> None:
+        """The chunk's text to the clipboard."""
+        if self._text:
+            self.app.copy_to_clipboard(self._text[self._hit.start : self._hit.end])
+            self.notify("The text of the hit is on the clipboard.", markup=False)
+
+    @work(exclusive=True, group="copy")
+    async def action_copy_path(self) -> None:
+        """The file's path to the clipboard."""
+        file = await asyncio.to_thread(lambda: self._hit.file_told)  # it looks at the disk
+        if self.is_attached:
+            self.app.copy_to_clipboard(file)
+            self.notify("The path is on the clipboard.", markup=False)
+
+    def action_close(self) -> None:
+        """Back to the hits."""
+        self.dismiss()

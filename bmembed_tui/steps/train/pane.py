@@ -1,0 +1,208 @@
+"""Step Train: the curve of the training while it goes on, and afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.widgets import Button
+
+from bmembed_tui.client.project_status import STAGES, ProjectStatus
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.steps.base import StepPane
+from bmembed_tui.steps.train.loss_chart import LossChart
+from bmembed_tui.steps.train.text import details, told
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.core.events import Choice
+
+WIDE = 100  # columns from which more lines of choices are shown
+KEEP_ASKED = "It ends with its best adapter and cannot be gone on with. The stages after it go on."
+KEEP_TOLD = "Training ends after this step with its best adapter. The stages after it go on."
+STOP_TOLD = "Stopping at the next safe point. The next run goes on from there."
+DETACH_TOLD = "The run goes on without the app. Open the project again to see it."
+
+
+class TrainPane(StepPane):
+    """Numbers, chart, choices; buttons to pause, to end and to leave."""
+
+    step = "train"
+    title = "Train"
+    lead = "The encoder learns which chunks answer which queries."
+    help_text = """Loss: how far the encoder's ranking is from its teacher's; it should fall. A dot is a step, the line their mean.
+Hit@10: how many of the held-out queries, which it does not learn from, find their chunk among the first ten; it should rise. \
+They are synthetic, made from the documents, and flatter. nDCG@10, in the numbers: how near to the top they find it, 100 % for \
+always first. It chooses the adapter that is kept, which the vertical line and ◆ mark.
+
+Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and what comes after goes on.
+Stop: the run ends; the next one goes on where it stopped. Detach: leave it running and go back to the projects.
+Closing the app or losing the connection does not stop a run."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p", "pause", "pause/go on", id="train.pause"),
+        Binding("k", "keep", "keep best", id="train.keep"),
+        Binding("x", "stop", "stop", id="train.stop"),
+        Binding("d", "detach", "detach", id="train.detach"),
+    ]
+
+    def __init__(self, **options: str) -> None:
+        super().__init__(id=options.get("id"))
+        self._offered: tuple[object, ...] = ()
+
+    def compose_body(self) -> ComposeResult:
+        """Numbers, chart, choices with their reasons."""
+        with Vertical(id="train-body"):
+            yield SafeStatic("", id="train-told")
+            yield LossChart(id="train-chart")
+            with VerticalScroll(id="train-more"):
+                yield SafeStatic("", id="train-choices")
+
+    def compose_buttons(self) -> ComposeResult:
+        """Train or go on; and what can be done with a run."""
+        yield SafeButton("Train", id="primary", variant="primary")
+        yield SafeButton("Pause", id="pause")
+        yield SafeButton("Keep best", id="keep")
+        yield SafeButton("Stop", id="stop")
+        yield SafeButton("Detach", id="detach")
+
+    def on_mount(self) -> None:
+        """Say what training is."""
+        self._draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """More lines where there is room for them."""
+        self.set_class(event.size.width >= WIDE, "wide")
+
+    def show_status(self, status: ProjectStatus) -> None:
+        """The button offers what comes next."""
+        self._draw()
+
+    def show_run(self, state: RunState) -> None:
+        """Numbers and curve."""
+        self._draw()
+
+    # Drawing
+
+    def _draw(self) -> None:
+        if not self.query("#primary"):
+            return  # told something while the screen is being left
+        host = self.host
+        status, state, history = host.status, host.run_state, host.history
+        self._offer()
+        self.query_one("#train-told", SafeStatic).update(told(status, state, history, host.asked))
+        curve = history.curve(state, current=status.done("train"))
+        going = state.running and state.current == "train"
+        total = curve.steps[-1].steps if curve.steps and not curve.finished else 0
+        self.set_class(not (curve.steps or curve.held_out or going), "empty")
+        self.query_one(LossChart).show(curve, total)
+        self._draw_details(going)
+
+    def _draw_details(self, going: bool) -> None:
+        state, record = self.host.run_state, self.host.history.record(self.host.run_state, "train")
+        choices: dict[str, Choice]
+        if going or record is None:
+            choices = {setting: one for (stage, setting), one in state.choices.items() if stage == "train"}
+            warnings = [one.text for one in state.warnings if one.stage in ("train", "run")]
+        else:
+            choices, warnings = record.choices, record.warnings
+        self.query_one("#train-choices", SafeStatic).update(details(choices, warnings))
+        self.query_one("#train-more").display = bool(choices or warnings)
+
+    def _offer(self) -> None:
+        """Label and show the buttons that have a meaning now."""
+        host, state = self.host, self.host.run_state
+        waits = state.paused or host.asked.startswith("paus")
+        offered = (host.going, host.has_run, state.current, waits, host.status.done("train"), self._broken_off)
+        if offered == self._offered:
+            return
+        self._offered = offered
+        self.query_one("#primary", SafeButton).label = self._primary_label()
+        self.query_one("#pause", SafeButton).label = "Resume" if waits else "Pause"
+        focused = self.screen.focused
+        for name in ("pause", "stop", "detach", "keep"):
+            button = self.query_one(f"#{name}")
+            button.display = self._has_meaning(name)
+            if button is focused and not button.display:
+                self.focus_primary()
+        self.refresh_bindings()
+
+    @property
+    def _broken_off(self) -> bool:
+        """Whether the last training can be gone on with."""
+        run = self.host.run_state.stages.get("train")
+        return run is not None and run.state in ("running", "failed", "lost") and self.host.run_state.over
+
+    def _primary_label(self) -> str:
+        if self.host.going:
+            return "Paused" if self.host.run_state.paused else "Running …"
+        if self.host.status.done("train"):
+            return "Continue"
+        return "Resume" if self._broken_off else "Train"
+
+    # Doing
+
+    @on(Button.Pressed)
+    async def _pressed(self, event: Button.Pressed) -> None:
+        event.stop()
+        if event.button.id == "primary":
+            self._next()
+        else:
+            await self.run_action(f"{event.button.id}")
+
+    def _next(self) -> None:
+        host = self.host
+        if host.going:
+            self.notify("It is at work. p pauses it, x stops it, d leaves it running.", markup=False)
+        elif host.status.done("train"):
+            host.go("result")
+        else:
+            host.start_run(STAGES, follow=True)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys for a run have a meaning while one goes on."""
+        if action in ("pause", "stop", "detach", "keep"):
+            return self._has_meaning(action)
+        return super().check_action(action, parameters)
+
+    def _has_meaning(self, action: str) -> bool:
+        host = self.host
+        if action == "detach":
+            return host.going
+        return host.has_run and (action != "keep" or host.run_state.current == "train")
+
+    def action_pause(self) -> None:
+        """Pause, or go on."""
+        waits = self.host.run_state.paused or self.host.asked.startswith("paus")
+        self.host.control("resume" if waits else "pause")
+
+    def action_keep(self) -> None:
+        """End the training with its best adapter, after a question: it cannot be gone on with."""
+        answers = [("go-on", "Train on"), ("keep", "Keep the best")]
+        self.app.push_screen(QuestionDialog("End the training now?", KEEP_ASKED, answers), self._keep_answered)
+
+    def _keep_answered(self, answer: str | None) -> None:
+        if answer == "keep" and self.is_attached and self._has_meaning("keep"):
+            self.notify(KEEP_TOLD, markup=False)
+            self.host.control("finish")
+
+    def action_stop(self) -> None:
+        """End the run."""
+        self.notify(STOP_TOLD, markup=False)
+        self.host.control("cancel")
+
+    def action_detach(self) -> None:
+        """Back to the projects; the run goes on."""
+        self.app.notify(DETACH_TOLD, markup=False)
+        self.host.action_leave()
+
+    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
+        """What can be done with the training."""
+        if not self.host.going:
+            return {}
+        offers = {"Train: detach": ("leave it running; back to the projects", "detach")}
+        if self._has_meaning("keep"):
+            offers["Train: stop and keep the best"] = ("later stages go on", "keep")
+        return offers

@@ -1,0 +1,174 @@
+"""What the Train step says in words and numbers. Pure: state in, text out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from textual.content import Content
+
+from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.run_history import Curve, History, StageRecord
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.project.run_line import STOPPED, progress_of
+from bmembed_tui.widgets.plain import plain
+from engine.core.events import Choice
+
+WHAT_IT_DOES = """The encoder turns texts into vectors; texts that mean the same should lie close together. Training shows it \
+your queries and the chunks that answer them, as BM25 and the encoder itself rank them, so that it learns your documents' \
+own words. The model is not changed: a small adapter is trained beside it.
+
+Every now and then the adapter is tested on held-out queries, which it never learns from, and the best one is kept. You may \
+pause, stop, or close the app at any time: nothing is lost."""
+BAR = 12
+ENDED = {
+    "all steps": "it made all its steps",
+    "no gain": "held-out queries showed no gain any more",
+    "asked": "you asked it to stop and keep the best",
+}
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `42 s`, `4 min 10 s`, `3 h 05 min`; `?` where it is not known."""
+    if not math.isfinite(seconds) or seconds < 0:
+        return "?"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def bar(share: float, cells: int = BAR) -> str:
+    """`███░░░`: a share from 0 to 1."""
+    full = round(max(0.0, min(1.0, share)) * cells) if math.isfinite(share) else 0
+    return "█" * full + "░" * (cells - full)
+
+
+def told(status: ProjectStatus, state: RunState, history: History, asked: str) -> Content:
+    """The lines above the chart."""
+    current = status.done("train")
+    curve = history.curve(state, current=current)
+    if state.running and state.current == "train":
+        return Content("\n").join(_at_work(state, curve, asked))
+    lines = list(_elsewhere(state, asked)) if state.running else []
+    lines += _at_rest(status, state, curve, history.record(state, "train"))
+    return Content("\n").join(lines)
+
+
+def _elsewhere(state: RunState, asked: str) -> Iterator[Content]:
+    """The run is at another stage."""
+    run = state.stages.get("train")
+    place = "Before training" if run is not None and run.state == "waiting" else "Now"
+    how = asked or ("paused" if state.paused else "")
+    yield Content.assemble(
+        plain(f"{place}: ", "bold"), plain(f"{state.current or 'starting'}{progress_of(state)}"),
+        plain(f"  {how}" if how else "", "bold $text-warning"),
+    )  # fmt: skip
+
+
+def _at_work(state: RunState, curve: Curve, asked: str) -> Iterator[Content]:
+    last = curve.steps[-1] if curve.steps else None
+    how = asked or ("paused" if state.paused else "")
+    if not state.steps or last is None:
+        yield Content.assemble(plain(f"{how or 'preparing'}", "bold"), plain(progress_of(state)))
+    else:
+        share = last.step / last.steps if last.steps > 0 else 0.0
+        left = how or f"{duration(last.seconds_left)} left"
+        style = "bold $text-warning" if how else "bold"
+        yield Content.assemble(
+            plain(f"step {last.step:,} of {last.steps:,}  ", "bold"), plain(bar(share), "$text-primary"),
+            plain(f" {100 * share:.0f} %  "), plain(left, style),
+        )  # fmt: skip
+        yield plain(
+            f"loss {last.loss:.3f} · learning rate {last.learning_rate:.2g} · {last.tokens_per_second:,.0f} tokens/s"
+        )
+    yield from _held_out(curve)
+    choices = {setting: choice for (stage, setting), choice in state.choices.items() if stage == "train"}
+    yield plain(setup(choices, last.memory_mb if state.steps and last else None))
+
+
+def _held_out(curve: Curve) -> Iterator[Content]:
+    first, best = next(iter(curve.held_out), None), curve.best
+    if first is None or best is None:
+        return
+    last = curve.held_out[-1]
+    if last is first:
+        yield plain(f"Held-out Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} % at step {first.step:,}")
+        return
+    hit = f"{first.hit_at_10:.1f} → {last.hit_at_10:.1f} %"
+    yield plain(f"Held-out Hit@10 {hit}, nDCG@10 {first.ndcg_at_10:.1f} → {last.ndcg_at_10:.1f} %")
+    place = "before training" if best.step == 0 else f"at step {best.step:,}"
+    yield plain(f"Kept is the best nDCG@10: {best.ndcg_at_10:.1f} % {place}")
+
+
+def setup(choices: Mapping[str, Choice], memory_mb: float | None = None) -> str:
+    """`cpu, float32, 527 MB · preset 'quick', mixed loss`: device, precision, memory in use, and target."""
+    parts = [choices[name].value for name in ("device", "dtype") if name in choices]
+    hardware = ", ".join([*parts, f"{memory_mb:,.0f} MB"] if memory_mb is not None else parts)
+    objective = choices.get("objective")
+    target = f"{objective.reason}, {objective.value} loss" if objective else ""
+    return " · ".join(part for part in (hardware, target) if part)
+
+
+def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: StageRecord | None) -> Iterator[Content]:
+    ending = _ending(state, curve)
+    if ending:
+        yield plain(ending, "bold $text-error" if state.state == "failed" else "bold $text-warning")
+        if state.state == "failed" and state.error:
+            yield plain(f"{state.error.get('what', '')} {with_ways(str(state.error.get('to_do', '')))}".strip())
+    if record is not None and (not ending or status.done("train")):
+        yield from _result(status, record)
+    yield from _held_out(curve)
+    if not curve.steps and record is None:
+        yield plain(WHAT_IT_DOES, lines=True)
+        yield plain("How long it takes is known once it has begun: it is measured and shown here.", "$text-muted")
+
+
+def _ending(state: RunState, curve: Curve) -> str:
+    """How a training that has not come to its end was ended; empty where none was."""
+    run = state.stages.get("train")
+    if state.running:
+        return ""
+    if run is None or run.state not in ("running", "failed", "lost"):
+        return f"The last run {STOPPED}." if state.state == "lost" else ""
+    place = f" at step {curve.steps[-1].step:,} of {curve.steps[-1].steps:,}" if curve.steps else ""
+    if state.state == "cancelled":
+        return f"Stopped{place}. The next run goes on from there."
+    if state.state == "lost":
+        return f"Training {STOPPED}{place and ':' + place}."
+    return f"Training failed{place}." if state.state == "failed" else ""
+
+
+def _result(status: ProjectStatus, record: StageRecord) -> Iterator[Content]:
+    summary = record.summary
+    stale = status.stages.get("train")
+    if stale is not None and stale.state == "stale":
+        yield plain(f"The adapter is out of date: {stale.reason}.", "bold $text-warning")
+    if not summary.get("adapter"):
+        yield plain(f"No adapter was trained: {summary.get('reason') or 'it gave none'}.", "bold $text-warning")
+        return
+    best, steps = summary.get("best_step"), summary.get("steps")
+    kept = "no step was better than what it began with" if best == 0 else f"the adapter of step {_count(best)} is kept"
+    why = ENDED.get(str(summary.get("ended")), "")
+    head = plain(f"Trained {_count(steps)} steps in {duration(record.seconds)}: {kept}.", "bold")
+    yield Content.assemble(head, plain(f" It ended because {why}." if why else ""))
+
+
+def _count(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else "?"
+
+
+def details(choices: Mapping[str, Choice], warnings: list[str]) -> Content:
+    """Warnings, then every automatic choice with its reason."""
+    lines = [plain(f"! {with_ways(text)}", "$text-warning") for text in warnings]
+    lines += [
+        Content.assemble(plain(f"{choice.setting}: {choice.value}", "bold"), plain(f"  {choice.reason}"))
+        for choice in choices.values()
+    ]
+    return Content("\n").join(lines)

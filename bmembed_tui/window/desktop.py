@@ -1,0 +1,242 @@
+"""The `bmembed-desktop` command, and `bmembed-tui --window`: the app in a window of its own."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bmembed_tui.window.install import install_command
+from engine import __version__
+from engine.core.errors import EngineError
+
+if TYPE_CHECKING:
+    from bmembed_tui.window.bridge import Bridge
+    from bmembed_tui.window.page import Page
+
+SIZE = (1120, 720)
+SMALLEST = (480, 320)
+ICON_SECONDS = (
+    3.0  # after the page is there: what knows where the icon lies takes 0.3 s to load, which are the first screen's
+)
+# Of Chromium, where the kernel does not keep it off the network: no policy of a page forbids WebRTC and preconnecting.
+FLAGS = (
+    "--disable-background-networking", "--no-pings", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp", "--proxy-server=socks5://127.0.0.1:9", "--proxy-bypass-list=<-loopback>",
+)  # fmt: skip
+SOCKETS = Path("/tmp/.X11-unix")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Open a window, or make a shortcut to it."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        _check_extra()
+        if chosen.install_shortcut:
+            from bmembed_tui.window.shortcut import install
+
+            print("\n".join(str(path) for path in install()))
+            return
+        _leave(open_window(chosen.project))
+    except EngineError as error:
+        _tell(error)
+        sys.exit(error.exit_code)
+
+
+def _leave(code: int) -> None:
+    """End the process at once: a call of the page that was under way waits for ever for the page, which is gone."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
+
+
+def _tell(error: EngineError) -> None:
+    """On standard error; and where that is no terminal, as after a click in a menu, by the system."""
+    if sys.stderr is not None:
+        print(f"Error: {error}", file=sys.stderr)
+    if sys.stderr is None or not sys.stderr.isatty():
+        from bmembed_tui.window.notice import show
+
+        show(str(error))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bmembed-desktop", description="bmembed in a window of its own.")
+    parser.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
+    parser.add_argument("--install-shortcut", action="store_true", help="put it among the system's applications")
+    parser.add_argument("--version", action="version", version=f"bmembed-desktop {__version__}")
+    return parser
+
+
+def open_window(project: str | None) -> int:
+    """Show the app until its window is closed; a run goes on. Raises EngineError where no window can be opened."""
+    _check_extra()
+    _check_display()
+    if sys.platform.startswith("linux"):
+        from bmembed_tui.window.libraries import check_libraries
+
+        check_libraries()
+    from bmembed_tui.window.bridge import Bridge
+    from bmembed_tui.window.no_network import refuse_network
+    from bmembed_tui.window.page import page
+
+    _prepare_web_view()
+    bridge = Bridge(project)  # the app starts while the window's libraries are loaded
+    if _display_is_here():
+        refuse_network()
+    try:
+        _show(bridge, page())
+    finally:
+        code = bridge._close()
+    return code
+
+
+def _show(bridge: Bridge, page: Page) -> None:
+    import webview
+
+    from bmembed_tui.window.bridge import NOTHING, offered
+    from bmembed_tui.window.clipboard import copier
+
+    webview.settings["OPEN_EXTERNAL_LINKS_IN_BROWSER"] = False
+    window = webview.create_window(
+        "bmembed",
+        html=page.html,
+        js_api=NOTHING,
+        width=SIZE[0],
+        height=SIZE[1],
+        min_size=SMALLEST,
+        background_color="#12181f",
+    )
+
+    def choose() -> str | None:
+        found = window.create_file_dialog(webview.FileDialog.FOLDER)
+        if isinstance(found, (tuple, list)):
+            found = found[0] if found else None
+        return str(found) if found else None
+
+    def dropped(event: dict[str, Any]) -> None:
+        files = event.get("dataTransfer", {}).get("files", [])
+        bridge._paste([str(file["pywebviewFullPath"]) for file in files if file.get("pywebviewFullPath")])
+
+    def begin() -> None:
+        bridge._copy = copier()
+        if view := getattr(window.native, "webview", None) if sys.platform.startswith("linux") else None:
+            _look_after(view, bridge)
+            return
+        with suppress(Exception):  # a window that is closed at once
+            window.dom.document.events.drop += dropped
+
+    def fill() -> None:  # from another thread: the one of the windows would wait for itself
+        threading.Thread(target=window.run_js, args=[page.script], daemon=True, name="window-page").start()
+
+    functions = offered(bridge)
+    _let_through({function.__name__ for function in functions})
+    window.expose(*functions)
+    bridge._choose = choose
+    bridge._on_end = window.destroy
+    if sys.platform.startswith("linux"):
+        _load_qt()
+    window.events.before_load += fill
+    window.events.loaded += begin
+    webview.start(
+        gui="qt" if sys.platform.startswith("linux") else None,
+        http_server=False,
+        private_mode=True,
+        icon=_icon("bmembed.ico") if sys.platform == "win32" else None,
+    )
+
+
+def _load_qt() -> None:
+    """Raises EngineError where Qt is there in part only: pywebview would then take another library, or print a traceback."""
+    from bmembed_tui.window.qt import call_it
+
+    try:
+        call_it("bmembed")
+        importlib.import_module("webview.platforms.qt")
+    except ImportError as error:
+        raise EngineError(
+            f"A window cannot be opened: Qt cannot be loaded ({error}). Install what it needs again ({install_command()}), or use "
+            "bmembed-tui."
+        ) from error
+
+
+def _icon(name: str) -> str:
+    from engine.project.folder import desktop_files
+
+    return str(desktop_files() / name)
+
+
+def _look_after(view: Any, bridge: Bridge) -> None:
+    """What Qt's web view and its window are not given by pywebview: drops, of which their page is not told, and an icon."""
+    from bmembed_tui.window.qt import on_the_desk
+
+    def picture() -> None:
+        with suppress(EngineError):
+            on_the_desk().show_icon(view, _icon("bmembed.png"))
+
+    on_the_desk().watch(view, bridge._paste)
+    later = threading.Timer(ICON_SECONDS, picture)
+    later.daemon = True
+    later.start()
+
+
+def _let_through(names: set[str]) -> None:
+    """Refuse the page all but these: pywebview also answers to names of its own, such as one that moves the window."""
+    from webview import util
+
+    call = util.js_bridge_call
+    if not sys.platform.startswith("linux"):
+        names = {*names, "pywebviewEventHandler"}  # by which a drop is told
+
+    def guarded(window: Any, name: str, values: Any, key: str) -> None:
+        if name in names:
+            call(window, name, values, key)
+
+    util.js_bridge_call = guarded  # what draws the window is imported later, and takes this one
+
+
+def _check_extra() -> None:
+    packages = {"webview": "pywebview", "textual_serve": "textual-serve"}
+    if sys.platform.startswith("linux"):  # elsewhere the system has a web view of its own
+        packages["PySide6"] = "PySide6"
+    for name, package in packages.items():
+        if importlib.util.find_spec(name) is None:
+            raise EngineError(
+                f"A window cannot be opened: {package} is not installed. Install what it needs ({install_command()}), or use "
+                "bmembed-tui."
+            )
+
+
+def _check_display() -> None:
+    """Raises EngineError where there is none: the window's libraries would end the process without a word."""
+    if not sys.platform.startswith("linux") or os.environ.get("WAYLAND_DISPLAY"):
+        return
+    display = os.environ.get("DISPLAY", "")
+    number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
+    if not display or (_display_is_here() and not (SOCKETS / f"X{number}").exists()):
+        shown = f"the display {display} is not there" if display else "there is no display (DISPLAY is not set)"
+        raise EngineError(f"A window cannot be opened: {shown}. Use bmembed-tui, which works in a terminal.")
+
+
+def _display_is_here() -> bool:
+    """Whether the display is one of this machine: another one, as over SSH, is reached through the network."""
+    return bool(os.environ.get("WAYLAND_DISPLAY")) or os.environ.get("DISPLAY", "").startswith((":", "unix:"))
+
+
+def _prepare_web_view() -> None:
+    os.environ.setdefault("QT_API", "pyside6")
+    for name in ("QTWEBENGINE_CHROMIUM_FLAGS", "WEBVIEW2_ADDITIONAL_BROWSER_ARGUMENTS"):
+        os.environ[name] = " ".join([os.environ.get(name, ""), *FLAGS]).strip()
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")  # Chromium's own refuses the administrator
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,372 @@
+"""What the terminal shows: a run's progress on standard error, tables and hits on standard output."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from engine.core.errors import EngineError
+from engine.core.events import (
+    Choice,
+    Event,
+    HeldOut,
+    Paused,
+    Resumed,
+    RunFinished,
+    StageFailed,
+    StageFinished,
+    StageSkipped,
+    StageStarted,
+    TrainStep,
+    Warned,
+)  # fmt: skip
+from engine.core.events import Progress as ProgressEvent
+from engine.core.systems import ADAPTED, BASE, SERVED, SYSTEMS, label_of
+
+if TYPE_CHECKING:
+    from engine.search.hits import Found, Hit
+
+NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
+METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
+BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+
+
+def narration() -> Console:
+    """The console of everything that is not data."""
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def output() -> Console:
+    """The console of data. What reads a pipe gets whole lines."""
+    piped = not sys.stdout.isatty()
+    return Console(highlight=False, soft_wrap=piped, width=120 if piped else None)
+
+
+class RunView:
+    """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or narration()
+        self._bars = Progress(
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
+            console=self._console, transient=True, disable=not self._console.is_terminal,
+        )  # fmt: skip
+        self._tasks: dict[str, TaskID] = {}
+        self._told: set[tuple[str, str]] = set()
+
+    def __enter__(self) -> RunView:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case StageStarted():
+                self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
+            case StageSkipped():
+                self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
+            case Choice() if (event.setting, event.value) not in self._told:
+                self._told.add((event.setting, event.value))
+                self._say("  · ", f"{event.setting}: {event.value} — {event.reason}", style="cyan")
+            case Paused() | Resumed():
+                self._pause(event)
+            case Warned():
+                self._say("  ! ", event.text, style="yellow")
+            case ProgressEvent():
+                self._advance(event.unit, event.done, event.total, "")
+            case TrainStep():
+                note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
+                self._advance("steps", event.step, event.steps, note)
+            case HeldOut():
+                star = " (best so far)" if event.best else ""
+                text = f"step {event.step}: held-out (synthetic) Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
+                self._say("  · ", text, style="cyan")
+            case StageFinished() | StageFailed() | RunFinished():
+                self._finish(event)
+
+    def _pause(self, event: Paused | Resumed) -> None:
+        if isinstance(event, Paused):
+            self._say(f"‖ {event.stage}", " waits: the run is paused", style="yellow")
+        else:
+            self._say(f"▸ {event.stage}", " goes on", style="bold")
+
+    def _finish(self, event: StageFinished | StageFailed | RunFinished) -> None:
+        for task in self._tasks.values():
+            self._bars.remove_task(task)
+        self._tasks.clear()
+        if isinstance(event, StageFinished):
+            text = f" {summary_line(event.summary)} [{duration(event.seconds)}, {event.peak_memory_mb:,.0f} MB]"
+            self._say(f"✓ {event.stage}", text, style="green")
+        elif isinstance(event, StageFailed):
+            self._say(f"✗ {event.stage}", " failed", style="red")  # why: the command's own last words
+
+    def _advance(self, unit: str, done: int, total: int, note: str) -> None:
+        if unit not in self._tasks:
+            self._tasks[unit] = self._bars.add_task(f"  {unit}", total=total, note="")
+        self._bars.update(self._tasks[unit], completed=done, total=total, note=note)
+
+    def _say(self, head: str, rest: str, style: str) -> None:
+        self._console.print(Text.assemble((harmless(head), style), harmless(rest)))
+
+
+def summary_line(summary: Mapping[str, Any]) -> str:
+    """A stage's summary in words; empty and zero entries are left out, but for those that matter most where they are zero."""
+    parts = []
+    for key, value in summary.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{name} {count}" for name, count in value.items())
+        if (value not in (None, "", 0, False) or key in NEVER_LEFT_OUT) and key not in ("reason", "report"):
+            parts.append(f"{key.replace('_', ' ')}: {value}" if value is not True else key.replace("_", " "))
+    return " · ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _own(systems: Mapping[str, Any], name: str) -> Any:
+    """A system's figures; None where what is served is base or adapted itself, whose row says the same."""
+    figures = systems.get(name)
+    alike = [systems.get(name.replace(SERVED, other)) for other in (BASE, ADAPTED)] if SERVED in name else []
+    return None if figures in alike else figures
+
+
+def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, systems: Iterable[str] = SYSTEMS) -> None:
+    """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent."""
+    titles = {
+        "judged": "judged queries",
+        "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
+    }
+    for kind, table in tables.items():
+        some = kind == "judged" and table.get("synthetic")
+        made = f", {table['synthetic']} of them made from the documents (synthetic: they flatter)" if some else ""
+        view = Table(
+            title=f"{table['queries']} {titles.get(kind, kind)}{made} · percent, 95 % interval", title_justify="left"
+        )
+        view.add_column("system")
+        for metric in METRICS:
+            view.add_column(metric_name(metric), justify="right")
+        for name in systems:
+            if figures := _own(table["systems"], name):
+                view.add_row(label_of(name), *(_cell(figures[metric]) for metric in METRICS))
+        console.print(view)
+
+
+def metric_name(metric: str) -> str:
+    """As people write it."""
+    for plain, written in (
+        ("hit", "Hit"),
+        ("mrr", "MRR"),
+        ("ndcg_exp", "nDCG-exp"),
+        ("ndcg", "nDCG"),
+        ("map", "MAP"),
+        ("recall", "Recall"),
+    ):
+        metric = metric.replace(plain, written)
+    return metric
+
+
+def _cell(figure: Mapping[str, float]) -> str:
+    return f"{figure['value']:.1f} ({figure['low']:.0f}–{figure['high']:.0f})"
+
+
+def show_differences(pairs: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+    """One line for each pair of systems: the paired difference in nDCG@10, in points, with its 95 % interval."""
+    for name, row in pairs.items():
+        gap = row["ndcg@10"]
+        one, _, other = name.partition(" − ")
+        text = f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10: {gap['verdict']}{_certainty(gap)}"
+        console.print(text)
+
+
+def served_differences(table: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Of an evaluation's table, what is served against base, and the hybrid searches, as `show_differences` takes them."""
+    served = {name: row for name, row in table["differences"].items() if name == "served"}
+    return {f"{name} − {table['base']}": row for name, row in served.items()} | dict(table["pairs"])
+
+
+def _certainty(gap: Mapping[str, Any]) -> str:
+    """The randomisation test, and how many queries would tell; empty for tables of former evaluations, which lack them."""
+    p, needed = gap.get("p_value"), gap.get("needed")
+    if p is None:
+        return ""
+    chance = f" (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
+    return chance if needed is None else f"{chance}; about {needed:,} queries would show one as large"
+
+
+_LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
+_HYBRIDS = {"rrf": "RRF", "weighted": "weighted"}
+
+
+def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+    """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
+    view = Table(title="recipes · nDCG@10 in percent, paired differences with 95 % intervals", title_justify="left")
+    for name in ("recipe", "adapted", "adapted − base", "hybrid by", "hybrid served", "− hybrid base", "trained in"):
+        view.add_column(name, justify="left" if name in ("recipe", "hybrid by") else "right", no_wrap=name == "recipe")
+    for name, row in rows.items():
+        if untold := next((word for word in ("skipped", "failed") if word in row), ""):
+            view.add_row(name, untold, Text(row[untold], justify="left"))
+            continue
+        systems, gaps, hybrid = row["systems"], row["differences"], row["fusion"]["method"]
+        pair = row["pairs"].get(f"{hybrid}_served − {hybrid}_base")
+        view.add_row(
+            name,
+            f"{systems['adapted']['ndcg@10']['value']:.1f}" if "adapted" in systems else "none",
+            _judged(gaps["adapted"]["ndcg@10"]) if "adapted" in gaps else Text(row["served"]["reason"], justify="left"),
+            _HYBRIDS[hybrid],
+            f"{systems[f'{hybrid}_served']['ndcg@10']['value']:.1f}",
+            _judged(pair["ndcg@10"]) if pair else "",
+            _trained_in(row),
+        )
+    console.print(view)
+
+
+def _trained_in(row: Mapping[str, Any]) -> str:
+    if same := row.get("same_as"):
+        return f"as '{same}'"
+    return duration(row["stages"]["train"]["seconds"]) if "train" in row["stages"] else ""
+
+
+def _judged(gap: Mapping[str, Any]) -> str:
+    p, needed = gap.get("p_value"), gap.get("needed")
+    chance = "" if p is None else f", p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
+    return f"{_gap(gap)}\n{gap['verdict']}{chance}" + ("" if needed is None else f",\nwould need {needed:,} queries")
+
+
+def show_sweep(found: Mapping[str, Any], console: Console) -> None:
+    """One table of cells for each kind of queries: the adapted encoder's nDCG@10 and its paired difference to base."""
+    from engine.experiments.sweep.report import KINDS, VERSUS, label_of, measured, varied
+
+    for kind, title in KINDS.items():
+        rows = measured(found, kind)
+        if not rows:
+            continue
+        view = Table(
+            title=f"{rows[0][1]['queries']} {title} · nDCG@10 in percent, 95 % intervals", title_justify="left"
+        )
+        for name in ("cell", "settings", "adapted", "adapted − base", ""):
+            view.add_column(name, justify="right" if name.startswith("adapted") else "left")
+        view.add_row("", "base", _cell(rows[0][1]["systems"]["base"][VERSUS]), "", "")
+        for cell, table in rows:
+            adapted, gap = table["systems"].get("adapted"), (table["against_base"] or {}).get(VERSUS)
+            told = (
+                (_cell(adapted[VERSUS]), _gap(gap), gap["verdict"] + _certainty(gap))
+                if adapted and gap
+                else ("none", "", "")
+            )
+            same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
+            view.add_row(str(cell["number"]), label_of(cell, varied(found)) + same, *told)
+        console.print(view)
+
+
+def _gap(gap: Mapping[str, Any]) -> str:
+    return f"{gap['value']:+.2f} ({gap['low']:+.2f} to {gap['high']:+.2f})"
+
+
+def show_found(found: Found, console: Console, sources: Iterable[str] = ()) -> None:
+    """Hits with snippets; matched terms are marked, and each hit says which ranker found it where.
+
+    `sources`: the project's folders. Where there are several, a path begins with the name of its own.
+    """
+    for note in found.notes:
+        narration().print(Text(harmless(note), style="yellow"))
+    names = source_names({*sources, *(hit.source for hit in found.hits)})
+    mark = "bold underline" if console.no_color else "bold yellow"
+    for hit in found.hits:
+        console.print(_heading(hit, names[hit.source] if len(names) > 1 else ""))
+        body = Text("   " + harmless(hit.snippet))
+        for start, end in hit.marks:
+            body.stylize(mark, start + 3, end + 3)
+        console.print(body)
+
+
+def source_names(sources: Collection[str]) -> dict[str, str]:
+    """The last part of each folder's path; of those that would look alike, as many parts as tell them apart."""
+    parts = {source: PurePath(source).parts for source in sources}
+
+    def name(source: str) -> str:
+        own = parts[source]
+        others = [other for key, other in parts.items() if key != source]
+        lengths = (n for n in range(1, len(own) + 1) if all(other[-n:] != own[-n:] for other in others))
+        return PurePath(*own[-next(lengths, len(own)) :]).as_posix()
+
+    return {source: name(source) for source in sources}
+
+
+def _heading(hit: Hit, source: str) -> Text:
+    path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
+    page = hit.place or ("" if hit.page is None else f"page {hit.page}")
+    line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in _LINED else ""
+    place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
+    found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
+    said = "".join(f"  {harmless(part)}" for part in (hit.author, _day(hit.changed or hit.created)) if part)
+    return Text.assemble(
+        (f"{hit.rank}. {harmless(path)}", "bold"), f"{line}  {harmless(place)}{said}  ", (f"[{found}]", "dim")
+    )
+
+
+def _day(seconds: float | None) -> str:
+    """The day of a date that a document gives itself, where the user lives; empty for none."""
+    if seconds is None:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def harmless(text: str) -> str:
+    """One character for one, without those that steer a terminal: documents and file names are not trusted.
+
+    Joiners, soft hyphens and the like stay, as scripts need them; what turns the direction of writing round does not.
+    """
+    return "".join(map(_harmless_character, text))
+
+
+def _harmless_character(char: str) -> str:
+    if char.isprintable():
+        return char
+    if char.isspace():
+        return " "
+    return char if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS else "�"
+
+
+def visible(text: str) -> str:
+    """As `harmless`, but what steers a terminal is shown as what it is, and lines stay lines: for whole texts to judge."""
+    return "".join(char if char == "\n" else _visible_character(char) for char in text.replace("\r\n", "\n"))
+
+
+def _visible_character(char: str) -> str:
+    code = ord(char)
+    if code < 0x20 and char != "\t":
+        return chr(0x2400 + code)  # the pictures of the control characters
+    if code == 0x7F:
+        return "\u2421"
+    shown = _harmless_character(char)
+    return shown if shown != "�" or char == "�" else f"<U+{code:04X}>"
+
+
+def show_error(error: EngineError) -> None:
+    """An error as a user meets it: what happened, why, what to do."""
+    console = narration()
+    console.print(Text(harmless(f"Error: {error.what}"), style="bold red"))
+    for line in (error.why, error.to_do):
+        if line:
+            console.print(Text(harmless(line)))

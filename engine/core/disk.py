@@ -1,0 +1,60 @@
+"""Files that are complete or unchanged after a crash, and the system's refusals as errors that a user can act on."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.core.errors import EngineError, ResourceError
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small private file so that it is complete or unchanged after a crash."""
+    temporary = path.with_name(f".tmp-{path.name}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+@contextmanager
+def disk_errors(what: str) -> Iterator[None]:
+    """Turn the system's refusals into errors that a user can act on."""
+    try:
+        yield
+    except OSError as error:
+        kind = ResourceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else EngineError
+        raise kind(what, f"{error}.", "Check the disk's free space and the folder's permissions.") from error
+
+
+def sync_tree(folder: Path) -> None:
+    """Put a folder with all that is in it on the disk."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync_folder(Path(parent))
+
+
+def sync_folder(folder: Path) -> None:
+    """Put a folder's list of names on the disk."""
+    if os.name == "nt":
+        return  # Windows has no handle on a folder to flush
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,138 @@
+"""Child processes of a run: how they find the engine, how their errors come back, and how none is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.core import errors
+from engine.core.errors import CancelledError, EngineError, ResourceError, StageError
+
+TEXT_SENT = 2000  # characters of each part of an error: a pipe that nobody reads yet holds 64 KiB
+GRACE_SECONDS, POLL_SECONDS = 5.0, 0.05
+
+
+def import_path() -> str:
+    """PYTHONPATH for a child: it must find the same `engine`, wherever the parent was started from."""
+    here = str(Path(__file__).resolve().parents[2])
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join([here, *filter(None, others)])  # an empty entry would mean the folder the user stands in
+
+
+def told(error: EngineError) -> dict[str, str]:
+    """An error as another process is told it: under the nearest class that `engine.core.errors` has, its texts cut."""
+    public = next(kind for kind in type(error).__mro__ if kind.__module__ == EngineError.__module__)
+    texts = {"what": error.what, "why": error.why, "to_do": error.to_do}
+    return {"type": public.__name__, **{name: text[:TEXT_SENT] for name, text in texts.items()}}
+
+
+def revive(data: dict[str, str], code: int) -> EngineError:
+    """The error that a child has `told`, as the same type; `code` is the child's exit code."""
+    kind = getattr(errors, data["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, EngineError)):
+        kind = StageError
+    error = kind(data["what"], data["why"], data["to_do"])
+    error.exit_code = code
+    return error
+
+
+def asked_apart(
+    module: str, arguments: Sequence[str], what: str, should_stop: Callable[[], bool] = lambda: False
+) -> Any:
+    """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; what it then tells is raised.
+
+    Raises the EngineError that it has `told` on its standard output, or StageError that says how it died.
+    """
+    command = [sys.executable, "-P", "-m", module, *arguments]
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+        env=dict(os.environ, PYTHONPATH=import_path()),
+    )  # fmt: skip
+    reader = threading.Thread(target=lambda: output.extend(child.stdout or ()), daemon=True)
+    output: list[bytes] = []
+    reader.start()
+    stopped = False
+    try:
+        while child.poll() is None:
+            if should_stop() and not stopped:
+                child.terminate()
+                stopped = True
+            time.sleep(POLL_SECONDS)
+        reader.join()
+    finally:
+        end(child)
+    try:
+        answer = json.loads(b"".join(output))
+    except ValueError:
+        if stopped:
+            raise CancelledError(f"{what} was cancelled.", "You asked for it.", "Nothing was changed.") from None
+        code = child.returncode
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        raise StageError(
+            f"{what} crashed ({name}).", "Native code of a model library died.", "Try another model."
+        ) from None
+    if child.returncode:
+        raise revive(answer, child.returncode)
+    return answer
+
+
+def exit_with_parent() -> None:
+    """Leave at once when the process that started this one dies: it holds the other end of our standard input."""
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def crash(stage: str, code: int, folder: Path) -> EngineError:
+    """The error of a stage that ended without telling one. `code` as subprocess gives it; `folder` of the run."""
+    log = folder / f"{stage}.log"
+    if code == -signal.SIGKILL:
+        return ResourceError(
+            f"The stage '{stage}' was killed from outside.",
+            "Most often the system does this when memory runs out.",
+            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again: it resumes.",
+        )
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return StageError(
+        f"The stage '{stage}' crashed ({name}).",
+        f"Its output is in {log}.",
+        "Run again: it resumes from the last checkpoint.",
+    )
+
+
+def homeless(stage: str, folder: Path) -> EngineError:
+    """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it any more."""
+    return StageError(
+        f"The folder of the run, {folder}, is gone.",
+        f"It was deleted or moved while the stage '{stage}' was at work.",
+        "Run again where the project lies now.",
+    )
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Leave no child behind, whatever ended the wait for it: ask it to stop, then end it."""
+    try:
+        if child.poll() is None:
+            child.terminate()
+            child.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        pass  # it did not come to a safe point in time
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()

@@ -1,0 +1,1 @@
+"""What `engine doctor` reports: the machine, the installation, a project."""

@@ -1,0 +1,222 @@
+"""What this machine and installation can do, and what follows from it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.core.errors import EngineError
+from engine.doctor.findings import Finding as Finding
+from engine.doctor.findings import file_size, gpu, needs
+from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
+from engine.settings.load import Settings
+
+PACKAGES = (
+    "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",
+    "semantic-text-splitter", "platformdirs", "matplotlib",
+)  # fmt: skip
+LEAST_FREE_GB, LEAST_MEMORY_GB = 2.0, 3.0
+
+
+def examine(project: ProjectFolder | None = None, model: str | None = None) -> list[Finding]:
+    """Look at device, precision, GPU, memory, disk, model files, permissions and versions. Raises nothing.
+
+    With a project, its own device, precision, model, disk, permissions and database are looked at, and what its next run
+    needs is estimated. `model`: instead of its.
+    """
+    settings = _settings(project)
+    encoder = settings.encoder
+    checks: tuple[Callable[[], list[Finding]], ...] = (
+        _python,
+        lambda: _hardware(encoder.device, encoder.dtype),
+        gpu,
+        _memory,
+        lambda: _disk(project),
+        lambda: _ocr(settings),
+        lambda: _model(model or encoder.model),
+        lambda: needs(project, settings, model or encoder.model),
+        lambda: _private(project.path) if project else _permissions(),
+        _offline,
+        _versions,
+        lambda: _project(project) if project else [],
+    )
+    return [finding for check in checks for finding in check()]
+
+
+def _settings(project: ProjectFolder | None) -> Settings:
+    """The project's; the defaults without one, and where project.toml is wrong, which `_project` tells."""
+    try:
+        return project.settings() if project else Settings()
+    except EngineError:
+        return Settings()
+
+
+def _python() -> list[Finding]:
+    text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    good = sys.version_info >= (3, 11)
+    return [
+        Finding(
+            "python", "good" if good else "problem", text, "supported" if good else "Python 3.11 or later is needed"
+        )
+    ]
+
+
+def _hardware(device: str, dtype: str) -> list[Finding]:
+    from engine.encoders.hardware import choose_hardware
+
+    try:
+        hardware = choose_hardware(device, dtype, purpose="train")
+    except EngineError as error:
+        return [Finding("device", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    return [Finding(choice.setting, "good", choice.value, choice.reason) for choice in hardware.choices]
+
+
+def _memory() -> list[Finding]:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    free = memory.available / 1e9
+    follows = (
+        "enough for every stage with the bundled model"
+        if free >= LEAST_MEMORY_GB
+        else "lower queries_per_step, or close programs"
+    )
+    state = "good" if free >= LEAST_MEMORY_GB else "problem"
+    return [Finding("memory", state, f"{free:.1f} GB of {memory.total / 1e9:.1f} GB free", follows)]
+
+
+def _disk(project: ProjectFolder | None) -> list[Finding]:
+    """What is free. Whether it suffices for a project's next run is told by `needs`."""
+    root = project.path if project else projects_root()
+    place = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(place).free / 1e9
+    found = f"{free:.1f} GB free at {place}"
+    if free >= LEAST_FREE_GB:
+        follows = "'engine doctor PROJECT' says whether it is enough for a run"
+        return [Finding("disk", "good", found, "what a run needs stands under 'disk need'" if project else follows)]
+    return [Finding("disk", "problem", found, f"less than {LEAST_FREE_GB:.0f} GB: free some space before a run")]
+
+
+def _ocr(settings: Settings) -> list[Finding]:
+    """Whether scans can be read, and whether they are."""
+    from engine.corpus.sandbox.tesseract import find_tesseract
+
+    corpus = settings.corpus
+    try:
+        found = find_tesseract(corpus.ocr_languages)
+    except EngineError as error:
+        return [Finding("ocr", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    if found is None:
+        todo = "install tesseract with your system's own packages" + (
+            "" if corpus.ocr else ", and set corpus.ocr = true"
+        )
+        state = "problem" if corpus.ocr else "good"
+        asked = "no tesseract was found" + ("" if corpus.ocr else ", and none is asked for")
+        return [Finding("ocr", state, asked, f"scanned pages and pictures are left out; {todo}, to have them read")]
+    follows = (
+        "scanned pages and pictures are read"
+        if corpus.ocr
+        else "it is off: corpus.ocr has scans and pictures read by it"
+    )
+    return [Finding("ocr", "good", f"{found.version} at {found.program}, languages {found.languages}", follows)]
+
+
+def _model(model: str) -> list[Finding]:
+    from engine.encoders.model_folder import resolve_model
+
+    try:
+        folder = resolve_model(model)
+    except EngineError as error:
+        return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
+    return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
+
+
+def _permissions() -> list[Finding]:
+    if os.name == "nt":
+        return []
+    open_ones = [path for path in (*known_projects(), *_own_records()) if _others_may(path)]
+    if not open_ones:
+        return [
+            Finding(
+                "permissions",
+                "good",
+                f"{len(known_projects())} projects in {projects_root()}",
+                "only you can read them",
+            )
+        ]
+    names = ", ".join(str(path) for path in open_ones)
+    return [Finding("permissions", "problem", f"others can read {names}", "run chmod go= on them")]
+
+
+def _own_records() -> list[Path]:
+    """What the app keeps about its user: the list of recent projects, records of faults."""
+    from platformdirs import user_state_path
+
+    folder = user_state_path("bmembed", appauthor=False)
+    return [folder, *sorted(folder.iterdir())] if folder.is_dir() else []
+
+
+def _private(folder: Path) -> list[Finding]:
+    """Whether only the user can open a project's folder and what the engine keeps there."""
+    if os.name == "nt":
+        return []
+    inside = (path for name in OWN_FOLDERS for path in ((folder / name), *(folder / name).rglob("*")))
+    own_files = (path for path in folder.iterdir() if path.is_file())
+    open_ones = [path for path in (folder, *own_files, *inside) if _others_may(path)]
+    if not open_ones:
+        return [Finding("permissions", "good", f"{folder} and what the engine keeps there", "only you can read them")]
+    more = f" and {len(open_ones) - 1} more" if len(open_ones) > 1 else ""
+    return [Finding("permissions", "problem", f"others may open {open_ones[0]}{more}", f"run chmod -R go= {folder}")]
+
+
+def _others_may(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False  # a run has just removed it
+    return not stat.S_ISLNK(found.st_mode) and bool(stat.S_IMODE(found.st_mode) & 0o077)
+
+
+def _offline() -> list[Finding]:
+    on = os.environ.get("HF_HUB_OFFLINE") == "1"
+    return [Finding("network", "good" if on else "problem", "offline switches are set" if on else "offline switches are missing",
+                    "no library looks anything up" if on else "start the program by its own command")]  # fmt: skip
+
+
+def _versions() -> list[Finding]:
+    findings = []
+    for name in PACKAGES:
+        try:
+            findings.append(Finding("version", "good", f"{name} {importlib.metadata.version(name)}", "installed"))
+        except importlib.metadata.PackageNotFoundError:
+            findings.append(Finding("version", "problem", f"{name} is missing", "install bmembed-tui again"))
+    return findings
+
+
+def _project(project: ProjectFolder) -> list[Finding]:
+    """One project's settings, its database, and its size."""
+    folder, findings = project.path, []
+    try:
+        project.settings()
+        store = project.store(check=True)
+        counts = store.counts()
+        store.close()
+        findings.append(
+            Finding(
+                "project", "good", f"{counts['chunks']} chunks, {counts['queries']} queries", "the database is sound"
+            )
+        )
+    except EngineError as error:
+        findings.append(Finding("project", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}"))
+    size = sum(map(file_size, folder.rglob("*"))) / 1e6
+    findings.append(
+        Finding("project", "good", f"{size:,.0f} MB on disk in {folder}", "what a copy of the project needs")
+    )
+    return findings

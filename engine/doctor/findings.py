@@ -1,0 +1,160 @@
+"""What `engine doctor` finds out by looking harder: what a GPU would change, what the next run needs."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.core.errors import EngineError
+from engine.project.folder import ProjectFolder
+from engine.settings.load import Settings
+
+if TYPE_CHECKING:
+    from engine.encoders.hardware import Hardware
+    from engine.encoders.model_folder import ModelFolder
+    from engine.training.config import TrainingConfig
+
+WITH_A_GPU = (
+    "everything works without one. With one, training and encoding use bfloat16 (2 bytes a weight, not 4) where it has "
+    "units for it; a training micro-batch holds up to 32 times the tokens (32,768, not 1,024) and an encoding batch 65,536 "
+    "tokens, not 2,048, so that more queries per step and longer texts become practical; and so do larger models: weights "
+    "of 0.6, 4 and 8 billion parameters take 1.2, 8 and 16 GB of its memory in bfloat16"
+)
+BYTES_PER_TOKEN = 4  # of English text; markup has more
+TEXT_COPIES = 18  # measured: database and BM25 index together up to 9 times small documents, and a copy is made of both
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `state`: good or problem. `follows`: what it means for the user."""
+
+    topic: str
+    state: str
+    found: str
+    follows: str
+
+    def as_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return asdict(self)
+
+
+def gpu() -> list[Finding]:
+    """What is there; without a GPU, what one would change: facts of this program's own settings and plain arithmetic."""
+    from engine.encoders.gpu import find_gpus
+
+    gpus = find_gpus()
+    if gpus.usable:
+        return [
+            Finding(
+                "gpu", "good", f"{gpu.name}, {gpu.free / 1e9:.1f} GB of {gpu.memory / 1e9:.1f} GB free",
+                "it has bfloat16 units: training and encoding use them" if gpu.bfloat16
+                else "it has no bfloat16 units: it trains in float32 and encodes in float16",
+            )
+            for gpu in gpus.usable
+        ]  # fmt: skip
+    why = "torch finds no card or no driver" if gpus.built_for_cuda else "this torch is built for CPUs only"
+    found = f"no CUDA GPU that can be used: {why}"
+    if gpus.cards:
+        advice = "its driver is needed" if gpus.built_for_cuda else "a CUDA build of torch is needed"
+        found += f", though the system lists {gpus.cards} NVIDIA card{'s' if gpus.cards > 1 else ''} ({advice})"
+    return [Finding("gpu", "good", found, WITH_A_GPU)]
+
+
+def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list[Finding]:
+    """What the next run needs of memory and disk, against what is free. Nothing where model or device cannot be used."""
+    from engine.encoders.hardware import choose_hardware
+    from engine.encoders.model_folder import resolve_model
+    from engine.training.recipe import config_of
+
+    try:
+        hardware = choose_hardware(settings.encoder.device, settings.encoder.dtype, purpose="train")
+        folder = resolve_model(model)
+        chunks, copied, first = _extent(project) if project else (0, 0, None)
+        config = config_of(settings, first)
+        return [
+            _memory_need(folder, config, hardware, chunks),
+            *([_disk_need(project, folder, settings, config, chunks, copied)] if project else []),
+        ]
+    except EngineError:
+        return []
+
+
+def _extent(project: ProjectFolder) -> tuple[int, int, float | None]:
+    """(chunks, bytes of the database and the BM25 index, share of the training queries that BM25 solves, if that is known)"""
+    from engine.training.recipe import found_first
+
+    store = project.store()
+    try:
+        chunks, first = store.counts()["chunks"], found_first(store)
+    finally:
+        store.close()
+    files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]
+    return chunks, sum(map(file_size, files)), first
+
+
+def file_size(path: Path) -> int:
+    """Bytes of a file; 0 for anything else, also for a file that a run has just removed."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int) -> Finding:
+    from engine.encoders.model_size import model_size
+    from engine.encoders.needs import megabytes, training_need
+
+    free, where = _free_memory(hardware)
+    need = training_need(model_size(model), config, hardware, chunks, free)
+    found = f"about {megabytes(need.bytes)} for training with {model.name}, of {megabytes(free)} free{where}"
+    if need.bytes <= free:
+        return Finding("memory need", "good", found, need.formula)
+    todo = "lower training.queries_per_step, training.graph_memory_mb or encoder.max_tokens, or close programs"
+    return Finding("memory need", "problem", found, f"{need.formula}; {todo}")
+
+
+def _free_memory(hardware: Hardware) -> tuple[int, str]:
+    if hardware.device == "cpu":
+        import psutil
+
+        return int(psutil.virtual_memory().available), ""
+    from engine.encoders.gpu import find_gpus
+
+    number = int(hardware.device.partition(":")[2] or 0)
+    return find_gpus().usable[number].free, " on the GPU"
+
+
+def _disk_need(
+    project: ProjectFolder, model: ModelFolder, settings: Settings, config: TrainingConfig, chunks: int, copied: int
+) -> Finding:
+    from engine.encoders.model_size import model_size
+    from engine.encoders.needs import disk_need, megabytes
+
+    free, guess, known = shutil.disk_usage(project.path).free, "", chunks
+    if not known:
+        size = _documents_size(project, settings)
+        if not size:
+            return Finding("disk need", "good", "not known yet", "there are no documents to read yet")
+        chunks, copied = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens)), TEXT_COPIES * size
+        guess = f"nothing is read yet: guessed from {megabytes(size)} of documents; "
+    need = disk_need(model_size(model), config, settings, chunks, copied)
+    found = f"{'at most' if known else 'about'} {megabytes(need.bytes)} for a whole run, of {megabytes(free)} free"
+    if need.bytes <= free:
+        return Finding("disk need", "good", found, guess + need.formula)
+    return Finding("disk need", "problem", found, f"{guess}{need.formula}; free some space before a run")
+
+
+def _documents_size(project: ProjectFolder, settings: Settings) -> int:
+    """Bytes of the files that 'ingest' would read; 0 where a source is missing, which 'ingest' tells."""
+    from engine.corpus.scan import scan
+
+    corpus = settings.corpus
+    try:
+        found = scan(project.sources(settings), corpus.include, corpus.exclude, pictures=corpus.ocr)
+    except EngineError:
+        return 0
+    return sum(file.size for file in found.files)

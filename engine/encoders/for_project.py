@@ -1,0 +1,132 @@
+"""Encoders as the stages use them: loaded with the project's settings, their choices told, their vectors cached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.core.records import Chunk
+from engine.encoders.fingerprint import encoder_fingerprint
+from engine.encoders.hardware import choose_hardware
+from engine.encoders.model_folder import resolve_model
+from engine.project.stage import StageContext, View
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.encoders.embedding_cache import EmbeddingCache
+    from engine.encoders.encoder import Encoder
+    from engine.encoders.hardware import Hardware, Purpose
+    from engine.encoders.model_folder import ModelFolder
+    from engine.settings.load import Settings
+
+
+CHUNKS = "chunks"
+"""The folder, in an adapter's own, of the adapter that chunks are encoded with where queries have another."""
+
+
+def chunk_adapter(adapter: Path | None, side: str) -> Path | None:
+    """The adapter folder for chunks, of one for queries that was trained for `side`; None: the model as it is."""
+    if adapter is None or side == "query":
+        return None
+    return adapter / CHUNKS if side == "both-then-query" else adapter
+
+
+def project_model(settings: Settings) -> ModelFolder:
+    """The project's base model, with the prompts that project.toml names. Raises ModelError."""
+    chosen = settings.encoder
+    return resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt)
+
+
+def model_of(info: Mapping[str, Any]) -> ModelFolder:
+    """The base model of a vector index, by its artifact's `info`. Raises ModelError."""
+    return resolve_model(info["model"]).with_prompts(*info.get("prompts", (None, None)))
+
+
+def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
+    """Raises UsageError where the device or precision that project.toml names is not to be had here, as far as `foreseen` tells."""
+    chosen = settings.encoder
+    # with other settings nothing can be missing, and torch takes seconds
+    if chosen.device.startswith("cuda") or chosen.dtype == "float16":
+        from engine.encoders.hardware import foreseen
+
+        foreseen(chosen.device, chosen.dtype, purpose)
+
+
+def told_hardware(context: StageContext, purpose: str) -> Hardware:
+    """The device, precision and threads for a stage, each told with its reason."""
+    settings = context.settings.encoder
+    hardware = choose_hardware(settings.device, settings.dtype, purpose="train" if purpose == "train" else "encode")
+    for choice in hardware.choices:
+        context.choose(choice.setting, choice.value, choice.reason)
+    return hardware
+
+
+def load_encoder(context: StageContext, hardware: Hardware, adapter: Path | None = None, scale: float = 1.0) -> Encoder:
+    """The project's encoder, with an adapter merged in at `scale` (λ)."""
+    from engine.encoders.encoder import Encoder
+
+    settings = context.settings.encoder
+    return Encoder.load(
+        project_model(context.settings),
+        adapter=adapter,
+        adapter_scale=scale,
+        hardware=hardware,
+        max_tokens=settings.max_tokens,
+    )
+
+
+def model_fingerprint(view: View) -> str:
+    """What names the project's base model, weights and configuration included."""
+    return project_model(view.settings).fingerprint
+
+
+def served_fingerprint(view: View, adapter: Path | None, scale: float) -> str:
+    """Fingerprint of the encoder that `load_encoder` would give, without loading it."""
+    return encoder_fingerprint(project_model(view.settings), adapter, scale, view.settings.encoder.max_tokens)
+
+
+def open_cache(view: View) -> EmbeddingCache:
+    """The project's vectors on disk, by encoder fingerprint and content hash."""
+    from engine.encoders.embedding_cache import EmbeddingCache
+
+    return EmbeddingCache(view.project.path / "cache")
+
+
+def chunk_vectors(
+    context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], what: str = "chunks"
+) -> NDArray[np.float32]:
+    """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable, cancellable."""
+    from engine.encoders.embedding_cache import encode_cached
+
+    cache = open_cache(context)
+    vectors = encode_cached(
+        encoder,
+        [chunk.content_hash for chunk in chunks],
+        [chunk.embedded_text for chunk in chunks],
+        cache,
+        progress=Thinned(context, len(chunks), what),
+        should_stop=context.should_stop,
+    )
+    for notice in encoder.notices:
+        context.warn(notice)
+    encoder.notices.clear()
+    if cache.damaged:
+        context.warn(f"{cache.damaged} damaged files of cached vectors were removed and made again.")
+    return vectors
+
+
+class Thinned:
+    """Progress reports, at most about a hundred per task."""
+
+    def __init__(self, context: StageContext, total: int, unit: str) -> None:
+        self._context, self._total, self._unit, self._last = context, total, unit, -1
+
+    def __call__(self, done: int) -> None:
+        """Tell it when another hundredth is done."""
+        share = 100 * done // max(1, self._total)
+        if share != self._last:
+            self._last = share
+            self._context.progress(done, self._total, self._unit)

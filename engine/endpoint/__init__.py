@@ -1,0 +1,1 @@
+"""Service: HTTP to an OpenAI-compatible server on this host or site."""

@@ -1,0 +1,140 @@
+"""The address of an endpoint: where it may lie, and a connection that goes there and nowhere else."""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import socket
+import ssl
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from engine.core.errors import SettingsError
+
+_PRIVATE = [
+    ipaddress.ip_network(text)
+    for text in ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
+]
+CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An endpoint's parts. `path` is that of the API, such as /v1."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    allow_public: bool = False
+
+    @classmethod
+    def parse(cls, url: str, allow_public: bool = False) -> Address:
+        """Raises SettingsError for what is no such address, and for a public one given as numbers."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            raise _no_address(url, "Its host or port cannot be read.") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise _no_address(url, "It does not begin with http:// or https:// and a host.")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise _no_address(url, "It holds a user, a password, a query or a fragment.")
+        path = parts.path.rstrip("/").removesuffix("/chat/completions")
+        if not f"{parts.hostname}{path}".isascii() or any(char <= " " for char in parts.hostname + path):
+            raise _no_address(url, "It holds characters that an address cannot have.")
+        address = cls(parts.scheme, parts.hostname, port, path, allow_public)
+        if _is_number(parts.hostname):
+            address.checked(parts.hostname)
+        return address
+
+    @property
+    def url(self) -> str:
+        """The address of the API."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path}"
+
+    def checked(self, number: str) -> str:
+        """A resolved address of the host. Raises SettingsError when it is public and that is not allowed."""
+        if self.allow_public or is_private(number):
+            return number
+        where = number if number == self.host else f"{self.host} ({number})"
+        raise SettingsError(
+            f"The endpoint {where} lies outside this machine and private networks.",
+            "The documents' text would be sent there.",
+            "Name a server on this machine or in your own network in queries.endpoint, or set "
+            "queries.endpoint_allow_public to true if this is meant.",
+        )
+
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
+        """An open connection, to the very number that was checked. No proxy is used. Raises OSError and SettingsError."""
+        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        numbers = [self.checked(str(entry[4][0])) for entry in found]  # one public number among them is one too many
+        kind = _HttpsTo if self.scheme == "https" else _HttpTo
+        failure = OSError("the name has no address")
+        for number in dict.fromkeys(numbers):
+            connection = kind(self.host, self.port, timeout=CONNECT_SECONDS)
+            connection.number = number
+            try:
+                connection.connect()
+            except OSError as error:
+                connection.close()
+                failure = error
+                continue
+            connection.sock.settimeout(timeout)
+            return connection
+        raise failure
+
+
+def is_private(number: str) -> bool:
+    """Whether an IP address is of this machine or a private network."""
+    address = ipaddress.ip_address(number.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return any(address in network for network in _PRIVATE)
+
+
+class _HttpTo(http.client.HTTPConnection):
+    """HTTP to a given number, whatever the name resolves to later."""
+
+    number = ""
+
+    def connect(self) -> None:
+        self.sock = socket.create_connection((self.number, self.port), CONNECT_SECONDS)
+
+
+class _HttpsTo(http.client.HTTPSConnection):
+    """HTTPS to a given number; the certificate must be the name's."""
+
+    number = ""
+
+    def connect(self) -> None:
+        plain = socket.create_connection((self.number, self.port), CONNECT_SECONDS)
+        try:
+            self.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=self.host)
+        except BaseException:
+            plain.close()
+            raise
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _without_user(url: str) -> str:
+    """Without what may be a password, wherever it stands: errors are shown and logged."""
+    before, at, rest = url.rpartition("@")
+    scheme, colon, _ = before.partition("://")
+    return f"{scheme}{colon}{rest}" if at and colon else rest
+
+
+def _no_address(url: str, why: str) -> SettingsError:
+    return SettingsError(
+        f"queries.endpoint = '{_without_user(url)}' is not an address that can be asked.",
+        why,
+        "Write it such as http://127.0.0.1:8080/v1.",
+    )

@@ -1,0 +1,99 @@
+"""One request to a server and its answer, in a thread of its own, which can be let go of at any moment."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from engine.core.errors import EngineError
+from engine.endpoint.address import CONNECT_SECONDS, Address
+from engine.queries.llm.chat_model import UnansweredError
+
+LARGEST = 4_000_000  # bytes of an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Status and body of an HTTP answer; `location` where it points elsewhere."""
+
+    status: int
+    body: bytes
+    location: str = ""
+
+
+class Exchange(threading.Thread):
+    """One request and its answer. `abandon` ends it from outside. Without a `body` it is a look at `path`, else a message.
+
+    `sending` is called before a body is sent, once the server is there and may be asked; what it raises keeps the body back.
+    """
+
+    def __init__(
+        self, address: Address, body: bytes | None, seconds: float, key: str = "", path: str = "",
+        sending: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        super().__init__(name="endpoint", daemon=True)
+        self.done = threading.Event()
+        self._address, self._body, self._seconds, self._key = address, body, seconds, key
+        self._sending = sending
+        self._path = path or f"{address.path}/chat/completions"
+        self._connection: http.client.HTTPConnection | None = None
+        self._abandoned = False
+        self._found: Response | Exception = UnansweredError("no answer")
+
+    def run(self) -> None:
+        """Send the request, and wait for its answer."""
+        try:
+            self._found = self._talk()
+        except (EngineError, UnansweredError) as error:
+            self._found = error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._found = UnansweredError(_plain(error))
+        finally:
+            self.done.set()
+            if self._connection is not None:
+                self._connection.close()
+
+    def result(self) -> Response:
+        """The answer, once `done` is set. Raises UnansweredError where there is none, SettingsError as `Address.connect`."""
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
+
+    def abandon(self) -> None:
+        """Let go of the socket: whatever the thread waits for ends."""
+        self._abandoned = True
+        if self._connection is not None and self._connection.sock is not None:
+            with suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def _talk(self) -> Response:
+        self._connection = self._address.connect(self._seconds + CONNECT_SECONDS)  # who waits for us has the say
+        if self._abandoned:
+            raise UnansweredError("no longer wanted")
+        if self._body is not None:
+            self._sending()
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        self._connection.request("GET" if self._body is None else "POST", self._path, self._body, headers)
+        answer = self._connection.getresponse()
+        body = answer.read(LARGEST + 1)
+        if len(body) > LARGEST:
+            raise UnansweredError(f"the answer is larger than {LARGEST // 1_000_000} MB", lasting=True)
+        if answer.length:  # bytes that were announced and did not come
+            raise UnansweredError("the connection broke off")
+        return Response(answer.status, body, answer.getheader("Location") or "")
+
+
+def _plain(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "the connection timed out"
+    if isinstance(error, http.client.IncompleteRead | http.client.RemoteDisconnected | ConnectionResetError):
+        return "the connection broke off"
+    if isinstance(error, http.client.HTTPException):
+        return f"what it sends is not HTTP ({type(error).__name__})"
+    return str(getattr(error, "strerror", None) or error).lower() or type(error).__name__

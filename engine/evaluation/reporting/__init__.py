@@ -1,0 +1,1 @@
+"""The report: what is computed for it, drawn and written."""

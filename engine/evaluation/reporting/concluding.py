@@ -1,0 +1,144 @@
+"""The end of an evaluation: every system compared, the report written and made current."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from engine.core.systems import BASE, BM25, CL, JOINED, LEARNT, SERVED, UNWEIGHED, WAYS, ordered
+from engine.encoders.for_project import model_fingerprint, served_fingerprint
+from engine.evaluation.query_sets import QuerySet
+from engine.project.stage import StageContext
+from engine.project.store.artifacts import Artifact
+from engine.version import __version__
+
+if TYPE_CHECKING:
+    from engine.evaluation.comparison import Comparison
+    from engine.evaluation.evaluating import Evaluation
+    from engine.evaluation.reporting.report import QuerySetReport, ReportData
+    from engine.evaluation.selection import Selection
+    from engine.evaluation.studies.fusion import FusionChoice
+
+    Compared = Sequence[tuple[QuerySet, Comparison]]
+
+ARTIFACT = "evaluation"
+PAIRS = (
+    *((f"{way}{SERVED}", other) for way in JOINED for other in (f"{way}{BASE}", BM25)),
+    *((f"{way}{UNWEIGHED}", f"{way}{BASE}") for way in JOINED),
+    *((f"{way}{SERVED}", f"{way}{UNWEIGHED}") for way in JOINED),
+    *((f"{way}{name}", f"{way}{CL}") for way in WAYS for name in (SERVED, UNWEIGHED)),
+    (LEARNT, BM25),
+)
+"""Compared besides each system with base: hybrid search with what is served, what of its gain comes from the encoder and what from
+learnt weights of words, all of it with the CL baseline, and BM25 with and without such weights."""
+
+
+def conclude(context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice) -> dict[str, Any]:
+    """Write the report, make it current, and sum it up."""
+    from engine.evaluation.reporting.report import write_report
+    from engine.ranking.hubness import write_bank
+    from engine.ranking.term_weights import write_weights
+
+    compared = [(one, _compare(context, work, one)) for one in work.sets if any(j.usable for j in one.judgments)]
+    with context.project.building("reports", context.fingerprint) as building:
+        write_report(building.folder, _report(context, work, selection, fusion, compared))
+        write_weights(building.folder, work.terms.weights)
+        if work.hubs.bank is not None:
+            write_bank(building.folder, work.hubs.bank)
+    info = _info(context, work, selection, fusion, compared)
+    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+    return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}
+
+
+def _info(
+    context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
+) -> dict[str, Any]:
+    """What search and the commands read of the evaluation."""
+    served = {
+        "name": selection.served,
+        "scale": selection.strength,
+        "adapter": work.trained.info.get("adapter") if selection.strength else None,
+        "side": work.trained.info.get("side", "both"),
+    }
+    encoder = served_fingerprint(context, work.adapter if selection.strength else None, selection.strength or 1.0)
+    return {
+        "served": served,
+        "adapter": served["adapter"],
+        "model": model_fingerprint(context),
+        "reason": selection.reason,
+        "advice": _advice(context, fusion, compared),
+        "fusion": {**fusion.as_dict(), **work.terms.as_dict()},
+        "hubs": {**work.hubs.as_dict(), "key": work.hubs.key},
+        "language": work.rankers.lexical.language,
+        "tables": {one.kind: {**comparison.as_dict(), "synthetic": one.synthetic} for one, comparison in compared},
+        "threshold": {**work.threshold, "encoder": encoder, "hubs": work.hubs.key},
+    }
+
+
+def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparison:
+    from engine.evaluation.comparison import compare
+
+    order = ordered(one.rankings)
+    wanted = (*PAIRS, *work.hubs.pairs(bool(work.terms.weights)))
+    return compare(
+        {name: one.rankings[name] for name in order}, one.judgments, work.document_of,
+        samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
+        pairs=[pair for pair in dict.fromkeys(wanted) if set(pair) <= set(order)],
+    )  # fmt: skip
+
+
+def _report(
+    context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
+) -> ReportData:
+    from engine.evaluation.reporting.report import ReportData, TrainingCurve, choices_made, warnings_told
+    from engine.evaluation.studies.forgetting import measure_general
+
+    history = work.trained.info.get("history") or {}
+    log = context.project.path / "runs" / context.run / "events.jsonl"
+    base_alone = not selection.strength and work.hubs.bank is None
+    return ReportData(
+        advice=_advice(context, fusion, compared),
+        project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
+        selection=selection, fusion={**fusion.as_dict(), **work.terms.as_dict(), **work.hubs.as_dict()},
+        query_sets=_told_sets(context, work, compared, "adapted" if work.adapter and base_alone else "served"),
+        training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
+        settings=context.settings.model_dump(),
+        choices=choices_made(log), warnings=warnings_told(log),
+        sizes=context.store.counts(), diagnostics=work.described.diagnostics,
+        similarities=work.described.similarities(), geometry=work.described.plane(),
+        baseline=_told_baseline(work),
+        robustness=work.robustness.as_dict() if work.robustness else None,
+        threshold=work.threshold, sentences=work.sentences.as_dict(),
+        general=measure_general(work.general, work.apart, context.settings.evaluation.bootstrap_samples),
+    )  # fmt: skip
+
+
+def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:
+    from engine.evaluation.reporting.advice import advice
+
+    judged = next((comparison.as_dict() for one, comparison in compared if one.kind == "judged"), None)
+    return advice(judged, fusion.method, context.settings.search.mode)
+
+
+def _told_sets(context: StageContext, work: Evaluation, compared: Compared, changed: str) -> list[QuerySetReport]:
+    """`changed`: the system whose queries are told one by one, against base."""
+    from engine.evaluation.reporting.changes import hit_finder, query_changes
+    from engine.evaluation.reporting.report import QuerySetReport
+
+    chunks = {chunk.id: chunk for chunk in work.chunks}
+    titles = {document.id: document.title or document.path for document in context.store.documents()}
+    return [
+        QuerySetReport(
+            one.name, "judged" if one.kind == "judged" else "synthetic", comparison.as_dict(),
+            query_changes(comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)), changed,
+            [text for judgment in one.judgments for text in judgment.unmatched], one.synthetic,
+        )
+        for one, comparison in compared
+    ]  # fmt: skip
+
+
+def _told_baseline(work: Evaluation) -> dict[str, Any] | None:
+    told = ("reason", "side", "steps", "best_step", "ended", "seconds")
+    return {name: work.baseline.get(name) for name in told} if work.baseline else None

@@ -1,0 +1,1 @@
+"""Further measurements beside the comparison of systems: robustness, fusion, hubness, forgetting, sentence pairs."""

@@ -1,0 +1,115 @@
+"""How hybrid search joins BM25 and the served encoder: by RRF or by a weighted sum of min-max scores.
+
+The rule. The even sum stays unless held-out queries show something better, because it was 2.6 and 3.0 points above RRF on two
+data sets and 0.7 below it on a third (docs/LOG.md, "Joining the rankings"). Of the weights of the grid the one nearest to one half
+is taken that is not shown to be worse in nDCG@10 than the best of the others, by a test that knows that it is the best of several
+(`best_of_p`): held-out queries differ from those to come in how much of the documents' wording they repeat, and an even mixture is
+hurt least by that. RRF is taken where it is shown to be better than that sum (engine/metrics/differences.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means
+from engine.metrics.differences import Difference, difference
+from engine.metrics.power import with_needed
+from engine.metrics.randomisation import best_of_p, randomisation_p
+
+WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
+EVEN = 0.5
+SET_BY_HAND = "Hybrid search joins both rankings as project.toml says (search.fusion)."
+LEAST_QUERIES = 50
+"""With fewer queries a weight is not tuned."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionChoice:
+    """`weight`: the semantic score's share in the weighted sum, also where RRF is taken (for comparison)."""
+
+    method: Literal["rrf", "weighted"]
+    weight: float
+    reason: str
+
+    @property
+    def share(self) -> float | None:
+        """The semantic score's share in hybrid search; None where RRF joins."""
+        return None if self.method == "rrf" else self.weight
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the artifact and the report."""
+        return {"method": self.method, "weight": self.weight, "reason": self.reason}
+
+
+def not_tuned(why: str) -> FusionChoice:
+    """The even sum, because there is nothing to tune a weight on."""
+    return FusionChoice(
+        "weighted", EVEN, f"Hybrid search adds the scores of BM25 and of the encoder in equal parts: {why}."
+    )
+
+
+def choose_fusion(
+    rrf: ArrayLike, weighted: Mapping[float, ArrayLike], samples: int = SAMPLES, seed: int = 0
+) -> FusionChoice:
+    """Choose by per-query nDCG@10 (q,) in [0, 1] on held-out queries: of RRF, and of each weight's sum.
+
+    Fewer than `LEAST_QUERIES` queries: the even sum. ValueError when the arrays differ in length.
+    """
+    weights = sorted(weighted)
+    values = np.stack([np.asarray(rrf, dtype=np.float64), *(np.asarray(weighted[w], np.float64) for w in weights)], 1)
+    if len(values) < LEAST_QUERIES:
+        return not_tuned(f"{len(values)} held-out queries are too few to tune a weight on, {LEAST_QUERIES} are needed")
+    means = bootstrap_means(values, samples, seed)  # (samples, 1 + weights)
+    best = int(values[:, 1:].mean(0).argmax()) + 1
+    from_even = sorted(range(1, values.shape[1]), key=lambda column: (abs(weights[column - 1] - EVEN), column))
+    taken = next(
+        column for column in from_even if column == best or not _is_beaten(values[:, 1:], column - 1, samples, seed)
+    )
+    gain, weight, tried = _gap(values, means, taken, 0), weights[taken - 1], (len(weights), len(values))
+    if gain.verdict == "worse":
+        return FusionChoice("rrf", weight, _ranks(weight, _gap(values, means, 0, taken), *tried))
+    return FusionChoice("weighted", weight, _sum(weight, weights[best - 1], gain, *tried))
+
+
+def _is_beaten(values: NDArray[np.float64], column: int, samples: int, seed: int) -> bool:
+    """Whether the best of the other columns of `values` (q, c) is shown to be better than this one."""
+    others = np.delete(values, column, axis=1) - values[:, [column]]
+    return best_of_p(others, samples, seed) <= (1 - CONFIDENCE) / 2
+
+
+def _gap(values: NDArray[np.float64], means: NDArray[np.float64], one: int, other: int) -> Difference:
+    gap = values[:, one] - values[:, other]
+    p_value = float(randomisation_p(gap[:, None], len(means))[0])
+    return with_needed(difference(gap, means[:, one] - means[:, other], p_value).percent(), gap)
+
+
+def _ranks(weight: float, gap: Difference, weights: int, queries: int) -> str:
+    return (
+        f"Hybrid search joins both rankings by reciprocal rank fusion: on {queries} held-out queries it is better than the sum "
+        f"with {weight:g} semantic, {_told(gap)}; of {weights} weights tried, that is the most even one not shown to be worse "
+        "than the best."
+    )
+
+
+def _sum(weight: float, best: float, gap: Difference, weights: int, queries: int) -> str:
+    text = f"Hybrid search adds both scores, {weight:g} semantic and {1 - weight:g} BM25: of {weights} weights tried on {queries} "
+    if best == weight:
+        text += "held-out queries it is the best"
+    else:
+        text += f"held-out queries, {best:g} semantic is the best, and {weight:g}, which is more even, is not shown to be worse"
+    shown = "no difference is shown to" if gap.verdict == "no difference shown" else "it is better than"
+    return f"{text}; {shown} reciprocal rank fusion, {_told(gap)}."
+
+
+def _told(gap: Difference) -> str:
+    return told_points(gap) + ("" if gap.verdict != "no difference shown" else gap.told_needed)
+
+
+def told_points(gap: Difference) -> str:
+    """As a sentence has it: a difference in nDCG@10, its interval, and the p of the randomisation test."""
+    return f"{gap.value:+.1f} points of nDCG@10 (95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.told_p})"

@@ -1,0 +1,211 @@
+"""Whether search takes off what makes hubs near to every query (engine/ranking/hubness.py).
+
+Queries that are worded as questions show which chunks are hubs, where there are enough of them, and it is tried on held-out ones:
+it is taken over unless its interval lies below 0, because it is a published method with published constants, and nothing of it is
+fitted to them. Else queries that are built from the documents' sentences show hubs. Held-out ones of that kind do not decide: on
+three data sets they found it worse, judged ones better on two and no different on the third (docs/LOG.md, "Hubs").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.core.records import Query
+from engine.core.systems import ADAPTED, BASE, BASE_LESS_HUBS, BM25, CL, PLAIN, SERVED, UNWEIGHED, WAYS
+from engine.evaluation.query_sets import QuerySet, training_questions
+from engine.evaluation.rankers import Floats, Ids, compared_chunks, compared_queries, encoded_queries
+from engine.evaluation.rankings import cosines_of
+from engine.evaluation.reporting.gaps import Gap, gap_between, harm_to_judged, held_out_and_judged, told, why_not
+from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
+from engine.evaluation.studies.joining import Measure
+from engine.project.stage import StageContext, fingerprint
+from engine.queries.articles import article_numbers
+from engine.ranking.hubness import LEAST_ARTICLES, LEAST_QUERIES, MOST_QUERIES, NEIGHBOURS, Bank, hub_offsets
+
+if TYPE_CHECKING:
+    from engine.encoders.encoder import Encoder
+    from engine.evaluation.rankers import Among, Rankers
+
+WHAT = "similarities less what hubs have too much"
+SET_BY_HAND = "Similarities are plain cosines, because project.toml says so (search.hubs)."
+
+
+@dataclass(frozen=True, slots=True)
+class Hubs:
+    """`bank`: the queries that show hubs; None where similarities are plain cosines. `key` names the queries, their order and
+    their articles.
+
+    `plain`: the system of the report that is what search serves by plain cosines.
+    """
+
+    bank: Bank | None = None
+    key: str = ""
+    reason: str = SET_BY_HAND
+    plain: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the artifact and the report."""
+        count = 0 if self.bank is None else len(self.bank.articles)
+        return {"hub_queries": count, "hubs_reason": self.reason, "plain_system": self.plain}
+
+    def pairs(self, weighed: bool) -> list[tuple[str, str]]:
+        """Systems to compare, to part what taking off hubs gains from what the adapter gains, in each way of search.
+
+        `weighed`: whether hybrid search counts words as learnt, whose gain is left out of this.
+        """
+        found = []
+        for way in WAYS if self.bank is not None else ():
+            last = f"{way}{UNWEIGHED if way and weighed else SERVED}"
+            found.append((last, f"{way}{self.plain}"))
+            if self.plain != BASE:
+                found += [
+                    (last, f"{way}{BASE_LESS_HUBS}"), (f"{way}{BASE_LESS_HUBS}", f"{way}{BASE}"),
+                    (f"{way}{self.plain}", f"{way}{BASE}"), (f"{way}{self.plain}", f"{way}{CL}"),
+                ]  # fmt: skip
+        return found
+
+
+def plain_cosines(why: str) -> Hubs:
+    """Nothing is taken off, for the reason given."""
+    return Hubs(reason=f"Similarities are plain cosines: {why}.")
+
+
+def plain_system(strength: float) -> str:
+    """What the encoder with the adapter at `strength` (λ) is called in the report where hubs are left as they are."""
+    return {0.0: BASE, 1.0: ADAPTED}.get(strength, PLAIN)
+
+
+def decided(bank: Bank, key: str, plain: str, held_out: Gap | None, judged: Gap | None, *, built: bool = False) -> Hubs:
+    """Hubs are taken off unless semantic search seems to be harmed by it, on held-out queries or on judged ones.
+
+    `built`: whether `bank` has queries built from the documents' sentences; held-out ones do not count then.
+    """
+    why = harm_to_judged(WHAT, judged) if built else why_not(WHAT, held_out, judged, shown=False)
+    if why:
+        return plain_cosines(why)
+    queries = f"{len(bank.articles):,} training queries{', built from the documents,' if built else ''}"
+    reason = (
+        f"Half of a chunk's mean cosine to the {NEIGHBOURS} nearest of {queries} of other articles than its own is taken from its "
+        "similarity, so that chunks that are near to every query do not stand before better ones: "
+        f"{_told_by(judged, 'judged') if built else _told_by(held_out, 'held-out')}."
+    )
+    return Hubs(bank, key, reason, plain)
+
+
+def _told_by(gap: Gap | None, kind: str) -> str:
+    """What a set of queries says of it; of judged ones only where they are enough to say something."""
+    if gap is None or gap[1] < LEAST_JUDGED:
+        return "held-out queries that are built so, too, cannot tell what it does to questions; judged ones could"
+    verdict = "better" if gap[0].verdict == "better" else "not shown to be worse"
+    return f"semantic search is {verdict} by it on {told(gap, kind)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lessened:
+    """An encoder with hubs taken off: the queries' vectors in `bank` show them, `offsets` (n,) are taken from all chunks' cosines.
+
+    By kind of query set: `asked`, its queries' unit vectors, and `ranked`, (ids, similarities, those of BM25's chunks).
+    """
+
+    bank: Bank
+    offsets: Floats
+    vectors: Floats
+    asked: Mapping[str, Floats]
+    ranked: Mapping[str, tuple[Ids, Floats, Floats]]
+
+    def put(self, sets: Sequence[QuerySet], name: str) -> None:
+        """Let the sets have its rankings as the system `name`."""
+        for one in sets:
+            one.rankings[name], one.scores[name], one.beside[name] = self.ranked[one.kind]
+
+
+class HubTrial:
+    """Tries it with the encoder that is served, at `strength` (λ). `measure`: as `Joining` has it.
+
+    `found`: of `take`, by system, what was ranked with hubs taken off.
+    """
+
+    def __init__(self, context: StageContext, rankers: Rankers, strength: float, measure: Measure) -> None:
+        self._context, self._rankers, self._strength, self._measure = context, rankers, strength, measure
+        self.found: dict[str, Lessened] = {}
+
+    def take(self, sets: Sequence[QuerySet], among: Mapping[str, Among]) -> Hubs:
+        """What was decided. Where hubs are taken off, the sets get the served encoder's rankings anew, and base's to compare
+        with, by the same queries; and `Rankers` the offsets.
+
+        `among`: by kind of the sets, the chunks that their queries are looked for among.
+        """
+        settings = self._context.settings
+        if settings.vectors.dtype == "i8":
+            return plain_cosines("vectors of 8 bits a number are too coarse for more (vectors.dtype)")
+        queries, built = self._queries()
+        if len(queries) < LEAST_QUERIES:
+            return plain_cosines(f"it takes {LEAST_QUERIES} training queries or more to tell hubs")
+        articles = article_numbers(self._rankers.chunks, self._context.store.documents())
+        asked = self._articles_asked(queries, articles)
+        count = len(np.unique(asked))
+        if count < LEAST_ARTICLES:
+            made_of = f"the training queries were made of {count} documents or articles"
+            return plain_cosines(f"{made_of}; it takes {LEAST_ARTICLES} to tell hubs")
+        served = self._lessened(self._strength, SERVED, queries, articles, sets, among)
+        gaps = {
+            one.kind: gap_between(one, served.ranked[one.kind][0], one.rankings[SERVED], self._measure, settings)
+            for one in sets
+        }
+        encoder = self._rankers.encoder(self._strength).fingerprint
+        texts = [query.text for query in queries]
+        key = fingerprint(queries=texts, articles=asked.tolist(), encoder=encoder)
+        plain = plain_system(self._strength)
+        hubs = decided(served.bank, key, plain, *held_out_and_judged(gaps, settings), built=built)
+        if hubs.bank is None:
+            return hubs
+        if hubs.plain == PLAIN:
+            for table in (one_table for one in sets for one_table in (one.rankings, one.scores, one.beside)):
+                table[PLAIN] = table[SERVED]
+        self._rankers.offsets, self.found[SERVED] = served.offsets, served
+        if hubs.plain != BASE:
+            self.found[BASE_LESS_HUBS] = self._lessened(0.0, BASE, queries, articles, sets, among)
+        for name, found in self.found.items():
+            found.put(sets, name)
+        return hubs
+
+    def _queries(self) -> tuple[list[Query], bool]:
+        """The training queries that show hubs, and whether some of them were built from sentences of their chunks."""
+        asked = training_questions(self._context, self._rankers.chunks, MOST_QUERIES)
+        if len(asked) >= LEAST_QUERIES:
+            return asked, False
+        return training_questions(self._context, self._rankers.chunks, MOST_QUERIES, built_too=True), True
+
+    def _lessened(
+        self, strength: float, name: str, queries: Sequence[Query], articles: Ids, sets: Sequence[QuerySet],
+        among: Mapping[str, Among],
+    ) -> Lessened:  # fmt: skip
+        """The encoder with the adapter at `strength` (λ), hubs taken off as `queries` show them; `articles` (n,) of all chunks."""
+        rankers = self._rankers
+        encoder = rankers.encoder(strength)
+        vectors = rankers.vectors(encoder, strength, rankers.chunks, name)
+        bank = self._bank(encoder, queries, articles)
+        offsets = hub_offsets(vectors, articles, bank, self._context.check_stop)
+        chunks = compared_chunks(vectors, offsets)
+        asked = {one.kind: encoded_queries(self._context, encoder, one.texts) for one in sets}
+        ranked = {}
+        for one in sets:
+            pair = compared_queries(asked[one.kind], offsets), chunks
+            ids, similarities = rankers.cosine(*pair, among[one.kind])
+            ranked[one.kind] = ids, similarities, cosines_of(*pair, rankers.ids, one.rankings[BM25])
+            self._context.check_stop()
+        return Lessened(bank, offsets, vectors, asked, ranked)
+
+    def _articles_asked(self, queries: Sequence[Query], articles: Ids) -> Ids:
+        """The article (m,) that each query was made of; `articles` (n,) of all chunks."""
+        chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
+        return articles[np.searchsorted(self._rankers.ids, chunks)]
+
+    def _bank(self, encoder: Encoder, queries: Sequence[Query], articles: Ids) -> Bank:
+        """The queries as they are kept."""
+        vectors = encoded_queries(self._context, encoder, [query.text for query in queries])
+        return Bank(vectors.astype(np.float16).astype(np.float32), self._articles_asked(queries, articles))

@@ -1,0 +1,152 @@
+"""How much each system loses when queries are mistyped, lack words, or use other ones (METHODS.md §1 and §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.records import Chunk
+from engine.evaluation.comparison import DocumentOf, compared, measure
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.studies.neighbours import corpus_synonyms
+from engine.evaluation.studies.perturbing import CONDITIONS, Perturber, words_of
+from engine.metrics.bootstrap import SAMPLES, Interval
+from engine.metrics.differences import Difference
+from engine.queries.heldout import cap_queries
+from engine.search.filenames import Meant
+
+METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10")
+MOST_QUERIES = 500
+MOST_TEXTS = 20_000
+Rankings = Mapping[str, NDArray[np.int64]]
+Terms = Callable[[str], list[str]]
+Asker = Callable[[Sequence[tuple[str, Sequence[str]]]], tuple[list[dict[str, str]], str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Synonyms:
+    """Where words for others come from: the language `model` (empty: none was asked), for `share` of the queries' words, in
+    percent; the others are words that the documents use alike."""
+
+    model: str = ""
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One condition, in percent: `systems` → metric → figure, and to the queries as they were `losses`: system → difference of
+    nDCG@10, and `drops`: system → metric → difference of the others. `changed`: words that were changed per query, on average."""
+
+    kind: str
+    words: int
+    changed: float
+    systems: Mapping[str, Mapping[str, Interval]]
+    losses: Mapping[str, Difference]
+    drops: Mapping[str, Mapping[str, Difference]]
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness:
+    """`name` and `kind` of the query set, how many `queries` of it, and a row for each condition.
+
+    `synonyms`: how many of the words that were exchanged a language model gave another for, in percent, and its name.
+    """
+
+    name: str
+    kind: str
+    queries: int
+    rows: tuple[Row, ...]
+    synonyms: Synonyms
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the report."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Queries under every condition, one block of `queries` after the other: what the systems are to rank."""
+
+    source: QuerySet
+    perturbed: QuerySet
+    queries: int
+    changed: tuple[float, ...]
+    synonyms: Synonyms = Synonyms()
+
+
+def make_trial(
+    source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None
+) -> Trial | None:
+    """The usable queries of `source`, at most `MOST_QUERIES`, under every condition; None where there are none.
+
+    `ask`: gives a language model's own words for those of each query, and its name.
+    """
+    usable = [row for row, judgment in enumerate(source.judgments) if judgment.usable]
+    if not usable:
+        return None
+    rows = [usable[place] for place in cap_queries([source.texts[row] for row in usable], MOST_QUERIES, seed)]
+    texts = [chunk.text for chunk in chunks]
+    sample = [texts[place] for place in cap_queries([chunk.content_hash for chunk in chunks], MOST_TEXTS, seed)]
+    wanted = {word for row in rows for word in words_of(source.texts[row])}
+    perturber = Perturber(terms, corpus_synonyms(sample, wanted, terms), seed)
+    text_of = {chunk.id: chunk.text for chunk in chunks}
+    answers = [_answer_terms(source, row, text_of, terms) for row in rows]
+    words = [perturber.words(source.texts[row]) for row in rows]
+    own, model = ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)]) if ask else ([], "")
+    own = own or [{} for _ in rows]
+    meant, changed = [], []
+    for condition in CONDITIONS:
+        found = [
+            perturber.perturb(source.texts[row], condition, answer, others)
+            for row, answer, others in zip(rows, answers, own, strict=True)
+        ]
+        meant += [Meant(one.text, source.meant[row].documents) for one, row in zip(found, rows, strict=True)]
+        changed.append(sum(one.changed for one in found) / len(found))
+    judgments = [source.judgments[row] for row in rows] * len(CONDITIONS)
+    synonyms = Synonyms(model, _share(words, own)) if model else Synonyms()
+    return Trial(source, QuerySet(source.name, "perturbed", judgments, meant), len(rows), tuple(changed), synonyms)
+
+
+def _share(words: Sequence[Sequence[str]], own: Sequence[Mapping[str, str]]) -> float:
+    """Of all words, those that have another of their own, in percent."""
+    known = [word.lower() in others for some, others in zip(words, own, strict=True) for word in some]
+    return 100 * sum(known) / max(1, len(known))
+
+
+def measure_trial(
+    trial: Trial, rankings: Rankings, document_of: DocumentOf, samples: int = SAMPLES, seed: int = 0
+) -> Robustness:
+    """Figures of every system's rankings of `trial.perturbed`. All conditions share the bootstrap's resamples."""
+    values: dict[str, dict[str, NDArray[np.float64]]] = {}
+    for system, ids in rankings.items():
+        found = measure(ids, trial.perturbed.judgments, document_of)
+        parts = {metric: found[metric].reshape(len(CONDITIONS), trial.queries) for metric in METRICS}
+        for place in range(len(CONDITIONS)):
+            values[_key(place, system)] = {metric: part[place] for metric, part in parts.items()}
+    pairs = {
+        (_key(place, system), _key(0, system)): METRICS for place in range(1, len(CONDITIONS)) for system in rankings
+    }
+    figures, gaps = compared(values, pairs, samples, seed)
+    rows = []
+    for place, condition in enumerate(CONDITIONS):
+        apart = {system: gaps[_key(place, system), _key(0, system)] for system in (rankings if place else ())}
+        losses = {system: found[METRICS[0]] for system, found in apart.items()}
+        drops = {system: {name: found[name] for name in METRICS[1:]} for system, found in apart.items()}
+        systems = {system: figures[_key(place, system)] for system in rankings}
+        rows.append(Row(condition.kind, condition.words, trial.changed[place], systems, losses, drops))
+    return Robustness(trial.source.name, trial.source.kind, trial.queries, tuple(rows), trial.synonyms)
+
+
+def _answer_terms(source: QuerySet, row: int, text_of: Mapping[int, str], terms: Terms) -> frozenset[str]:
+    judgment = source.judgments[row]
+    if judgment.level != "chunk":
+        return frozenset()
+    return frozenset(term for chunk in judgment.grades for term in terms(text_of.get(chunk, "")))
+
+
+def _key(place: int, system: str) -> str:
+    return f"{place} {system}"

@@ -1,0 +1,124 @@
+"""The systems of an evaluation asked with mistyped, masked and exchanged words (engine/evaluation/studies/robustness.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.core.errors import CancelledError, EngineError
+from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_SERVED, SERVED
+from engine.evaluation.comparison import DocumentOf
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import encoded_queries
+from engine.evaluation.rankings import cosines_of
+from engine.evaluation.studies.fusion import FusionChoice
+from engine.evaluation.studies.joining import Joining, Measure
+from engine.evaluation.studies.perturbing import content_terms, without_masks
+from engine.evaluation.studies.robustness import Robustness, make_trial, measure_trial
+from engine.project.stage import StageContext, View
+
+if TYPE_CHECKING:
+    from engine.evaluation.rankers import Among, Ids, Rankers
+    from engine.evaluation.studies.term_weights import TermTrial
+
+Words = Sequence[tuple[str, Sequence[str]]]
+
+
+def language_model_of(view: View) -> str:
+    """What names the language model whose synonyms are taken; empty where none can be asked, or robustness is not."""
+    from engine.queries.llm.substitutes import language_model
+
+    try:
+        return language_model(view) if view.settings.evaluation.robustness else ""
+    except EngineError:
+        return ""
+
+
+def drop_unasked(view: View) -> None:
+    """Drop a language model's words of former evaluations where none is asked any more: they are words of queries."""
+    from engine.queries.llm.substitutes import forget_substitutes, language_model
+
+    try:
+        asked = view.settings.evaluation.robustness and language_model(view)
+    except EngineError:  # the one that is named is not there now, and may be again
+        return
+    if not asked:
+        forget_substitutes(view.project.path)
+
+
+class RobustnessTrial:
+    """Asks the systems with the served encoder at `strength` (λ), joined as `fusion` says, with words weighed as in `weighed`.
+
+    `meant`: the chunks that queries are looked for among.
+    """
+
+    def __init__(
+        self, context: StageContext, rankers: Rankers, strength: float, fusion: FusionChoice, weighed: TermTrial | None,
+        meant: Callable[[QuerySet], Among],
+    ) -> None:  # fmt: skip
+        self._context, self._rankers, self._strength = context, rankers, strength
+        self._fusion, self._weighed, self._meant = fusion, weighed, meant
+
+    def measure(self, sets: Sequence[QuerySet], measure: Measure, document_of: DocumentOf) -> Robustness | None:
+        """Of the judged queries, or else the held-out ones; None where no query can be measured."""
+        context, settings = self._context, self._context.settings
+        terms = content_terms(context.need("lexical", "index").info.get("language", "none"))
+        ask = self._ask if language_model_of(context) else None
+        trials = (make_trial(one, self._rankers.chunks, terms, settings.training.seed, ask) for one in sets)
+        trial = next((trial for trial in trials if trial), None)
+        if trial is None:
+            return None
+        one = trial.perturbed
+        among, texts = self._meant(one), [without_masks(text) for text in one.texts]
+        one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
+        self._rank(one, among)
+        joining = Joining(settings, measure, self._scorer(self._rankers.lexical))
+        hybrid = {HYBRID_BASE: joining.joined(one, BASE, self._fusion.share)}
+        if self._weighed:
+            joining = Joining(settings, measure, self._scorer(self._weighed.index))
+            one_served = self._weighed.twin(one, texts, among)
+        else:
+            one_served = one
+        hybrid[HYBRID_SERVED] = joining.joined(one_served, SERVED, self._fusion.share)
+        one.rankings.update(hybrid)
+        samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
+        return measure_trial(trial, one.rankings, document_of, samples, seed)
+
+    def _rank(self, one: QuerySet, among: Among) -> None:
+        """By base, by the adapted encoder where there is one, and by what is served; of one strength, queries are encoded once."""
+        rankers = self._rankers
+        systems = {BASE: 0.0, **({ADAPTED: 1.0} if rankers.adapter else {}), SERVED: self._strength}
+        for strength in dict.fromkeys(systems.values()):
+            names = [name for name, own in systems.items() if own == strength]
+            encoder = rankers.encoder(strength)
+            asked = encoded_queries(self._context, encoder, one.texts)
+            vectors = rankers.vectors(encoder, strength, rankers.chunks, names[0])
+            for name in names:
+                own = name == SERVED
+                left = rankers.compared_queries(asked) if own else asked
+                right = rankers.compared_chunks(vectors) if own else vectors
+                one.rankings[name], one.scores[name] = rankers.cosine(left, right, among)
+                one.beside[name] = cosines_of(left, right, rankers.ids, one.rankings[BM25])
+            self._context.check_stop()
+        one.rankings = {name: one.rankings[name] for name in (BM25, *systems)}
+
+    @staticmethod
+    def _scorer(index: Any) -> Callable[[Sequence[str], Ids], Any]:
+        return lambda texts, ids: index.scores_many([without_masks(text) for text in texts], ids)
+
+    def _ask(self, asked: Words) -> tuple[list[dict[str, str]], str]:
+        """A language model's own words; nothing, and a warning, where it cannot be asked."""
+        from engine.queries.llm.substitutes import substitutes
+
+        def progress(done: int) -> None:
+            self._context.progress(done, len(asked), "queries whose words are exchanged")
+
+        try:
+            return substitutes(self._context, asked, progress)
+        except CancelledError:
+            raise
+        except EngineError as error:
+            self._context.warn(
+                f"Words are exchanged for those that the documents use alike alone: {error.what} {error.why}"
+            )
+            return [], ""

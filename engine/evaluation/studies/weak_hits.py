@@ -1,0 +1,56 @@
+"""The similarity below which semantic search may hide hits (METHODS.md §3, similarity threshold; `search.hide_weak`).
+
+Learnt on the judged queries, or else on held-out ones that are worded as questions would be: those that are built from the
+documents' own sentences are more similar to them than a user's ever are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from engine.evaluation.comparison import DocumentOf
+from engine.evaluation.query_sets import QuerySet
+from engine.metrics.bootstrap import SAMPLES
+from engine.metrics.threshold import choose_threshold
+
+K = 10
+LEAST_QUERIES = 50
+"""With fewer queries no threshold is learnt."""
+
+
+def learn_threshold(
+    sets: Sequence[QuerySet], system: str, document_of: DocumentOf, resamples: int = SAMPLES, seed: int = 0
+) -> dict[str, Any]:
+    """`similarity` and what speaks for it, or `similarity` None and the `reason` why there is none.
+
+    Of each query's best `K` hits by `system`, whose scores are the similarities that search ranks by; a query that is looked for
+    in fewer chunks says nothing. The first of `sets` with `LEAST_QUERIES` is taken.
+    """
+    most = 0
+    for one in sets:
+        ids, similarities = one.rankings[system][:, :K], one.scores[system][:, :K]
+        built = one.built or [False] * len(one.judgments)
+        rows = [
+            row
+            for row, judgment in enumerate(one.judgments)
+            if judgment.usable
+            and not built[row]
+            and np.isfinite(similarities[row]).all()
+            and similarities.shape[1] == K
+        ]
+        most = max(most, len(rows))
+        if len(rows) < LEAST_QUERIES:
+            continue
+        right = np.zeros((len(rows), K), dtype=bool)
+        for place, row in enumerate(rows):
+            judgment = one.judgments[row]
+            shown = ids[row] if judgment.level == "chunk" else document_of(ids[row])
+            right[place] = np.isin(shown, list(judgment.grades))
+        found = choose_threshold(similarities[rows], right, resamples=resamples, seed=seed)
+        return {**asdict(found), "queries": len(rows), "kind": one.kind, "k": K, "reason": ""}
+    reason = f"{LEAST_QUERIES} judged queries are needed to learn how similar a hit must be, and there are {most}"
+    return {"similarity": None, "reason": reason}

@@ -1,0 +1,177 @@
+"""The cells of a sweep: every combination of the values of some settings."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from engine.core.errors import SettingsError, UsageError, nearest
+from engine.project.stage import fingerprint
+from engine.settings.edit import with_changes
+from engine.settings.load import Settings, sections, toml_value, validate, value_of
+from engine.training.config import TrainingConfig
+from engine.training.recipe import config_of
+
+SECTIONS = ("ranking", "training")
+_EXAMPLE = "Write, say, --grid ranking.k=200,1000."
+_JOINING = ("search.fusion", "search.weight", "search.term_weights", "search.hubs")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One training. `number` from 1; `changes`: "section.key" → value. Cells of one `key` train exactly the same."""
+
+    number: int
+    changes: Mapping[str, Any]
+    key: str
+
+    @property
+    def name(self) -> str:
+        """For people: the changes as project.toml holds them."""
+        return ", ".join(f"{setting} = {toml_value(value)}" for setting, value in self.changes.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """`axes`: setting → its values in order. Cells that share BM25 rankings follow one another."""
+
+    axes: Mapping[str, tuple[Any, ...]]
+    cells: tuple[Cell, ...]
+
+    def twin_of(self, cell: Cell) -> Cell | None:
+        """The earlier cell that trains exactly the same, if there is one."""
+        return next((one for one in self.cells if one.key == cell.key and one.number < cell.number), None)
+
+
+def make_grid(
+    axes: Sequence[str],
+    settings: Settings,
+    chunks: int,
+    rows: Sequence[Mapping[str, Any]] = (),
+    first: float | None = None,
+) -> Grid:
+    """The product of `axes` ("section.key=value,value"), with each of the `rows` of settings that are changed together.
+
+    `chunks`: how many the corpus has: a deeper ranking than that is none. `first`: what `engine.training.recipe.found_first`
+    gives. Raises UsageError without any axis or value, and SettingsError for a setting or value that is none, which names
+    the nearest, and for a cell that cannot be trained.
+    """
+    wanted = dict(_axis(text) for text in axes)
+    if len(wanted) < len(axes):
+        raise UsageError("A setting stands in two grids.", "Its values belong together.", "Name them all in one.")
+    if not wanted and not rows:
+        raise UsageError("The sweep has no grid.", "It would train nothing.", _EXAMPLE)
+    products = [dict(zip(wanted, values, strict=True)) for values in itertools.product(*wanted.values())]
+    changes = [{**row, **product} for row in rows or ({},) for product in products]
+    changes = [one for place, one in enumerate(changes) if one not in changes[:place]]
+    depths = list(dict.fromkeys(one.get("ranking.k") for one in changes))
+    changes.sort(key=lambda one: depths.index(one.get("ranking.k")))
+    cells = tuple(Cell(number, one, _key(one, settings, chunks, first)) for number, one in enumerate(changes, 1))
+    names = dict.fromkeys(name for one in changes for name in one)
+    return Grid({name: tuple(dict.fromkeys(one.get(name) for one in changes)) for name in names}, cells)
+
+
+def _axis(text: str) -> tuple[str, list[Any]]:
+    name, _, values = text.partition("=")
+    name = name.strip()
+    _check_name(name)
+    parts = [part.strip() for part in values.split(",")]
+    if not all(parts):
+        raise UsageError(f"'{text}' is no grid.", "A setting, '=' and values with commas between are wanted.", _EXAMPLE)
+    section, _, key = name.partition(".")
+    found = [value_of(part) for part in parts]
+    for value in found:
+        validate({section: {key: value}}, f"--grid {name}")
+    return name, list(dict.fromkeys(found))
+
+
+def _check_name(name: str) -> None:
+    section, _, key = name.partition(".")
+    if section in SECTIONS and key in sections()[section].model_fields:
+        return
+    meant = _meant(section if key else "", key or section)
+    what = f"'{name}' is no setting that a sweep can change."
+    if other := _untrained(section if key else "", key or section):
+        why = f"It trains a model for each value; {other} is not among [{SECTIONS[0]}] and [{SECTIONS[1]}], which say how."
+        raise SettingsError(what, why, _instead(other))
+    raise SettingsError(
+        what,
+        f"Those of [{SECTIONS[0]}] and [{SECTIONS[1]}] in project.toml can be.",
+        f"Did you mean '{meant}'?" if meant else _EXAMPLE,
+    )
+
+
+def _untrained(section: str, key: str) -> str:
+    """The setting of another section that is named, wholly or by its key alone; empty where one of ours has that key."""
+    names = [section] if section else [*sections()]
+    if not section and any(key in sections()[own].model_fields for own in SECTIONS):
+        return ""
+    return next((f"{one}.{key}" for one in names if one in sections() and key in sections()[one].model_fields), "")
+
+
+def _instead(name: str) -> str:
+    """How values of a setting that no sweep takes are compared, or what chooses among them."""
+    if name in _JOINING:
+        return "Evaluation tries this by itself, and hybrid search takes what it finds best ('auto', or true, in project.toml)."
+    if name.startswith("search."):
+        return "Set it in project.toml: search heeds it at once."
+    return "To compare its values, set one after the other in project.toml, and run 'engine run' each time."
+
+
+def _meant(section: str, key: str) -> str | None:
+    """The nearest setting: of that name, explained by that word (α, τ and "loss" are), or spelt like it; its own section
+    before the other."""
+    order = sorted(SECTIONS, key=lambda name: name != section)
+    fields = {name: sections()[name].model_fields for name in order}
+    explained = {
+        name: next((one for one, field in own.items() if _explained_by(field.description, key)), None)
+        for name, own in fields.items()
+    }
+    close = {name: nearest(key, own) for name, own in fields.items()}
+    found = [(name, key) for name in order if key in fields[name]]
+    found += [(name, near) for near_by in (explained, close) for name in order if (near := near_by[name])]
+    return ".".join(found[0]) if found else None
+
+
+def _explained_by(description: str | None, word: str) -> bool:
+    return (description or "").replace(":", " ").split()[0].lower() == word.lower()
+
+
+def _key(changes: Mapping[str, Any], settings: Settings, chunks: int, first: float | None) -> str:
+    """What the cell's training depends on, without the settings that have no effect with its loss."""
+    changed = changed_settings(settings, changes)
+    ranking, config = changed.ranking, config_of(changed, first)
+    lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"}) if config.uses_lists else {}
+    depth = min(ranking.k, max(1, chunks))
+    if not config.needs_teacher:
+        depth = min(depth, config.negative_ranks[1])
+    return fingerprint(config=_effective(config), lists=lists, k=depth, share=changed.training.query_share)
+
+
+def _effective(config: TrainingConfig) -> dict[str, Any]:
+    """The recipe; the teacher's numbers count only where something is learnt from one."""
+    found = asdict(config)
+    for name in () if config.needs_teacher else ("teacher", "teacher_temperature", "target", "target_entropy"):
+        del found[name]
+    return found
+
+
+def steps_of(cell: Cell, settings: Settings, first: float | None = None) -> int:
+    """Training steps of a cell, at most. `first`: what `engine.training.recipe.found_first` gives."""
+    config = config_of(changed_settings(settings, cell.changes), first)
+    parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
+    parts += config.pretrain_steps if config.method != "FT" else 0
+    return parts + (config.query_steps if config.side == "both-then-query" else 0)
+
+
+def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """All settings of a cell. Raises SettingsError that names the cell."""
+    try:
+        changed = validate(with_changes(settings.model_dump(exclude_none=True), changes))
+        config_of(changed)
+    except SettingsError as error:
+        named = ", ".join(f"{name} = {toml_value(value)}" for name, value in changes.items())
+        raise SettingsError(f"The cell {named} cannot be trained.", f"{error.what} {error.why}", error.to_do) from None
+    return changed

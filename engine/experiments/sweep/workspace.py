@@ -1,0 +1,153 @@
+"""Where a sweep works: a copy of the project as it was when the sweep began, and the figures of the finished cells."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core.disk import disk_errors, write_text
+from engine.core.errors import ProjectBusyError
+from engine.encoders.for_project import served_fingerprint
+from engine.project.copies import copied
+from engine.project.folder import ProjectFolder
+from engine.project.stage import View, fingerprint
+
+FOLDER = "sweep"
+_COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
+_MEASURED_BY = ("heldout_share", "max_heldout", "bootstrap_samples", "depth")
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What all cells of a sweep share. `data`: the documents, queries and base model, and how it is measured; `judged`:
+    the judged queries, which may grow while a sweep goes on."""
+
+    data: str
+    judged: str
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return f"{self.data}-{self.judged}"
+
+
+def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
+    """The basis of the project as it is now, and its number of chunks. Raises NotBuiltError where queries are missing."""
+    from engine.runs.pipeline import stage_module
+
+    settings = project.settings()
+    with closing(project.store()) as store:
+        view = View(project, settings, store)
+        queries, lexical = view.need("queries", "generate"), view.need("lexical", "index")
+        data = fingerprint(
+            corpus=view.need("corpus", "ingest").fingerprint,
+            lexical=lexical.fingerprint,
+            queries=queries.info["content"],
+            base=served_fingerprint(view, None, 1.0),
+            encoder=settings.encoder.model_dump(exclude_none=True),
+            evaluation=settings.evaluation.model_dump(include=set(_MEASURED_BY)),
+            search=settings.search.model_dump(include={"named_documents"}),
+            versions=[stage_module(stage).VERSION for stage in ("rank", "train", "evaluate")],
+        )
+        judged = fingerprint(judged=[[q.key, q.text, q.evidence, q.grades, q.path] for q in store.judged()])
+        return Basis(data, judged), int(store.counts()["chunks"])
+
+
+class Workspace:
+    """One folder of `sweep/` in the project: `project`, which is a copy, and `cells/KEY.json`."""
+
+    def __init__(self, source: ProjectFolder, basis: Basis) -> None:
+        self._source = source
+        self._root = source.path / FOLDER
+        begun = self._begun(basis.data)
+        self.folder = begun or self._root / basis.name
+        self.judged_since = begun is not None and begun.name != basis.name
+        """Whether the project's judged queries are no longer those that this sweep measures with."""
+
+    def _begun(self, data: str) -> Path | None:
+        return next((path.parent for path in sorted(self._root.glob(f"{data}-*/project")) if path.is_dir()), None)
+
+    @property
+    def copy(self) -> ProjectFolder:
+        """The copy, which may not be there yet."""
+        return ProjectFolder(self.folder / "project")
+
+    def forget(self, basis: Basis) -> None:
+        """Remove the copies and the figures of all sweeps of this project; the next one has this basis."""
+        shutil.rmtree(self._root, ignore_errors=True)
+        self.folder, self.judged_since = self._root / basis.name, False
+
+    def open(self, changes: Mapping[str, Any] | None = None) -> ProjectFolder:
+        """The copy, made where it is missing, with the project's present settings and a cell's `changes` of them.
+
+        Copies and figures of other states of the project are removed.
+        """
+        for other in self._root.iterdir() if self._root.is_dir() else ():
+            if other != self.folder:
+                shutil.rmtree(other, ignore_errors=True)
+        if not self.copy.path.is_dir():
+            with disk_errors(f"The folder {self.folder} could not be made."):
+                self._root.mkdir(mode=0o700, exist_ok=True)
+                self.folder.mkdir(mode=0o700, exist_ok=True)
+            copied(self._source, self.copy.path, _COPIED)
+        with disk_errors(f"The settings in {self.folder} could not be written."):
+            write_text(self.copy.path / "project.toml", self._source.settings_text())
+        self.copy.change_settings({**self._measuring(), **(changes or {})})
+        return self.copy
+
+    def _measuring(self) -> dict[str, Any]:
+        """Base and adapted alone are compared; a relative path of a model still leads to it."""
+        spared = ("evaluation.robustness", "evaluation.cl_baseline", "search.term_weights", "search.hubs")
+        changes: dict[str, Any] = {
+            "evaluation.lambdas": [],
+            "evaluation.sentence_pairs": "",
+            **dict.fromkeys(spared, False),
+        }
+        if path := self._source.settings().training.cross_encoder:
+            with suppress(RuntimeError):  # a home that is not known: the training says so
+                changes["training.cross_encoder"] = str((self._source.path / Path(path).expanduser()).absolute())
+        return changes
+
+    def close(self) -> None:
+        """Remove the copy; the figures stay."""
+        shutil.rmtree(self.copy.path, ignore_errors=True)
+
+    def figures(self, key: str) -> dict[str, Any] | None:
+        """What the cell of that key came to; None while it is not finished, or where its file was damaged."""
+        with suppress(OSError, ValueError):
+            found = json.loads((self.folder / "cells" / f"{key}.json").read_text(encoding="utf-8"))
+            return found if isinstance(found, dict) and found.get("key") == key else None
+        return None
+
+    def keep(self, key: str, figures: Mapping[str, Any]) -> None:
+        """Put a finished cell's figures on the disk."""
+        with disk_errors("The figures of a finished cell could not be kept."):
+            (self.folder / "cells").mkdir(mode=0o700, exist_ok=True)
+            write_text(self.folder / "cells" / f"{key}.json", json.dumps({"key": key, **figures}, ensure_ascii=False))
+
+
+def sweeping(project: ProjectFolder) -> ProjectFolder:
+    """What is to be steered: the copy in which a sweep of the project is at work where no run holds the project itself."""
+    if project.is_running():
+        return project
+    copies = (ProjectFolder(path) for path in sorted((project.path / FOLDER).glob("*/project")))
+    return next((copy for copy in copies if copy.is_running()), project)
+
+
+def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
+    """The sweep that goes on, or was broken off: whether it is `running`, the number of its `finished` cells, its `folder`; None
+    where there is none. Raises EngineError where nothing may be written."""
+    found = next((path.parent for path in sorted((project.path / FOLDER).glob("*/project")) if path.is_dir()), None)
+    if found is None:
+        return None
+    try:
+        with project.locked(FOLDER, wait=0.1):
+            running = False
+    except ProjectBusyError:
+        running = True
+    return {"running": running, "finished": len([*found.glob("cells/*.json")]), "folder": str(found)}

@@ -1,0 +1,214 @@
+"""A project taken off the machine: what is removed, what is kept, and where else words of its documents may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core.disk import disk_errors, write_text
+from engine.core.errors import EngineError
+from engine.endpoint.servers import RECORD as SERVERS
+from engine.endpoint.servers import asked_servers
+from engine.export.folder import RECORD, finished_exports, known_exports, tidied, unfinished_exports
+from engine.project.folder import OWN_FOLDERS, ProjectFolder
+
+SETTINGS = "project.toml"
+UNFINISHED = "an unfinished export"
+_MADE = {
+    "lexical": "BM25 index",
+    "vectors": "vector index",
+    "rankings": "rankings",
+    "adapters": "adapters",
+    "checkpoints": "checkpoints",
+    "reports": "reports",
+    "runs": "run logs",
+    "imports": "imported queries and judgments",
+    "cache": "cached vectors",
+    "sweep": "copy of the project, and figures, of a sweep",
+    "project.db": "database: documents, chunks, queries, judgments",
+    RECORD: "list of exports",
+    SERVERS: "list of servers that were asked for queries",
+    SETTINGS: "settings",
+}
+_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}")
+LOCKS = ("run", "stage", "sweep", "judging", "settings")  # of all that writes into a project
+LOCK_SECONDS = 2.0  # a stage whose run was killed ends within moments
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Something of the project that is gone, with its number of files and bytes."""
+
+    what: str
+    path: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A place that the program does not touch. `found`: it is there for certain, else it may be."""
+
+    what: str
+    why: str
+    path: str = ""
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What a purge has removed, what of the project's folder it has left, and what else may hold text."""
+
+    project: str
+    removed: tuple[Removed, ...]
+    kept: tuple[str, ...]
+    elsewhere: tuple[Elsewhere, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def extent(project: ProjectFolder) -> tuple[int, int]:
+    """Files and bytes that a purge would remove."""
+    sizes = [_size(path) for path in (*_own(project.path), *unfinished_exports(project))]
+    return sum(files for files, _ in sizes), sum(size for _, size in sizes)
+
+
+def purge(project: ProjectFolder) -> Purged:
+    """Remove all that the engine has made for a project, killed exports included, and its place in the list of recents.
+
+    Files of the user in the project's folder stay. A purge that was broken off can be repeated: project.toml goes last.
+    Raises ProjectBusyError while a run holds the project, ResourceError or EngineError where the system refuses.
+    """
+    root = project.path
+    with ExitStack() as held:
+        for name in LOCKS:
+            held.enter_context(project.locked(name, wait=LOCK_SECONDS))
+        elsewhere = tuple(_elsewhere(project))
+        with disk_errors(f"Not all of the project {project.name} could be removed."):
+            removed = (*_unfinished_removed(project), *(_remove(path) for path in _own(root)))
+    for name in LOCKS:
+        (root / f"{name}.lock").unlink(missing_ok=True)
+    kept = tuple(sorted(path.name for path in root.iterdir()))
+    if not kept:
+        with suppress(OSError):  # such as a folder that somebody has just put a file into
+            root.rmdir()
+    _forget_recent(root)
+    return Purged(str(root), removed, kept, elsewhere)
+
+
+def _own(root: Path) -> list[Path]:
+    """What the engine has made in a project's folder, settings last; its locks are not among it: they are held."""
+    files = sorted({path for pattern in _PATTERNS for path in root.glob(pattern)} | {root / RECORD, root / SERVERS})
+    found = [path for path in (*(root / name for name in OWN_FOLDERS), *files) if path.exists() or path.is_symlink()]
+    return [*found, root / SETTINGS]
+
+
+def _remove(path: Path) -> Removed:
+    files, size = _size(path)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    name = "project.db" if path.name.startswith((".tmp-project.db", "project.db")) else path.name
+    return Removed(_MADE.get(name, "unfinished file"), path.name, files, size)
+
+
+def _unfinished_removed(project: ProjectFolder) -> list[Removed]:
+    """What killed exports left elsewhere."""
+    sizes = {path: _size(path) for path in unfinished_exports(project)}
+    tidied(project)
+    return [Removed(UNFINISHED, str(path), *size) for path, size in sizes.items() if not path.exists()]
+
+
+def _size(path: Path) -> tuple[int, int]:
+    """Number of files and bytes; of a link nothing, as what it leads to stays."""
+    if path.is_symlink():
+        return 0, 0
+    files = [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file() and not one.is_symlink()]
+    return len(files), sum(one.stat().st_size for one in files)
+
+
+def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
+    """What is there for certain first, then what only the user can know."""
+    with suppress(EngineError):  # settings that cannot be read name no documents
+        for source in project.sources(project.settings()):
+            yield Elsewhere("your documents", "They are yours, and were only read.", str(source), source.exists())
+    for entry in finished_exports(project):
+        there = Path(entry["folder"]).exists()
+        kinds = ", ".join(entry["kinds"])
+        yield Elsewhere("an export", f"It holds: {kinds}." if there else "It was moved.", entry["folder"], there)
+    yield from _unfinished_left(project)
+    for name in OWN_FOLDERS:
+        if (project.path / name).is_symlink():
+            where = str((project.path / name).resolve())
+            yield Elsewhere("what a link led to", "The link alone was removed.", where, True)
+    for path in _leftovers():
+        yield Elsewhere("a file of this program", "It may be of this or of another project.", str(path), True)
+    yield from (
+        Elsewhere("terminal scrollback, also of tmux and screen", "Hits and queries that were printed are in it."),
+        Elsewhere("your shell's history", "It holds the queries of 'engine search'."),
+        Elsewhere("the clipboard and its history", "Hits that were copied are in it."),
+        Elsewhere(
+            "lists of recent files, previews and thumbnails",
+            "Viewers keep them of documents that were opened from hits.",
+        ),
+        Elsewhere("the system's own search index", "It may have read the project's files, and exports."),
+        Elsewhere("core dumps and reports of crashes", "They hold memory of a process that crashed."),
+        Elsewhere("backups, snapshots and synchronised folders", "They keep copies of the project's folder."),
+        Elsewhere("swap and hibernation files", "They may hold memory of past runs."),
+        Elsewhere("free space of the disk", "Deleted files can be restored until they are overwritten."),
+    )
+    yield from _servers(project)
+
+
+def _servers(project: ProjectFolder) -> Iterator[Elsewhere]:
+    """Those that text was sent to; the one that is set, too, though nothing is known of it: an older version kept no list."""
+    asked = asked_servers(project.path)
+    why = "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness)."
+    yield from (Elsewhere("a server that was asked for queries", why, url, True) for url in asked)
+    with suppress(EngineError):
+        url = project.settings().queries.endpoint
+        if url and url.rstrip("/") not in {one.rstrip("/") for one in asked}:
+            yield Elsewhere(
+                "the server in queries.endpoint", "It may have been sent text by a former version of this program.", url
+            )
+
+
+def _unfinished_left(project: ProjectFolder) -> Iterator[Elsewhere]:
+    """Exports that were killed, and whose folders are not there now, or are none of ours by their names."""
+    ours = {*map(str, unfinished_exports(project))}
+    finished = {entry["folder"] for entry in finished_exports(project)}
+    for entry in known_exports(project):
+        place = str(entry.get("building") or "")
+        if place and place not in ours and entry["folder"] not in finished:
+            yield Elsewhere(UNFINISHED, "It was killed; its disk may not be here now.", place, os.path.lexists(place))
+
+
+def _leftovers() -> Iterator[Path]:
+    """Records of faults, and temporary folders of other commands."""
+    from platformdirs import user_state_path
+
+    yield from sorted(user_state_path("bmembed", appauthor=False).glob("fault-*.txt"))
+    for place in {Path(tempfile.gettempdir()), Path("/dev/shm")}:
+        yield from sorted(path for name in ("bmembed-benchmark-*", "bmembed-index-*") for path in place.glob(name))
+
+
+def _forget_recent(root: Path) -> None:
+    """Take a project off the app's list of recents. A list that cannot be changed is no reason to fail."""
+    from platformdirs import user_state_path
+
+    file = user_state_path("bmembed", appauthor=False) / "recent.json"
+    with suppress(OSError, ValueError, TypeError):
+        former = json.loads(file.read_text(encoding="utf-8"))
+        kept = [path for path in former if os.path.normpath(str(path)) != os.path.normpath(root)]
+        if kept != former:
+            write_text(file, json.dumps(kept))

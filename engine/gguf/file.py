@@ -1,0 +1,106 @@
+"""The GGUF file of a language model: found, checked as far as its first bytes go, and named by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from functools import lru_cache
+from pathlib import Path
+
+from engine.core.errors import ModelError, SettingsError
+
+PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
+HEAD, BLOCK, BLOCKS = 1 << 20, 1 << 16, 32  # bytes that name a file: its head, and blocks spread over the rest
+
+
+def gguf_file(folder: Path, named: str) -> Path:
+    """The file that queries.model names, by its path (a relative one lies in the project's `folder`), or by its name in the
+    folder of `engine models add`.
+
+    Raises SettingsError where none is named, ModelError where it cannot be one.
+    """
+    if not named:
+        raise SettingsError(
+            "The backend gguf needs a language model.",
+            "queries.model in project.toml is empty.",
+            "Set queries.model to the path of a GGUF file, or queries.backend to extractive.",
+        )
+    try:
+        path = (folder / Path(named).expanduser()).absolute()
+        if not path.exists() and Path(named).name == named:
+            from engine.gguf.places import own_folder
+
+            added = own_folder() / named
+            path = added if added.exists() else path
+        check_gguf(path)
+    except (ValueError, RuntimeError) as error:  # a path that no file can have, or a home that is not known
+        raise unusable(named, f"{error}") from None
+    return path
+
+
+def check_gguf(path: Path) -> None:
+    """Raises ModelError unless the file is there, can be read and begins as a GGUF file does."""
+    if path.is_dir():
+        raise unusable(path, "It is a folder.")
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except FileNotFoundError:
+        raise unusable(path, "There is no such file.") from None
+    except OSError as error:
+        raise unusable(path, f"{error.strerror or error}.") from None
+    if not head:
+        raise unusable(path, "The file is empty.")
+    if head[:4] != b"GGUF":
+        raise unusable(path, "The file is of another kind: it does not begin with the letters GGUF.")
+    if len(head) < 8:
+        raise unusable(path, "The file ends within its first bytes.")
+    version = struct.unpack("<I", head[4:8])[0]
+    if version & 0xFFFF == 0:
+        raise unusable(path, "It was made for processors of another byte order.")
+
+
+def parts_of(path: Path) -> tuple[Path, ...]:
+    """The files of a model: of one in several, all of them where `path` is the first, whether they are there or not."""
+    part = PART.search(path.name)
+    if part is None or int(part[1]) != 1:
+        return (path,)
+    stem = path.name[: part.start()]
+    return tuple(path.with_name(f"{stem}-{number:05}-of-{part[2]}.gguf") for number in range(1, int(part[2]) + 1))
+
+
+def content_identity(path: Path) -> str:
+    """16 hex digits that stand for the content of a model, not its place or time: of the size and samples of the bytes of
+    each of its files. ModelError where one of them is missing or cannot be read.
+
+    A model of many gigabytes is not read whole: other weights differ nearly everywhere.
+    """
+    found = []
+    for part in parts_of(path):
+        try:
+            told = part.stat()
+            found.append(_identity(part, told.st_size, told.st_mtime_ns))
+        except OSError as error:
+            raise unusable(path, f"{part.name}: {error.strerror or error}.") from None
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=64)
+def _identity(path: Path, size: int, _modified: int) -> str:
+    digest = hashlib.sha256(f"{size}\0".encode())
+    with path.open("rb") as file:
+        digest.update(file.read(HEAD))
+        for number in range(BLOCKS):
+            file.seek(HEAD + max(0, size - HEAD - BLOCK) * (number + 1) // BLOCKS)
+            digest.update(file.read(BLOCK))
+    return digest.hexdigest()[:16]
+
+
+def unusable(path: Path | str, why: str) -> ModelError:
+    """The error that says why a model file cannot be used, and what else could be."""
+    return ModelError(
+        f"The language model {path} cannot be used.",
+        why,
+        "Set queries.model to a GGUF file of a language model, or queries.backend to extractive.",
+    )

@@ -1,0 +1,219 @@
+"""The language models on this machine: what each is, whether it fits, whether it is whole; and adding one to our folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core.disk import disk_errors, sync_folder, write_text
+from engine.core.errors import CancelledError, InputError, ModelError, ResourceError, UsageError
+from engine.core.subprocesses import asked_apart
+from engine.gguf.file import PART
+from engine.gguf.header import Header, not_a_writer, read_header
+from engine.gguf.places import DIGESTS, Found, find_models, own_folder
+from engine.queries.llm.worker import MODULE
+
+BLOCK = 1 << 20
+WORKSPACE = 300_000_000  # bytes of llama.cpp's buffers beside the weights and the cache
+UNKNOWN, VERIFIED, DIFFERENT, UNREAD = "not known", "verified", "does not match", "known, not compared"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model file and what was found out about it. `problem`: why it cannot be used, else empty; `fits` is None then.
+
+    `memory`: bytes that it takes with the context that was asked about. `digest`: whether its sha256 is what it should be.
+    """
+
+    path: Path
+    place: str
+    names: tuple[str, ...]
+    size: int
+    header: Header | None
+    problem: str
+    memory: int
+    fits: bool | None
+    digest: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        header = self.header
+        told = {name: getattr(header, name) for name in header.__slots__} if header else {}
+        return {
+            "path": str(self.path), "place": self.place, "names": list(self.names), "size": self.size,
+            **{key: told.get(key) for key in ("architecture", "quantisation", "parameters", "context", "chat_template")},
+            "problem": self.problem, "memory": self.memory, "fits": self.fits, "sha256": self.digest,
+        }  # fmt: skip
+
+
+def list_models(
+    context: int, verify: bool = False, should_stop: Callable[[], bool] = lambda: False, free: int | None = None
+) -> list[Model]:
+    """All models in the usual places. `context`: tokens to keep room for. `verify` reads every file whose sha256 is known.
+    `free`: bytes of free memory, looked up where it is left out. Raises CancelledError."""
+    if free is None:
+        import psutil
+
+        free = int(psutil.virtual_memory().available)
+    return [_model(found, context, verify, should_stop, free) for found in find_models()]
+
+
+def memory_need(size: int, header: Header, context: int) -> int:
+    """Bytes that a model takes: its weights, the cache of `context` tokens (or of as many as it knows), and buffers."""
+    tokens = min(context, header.context) if header.context else context
+    return size + tokens * header.cache_bytes + WORKSPACE
+
+
+def _model(found: Found, context: int, verify: bool, should_stop: Callable[[], bool], free: int) -> Model:
+    size, header, problem, digest = 0, None, "", UNREAD if found.sha256 else UNKNOWN
+    try:
+        size = sum(part.stat().st_size for part in found.parts or (found.path,))
+        if found.size and size != found.size:
+            problem = f"It has {size:,} bytes instead of {found.size:,}: a download may have broken off."
+        header = read_header(found.path)
+        wrong = not_a_writer(found.path, header)
+        problem = problem or (wrong.why if wrong else "")
+        if verify and found.sha256:
+            digest = VERIFIED if _sha256(found.path, should_stop) == found.sha256 else DIFFERENT
+            if digest == DIFFERENT:
+                problem = problem or "Its sha256 is not the one it should have: it was changed or damaged."
+    except ModelError as error:
+        problem = problem or error.why
+    except OSError as error:
+        problem = problem or f"{Path(error.filename or found.path).name}: {error.strerror or error}."
+    memory = memory_need(size, header, context) if header and not problem else 0
+    fits = memory <= free if memory else None
+    return Model(found.path, found.place, found.names, size, header, problem, memory, fits, digest)
+
+
+def _sha256(path: Path, should_stop: Callable[[], bool]) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            _check(should_stop)
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def add_model(
+    source: Path, *, link: bool = False, name: str = "", should_stop: Callable[[], bool] = lambda: False
+) -> Path:
+    """Put a model file into our own folder: a copy with its sha256 beside it, or a symbolic link. Returns its place there.
+
+    The file appears under its name when it is whole. Raises ModelError with the reason where it is no usable language
+    model, UsageError where another file has its name, ResourceError on a full disk, CancelledError.
+    """
+    source = source.expanduser().absolute()
+    try:
+        header = _checked(source, should_stop)
+    except ModelError as error:
+        error.to_do = "Name another GGUF file of a language model, or get this one again. Nothing was added."
+        raise
+    target = own_folder() / _file_name(name or source.name, header)
+    with disk_errors(f"{target} could not be written."):
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.path.lexists(target):
+            _refuse_another(target, source, should_stop)
+            return target
+        if link:
+            _link(source, target)
+        else:
+            _copy(source, target, should_stop)
+    return target
+
+
+def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
+    """The header of a language model that can be used. Raises as `add_model`."""
+    if PART.search(source.name):
+        raise UsageError(
+            f"{source.name} is one part of a model.", "A part alone cannot be loaded.",
+            "Set queries.model to the first part where it lies, or make one file of them with llama-gguf-split --merge.",
+        )  # fmt: skip
+    header = read_header(source)
+    if (wrong := not_a_writer(source, header)) is not None:
+        raise wrong
+    asked_apart(MODULE, ["vocabulary", str(source)], f"llama.cpp, reading {source.name},", should_stop)
+    if (expected := _expected(source)) and _sha256(source, should_stop) != expected:
+        raise ModelError(
+            f"The language model {source} cannot be used.",
+            "Its sha256 is not the one that its name tells: it was changed or damaged.",
+        )
+    return header
+
+
+def _expected(source: Path) -> str:
+    """The sha256 that the names of blobs tell."""
+    name = source.resolve().name.removeprefix("sha256-")
+    return name if len(name) == 64 and set(name) <= set("0123456789abcdef") else ""
+
+
+def _file_name(name: str, header: Header) -> str:
+    """A blob without a telling name is called after what its header says."""
+    if name.lower().endswith(".gguf"):
+        return Path(name).name
+    words = f"{header.name or header.architecture}-{header.quantisation}" if name.startswith("sha256-") else name
+    kept = "".join(char if char.isalnum() or char in "._-" else "-" for char in words).strip(".-")
+    return f"{kept or 'model'}.gguf"
+
+
+def _refuse_another(target: Path, source: Path, should_stop: Callable[[], bool]) -> None:
+    with suppress(OSError):
+        same = target.samefile(source) or (
+            target.stat().st_size == source.stat().st_size
+            and _sha256(target, should_stop) == _sha256(source, should_stop)
+        )
+        if same:
+            return
+    raise UsageError(
+        f"{target} is there already.", "It is another file.", "Remove it, or give this one another name with --name."
+    )
+
+
+def _link(source: Path, target: Path) -> None:
+    temporary = target.with_name(f".tmp-{target.name}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(source)
+    temporary.replace(target)
+    sync_folder(target.parent)
+
+
+def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
+    """Nothing is left of a copy that does not come to its end, not even of one that was killed, once it is done again."""
+    size, free = source.stat().st_size, shutil.disk_usage(target.parent).free
+    temporary = target.with_name(f".tmp-{target.name}")
+    temporary.unlink(missing_ok=True)
+    if size > free:
+        raise ResourceError(
+            f"{source.name} does not fit on the disk.",
+            f"It has {size:,} bytes, and {target.parent} has room for {free:,}.",
+            "Free some disk space, or use --link.",
+        )
+    digest = hashlib.sha256()
+    try:
+        with source.open("rb") as old, temporary.open("xb") as new:
+            temporary.chmod(0o600)
+            while block := old.read(BLOCK):
+                _check(should_stop)
+                new.write(block)
+                digest.update(block)
+            new.flush()
+            os.fsync(new.fileno())
+        if temporary.stat().st_size != size:
+            raise InputError(f"{source} changed while it was copied.", "", "Try again when it is complete.")
+        write_text(target.with_name(target.name + DIGESTS), f"{digest.hexdigest()}  {target.name}\n")
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def _check(should_stop: Callable[[], bool]) -> None:
+    if should_stop():
+        raise CancelledError("The work was cancelled.", "You asked for it.", "Nothing was changed.")

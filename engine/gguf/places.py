@@ -1,0 +1,176 @@
+"""Where GGUF files of other programs lie: LM Studio, Ollama, the Hugging Face cache, GPT4All, and our own folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.gguf.file import PART, parts_of
+
+OWN = "own folder"
+DIGESTS = ".sha256"  # beside a file of our own folder: its digest, as sha256sum writes it
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_OLLAMA_MODEL = "application/vnd.ollama.image.model"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model file: whose place it lies in, the names it goes by there, and the sha256 and the size that it should have
+    as far as they are known ("" and 0 where not). `parts`: all files of a model in several."""
+
+    path: Path
+    place: str
+    names: tuple[str, ...]
+    sha256: str = ""
+    size: int = 0
+    parts: tuple[Path, ...] = ()
+
+
+def own_folder() -> Path:
+    """The folder of models that `engine models add` fills, in the user's data folder."""
+    from platformdirs import user_data_path
+
+    return user_data_path("bmembed", appauthor=False) / "models"
+
+
+def own_models() -> list[Path]:
+    """Files in our own folder by name, each as far as its header goes a language model."""
+    from engine.core.errors import ModelError
+    from engine.gguf.header import read_header
+
+    found = []
+    for one in sorted(_own(own_folder()), key=lambda one: one.path.name):
+        with suppress(ModelError):
+            if read_header(one.path).writes:
+                found.append(one.path)
+    return found
+
+
+def find_models() -> list[Found]:
+    """Model files in the usual places, each once. Folders that cannot be read are passed over."""
+    home = Path.home()
+    found: dict[Path, Found] = {}
+    for one in _everywhere(os.environ, home):
+        real = _real(one.path)
+        if real in found:
+            former = found[real]
+            names = tuple(dict.fromkeys(former.names + one.names))
+            found[real] = replace(former, names=names, sha256=former.sha256 or one.sha256, size=former.size or one.size)
+        else:
+            found[real] = one
+    return list(found.values())
+
+
+def _everywhere(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
+    yield from _own(own_folder())
+    for folder in _lm_studio(home):
+        yield from _files(folder, "LM Studio")
+    for folder in _ollama(environment, home):
+        yield from _manifests(folder)
+    for folder in _hugging_face(environment, home):
+        yield from _cached(folder)
+    for folder in _gpt4all(environment, home):
+        yield from _files(folder, "GPT4All")
+
+
+def _real(path: Path) -> Path:
+    """Where links lead to; the path itself where they lead nowhere."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a link to itself
+        return path
+
+
+def _lm_studio(home: Path) -> list[Path]:
+    folders = [home / ".lmstudio" / "models", home / ".cache" / "lm-studio" / "models"]
+    with suppress(OSError, ValueError):  # where the user has moved it
+        folders.append(Path((home / ".lmstudio-home-pointer").read_text(encoding="utf-8").strip()) / "models")
+    return folders
+
+
+def _ollama(environment: Mapping[str, str], home: Path) -> list[Path]:
+    named = environment.get("OLLAMA_MODELS")
+    system = [Path("/usr/share/ollama/.ollama/models"), Path("/var/lib/ollama/models")] if os.name == "posix" else []
+    return [*([Path(named)] if named else []), home / ".ollama" / "models", *system]
+
+
+def _hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if environment.get(variable):
+            return [Path(environment[variable])]
+    if environment.get("HF_HOME"):
+        return [Path(environment["HF_HOME"]) / "hub"]
+    return [Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "huggingface" / "hub"]
+
+
+def _gpt4all(environment: Mapping[str, str], home: Path) -> list[Path]:
+    if sys.platform == "darwin":
+        data = home / "Library" / "Application Support"
+    elif os.name == "nt":
+        data = Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        data = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return [data / "nomic.ai" / "GPT4All", home / ".cache" / "gpt4all"]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        shown = (name for name in sorted(names) if not name.startswith("."))  # the others are not yet whole
+        yield from (Path(parent, name) for name in shown if name.lower().endswith(".gguf"))
+
+
+def _files(folder: Path, place: str) -> Iterator[Found]:
+    for path in _walk(folder):
+        part = PART.search(path.name)
+        if part is None:
+            yield Found(path, place, (path.name,))
+        elif int(part[1]) == 1:
+            yield Found(path, place, (path.name,), parts=parts_of(path))
+
+
+def _own(folder: Path) -> Iterator[Found]:
+    for one in _files(folder, OWN):
+        digest = ""
+        with suppress(OSError, ValueError):
+            digest = one.path.with_name(one.path.name + DIGESTS).read_text(encoding="ascii")[:64]
+        yield replace(one, sha256=digest if _DIGEST.fullmatch(digest) else "")
+
+
+def _cached(hub: Path) -> Iterator[Found]:
+    """Files of snapshots; the blob that a large one points to is named by its sha256."""
+    for repository in sorted(hub.glob("models--*")):
+        for one in _files(repository / "snapshots", "Hugging Face"):
+            blob = _real(one.path).name
+            name = "/".join(repository.name.split("--")[1:]) + "/" + one.path.name
+            yield replace(one, names=(name,), sha256=blob if _DIGEST.fullmatch(blob) else "")
+
+
+def _manifests(folder: Path) -> Iterator[Found]:
+    """Models by their manifests; their files are named by their sha256."""
+    root = folder / "manifests"
+    for parent, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted(names):
+            manifest = Path(parent, name)
+            for digest, size in _layers(manifest):
+                steps = manifest.relative_to(root).parts
+                called = "/".join(steps[2 if steps[1:2] == ("library",) else 1 : -1]) + f":{name}"
+                yield Found(folder / "blobs" / f"sha256-{digest}", "Ollama", (called,), digest, size)
+
+
+def _layers(manifest: Path) -> list[tuple[str, int]]:
+    """(sha256, bytes) of the models in an Ollama manifest; none of what cannot be read."""
+    try:
+        layers = json.loads(manifest.read_text(encoding="utf-8"))["layers"]
+        found = [(str(one["digest"]), int(one.get("size", 0))) for one in layers if one["mediaType"] == _OLLAMA_MODEL]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+    named = [(digest.removeprefix("sha256:"), size) for digest, size in found]
+    return [(digest, size) for digest, size in named if _DIGEST.fullmatch(digest)]

@@ -1,0 +1,1 @@
+"""A project on disk: its folder, its database, its stages' records."""

@@ -1,0 +1,208 @@
+"""Steering a run from another process: cancel, pause, resume, finish. Each is a file in `runs/ID/`.
+
+A run is asked by the presence of `cancel`, `pause` and `finish` in its own folder, so that no later run sees them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from engine.core.errors import EngineError, ProjectBusyError, UsageError
+from engine.core.events import Emit, Paused, Resumed, RunStarted, decode
+from engine.project.folder import ProjectFolder
+
+POLL_SECONDS = 0.05
+_STAGE = re.compile(r"The stage '([a-z]+)' makes")
+CANCEL, PAUSE, FINISH = "cancel", "pause", "finish"
+
+
+def run_records(project: ProjectFolder) -> Iterator[dict[str, Any]]:
+    """Every readable run.json, the newest first, each with its folder under `folder`."""
+    for path in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
+        with suppress(OSError, ValueError, TypeError, RecursionError):
+            yield {**json.loads(path.read_text(encoding="utf-8")), "folder": str(path.parent)}
+
+
+def latest_run(project: ProjectFolder) -> dict[str, Any] | None:
+    """run.json of the newest run, with its folder under `folder`; None before the first."""
+    return next(run_records(project), None)
+
+
+def running(project: ProjectFolder) -> dict[str, Any] | None:
+    """run.json of the run that holds the project, with its folder under `folder`; None where none does.
+
+    A killed run's run.json says "running" too, but its process is gone.
+    """
+    import psutil
+
+    if not project.is_running():
+        return None
+    records = [record for record in run_records(project) if record.get("state") == "running"]
+    known = [
+        record
+        for record in records
+        if isinstance(record.get("pid"), int) and isinstance(record.get("time"), int | float)
+    ]
+    alive = [record for record in known if psutil.pid_exists(record["pid"])]
+    return max(alive, key=lambda record: float(record["time"]), default=None)
+
+
+def while_running(project: ProjectFolder, error: EngineError) -> EngineError:
+    """`error`; where it advises a run although one is at work, as one of its kind that says to wait for that."""
+    if not error.to_do.startswith("Run 'engine run") or isinstance(error, ProjectBusyError):
+        return error
+    current = None
+    with suppress(EngineError):  # a disk that cannot be written to: nobody can tell
+        current = running(project)
+    if current is None:
+        return error
+    told, wanted, stages = copy.copy(error), _STAGE.search(error.why), _stages_of(Path(current["folder"]))
+    if wanted and stages and wanted[1] not in stages:
+        told.to_do = f"The run that goes on now does not do that. When it has ended: {error.to_do}"
+        return told
+    told.to_do = (
+        "A run is building the project now: what is missing can be searched when that run has ended "
+        f"('engine status {project.argument}' shows how far it is)."
+    )
+    return told
+
+
+def _stages_of(folder: Path) -> list[str]:
+    """The stages that the run in that folder brings up to date; empty where its log does not tell yet."""
+    with suppress(OSError), (folder / "events.jsonl").open(encoding="utf-8", errors="replace") as log:
+        first = decode(log.readline())
+        return list(first.stages) if isinstance(first, RunStarted) else []
+    return []
+
+
+@contextmanager
+def telling_runs(project: ProjectFolder) -> Iterator[None]:
+    """What the block raises is told as `while_running` tells it."""
+    try:
+        yield
+    except EngineError as error:
+        told = while_running(project, error)
+        if told is error:
+            raise
+        raise told from error
+
+
+def is_paused(folder: Path) -> bool:
+    """Whether the run in that folder is asked to wait."""
+    return (folder / PAUSE).exists()
+
+
+def stage_at_work(folder: Path) -> str:
+    """The stage whose process the run in that folder started last; empty before the first."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        return str(json.loads((folder / "stage.json").read_text(encoding="utf-8"))["stage"])
+    return ""
+
+
+def cancel(project: ProjectFolder) -> str:
+    """Ask the run that holds the project to stop at the next safe point, paused or not; returns its id.
+
+    Raises UsageError when none is running.
+    """
+    return _ask(project, CANCEL, "There is nothing to cancel.")
+
+
+def pause(project: ProjectFolder) -> str:
+    """Ask the run that holds the project to wait at the next safe point, within a stage or between two.
+
+    It keeps its memory and the project's lock until `resume` or `cancel`. Returns its id; asking twice changes nothing.
+    Raises UsageError when none is running.
+    """
+    return _ask(project, PAUSE, "There is nothing to pause.")
+
+
+def resume(project: ProjectFolder) -> str:
+    """Let a paused run go on; returns its id. Raises UsageError when none is running, or when it is not paused."""
+    current = _current(project, "There is nothing to go on with.", f"Run 'engine run {project.argument}' to start one.")
+    if not is_paused(Path(current["folder"])):
+        raise UsageError("The run is not paused.", "There is nothing to go on with.", "")
+    (Path(current["folder"]) / PAUSE).unlink(missing_ok=True)
+    return str(current["run"])
+
+
+def finish(project: ProjectFolder) -> str:
+    """Ask the training at work to end at its next step with its best adapter; later stages go on. Returns the run's id.
+
+    What it trained counts as up to date afterwards; a forced training starts anew. A paused run goes on to do it.
+    Raises UsageError when no run is training.
+    """
+    current = _current(project, "There is no training to finish.", "")
+    stage = stage_at_work(Path(current["folder"]))
+    if stage != "train":
+        raise UsageError(
+            "Only training can be finished early.",
+            f"The run is at the stage '{stage}' now." if stage else "The run has not come to it yet.",
+            f"Wait until it trains ('engine status {project.argument}'), or stop it ('engine cancel {project.argument}').",
+        )
+    (Path(current["folder"]) / FINISH).touch(mode=0o600)
+    (Path(current["folder"]) / PAUSE).unlink(missing_ok=True)
+    return str(current["run"])
+
+
+def _ask(project: ProjectFolder, what: str, otherwise: str) -> str:
+    current = _current(project, otherwise, "")
+    (Path(current["folder"]) / what).touch(mode=0o600)
+    return str(current["run"])
+
+
+def _current(project: ProjectFolder, otherwise: str, to_do: str) -> dict[str, Any]:
+    current = running(project)
+    if current is None and project.is_running():
+        raise UsageError(
+            f"No run of the project {project.name} has begun yet, though something holds it.",
+            "A run is just beginning, or a change is being written.",
+            "Try again in a moment.",
+        )
+    if current is None:
+        raise UsageError(f"No run holds the project {project.name}.", otherwise, to_do)
+    return current
+
+
+class Gate:
+    """What is asked at safe points: waits while the run is paused, then says whether to stop.
+
+    `paused_seconds` is the time waited so far. A wait ends within moments when `stopping` becomes true. Threads that
+    ask at the same time wait together, and the pause is told once.
+    """
+
+    def __init__(self, folder: Path, stage: str, emit: Emit, stopping: Callable[[], bool]) -> None:
+        self._folder, self._stage, self._emit, self._stopping = folder, stage, emit, stopping
+        self._lock = threading.Lock()
+        self.paused_seconds = 0.0
+
+    def __call__(self) -> bool:
+        """Whether the user has asked to stop."""
+        if self._stopping():
+            return True
+        if is_paused(self._folder):
+            with self._lock:
+                self._wait()
+        return self._stopping()
+
+    def _wait(self) -> None:
+        if self._stopping() or not is_paused(self._folder):
+            return  # another thread has waited for both
+        started = time.monotonic()
+        self._emit(Paused(stage=self._stage))
+        while is_paused(self._folder) and not self._stopping():
+            time.sleep(POLL_SECONDS)  # and no lock: a signal's handler may set what `stopping` reads
+        self.paused_seconds += time.monotonic() - started
+        if not self._stopping():
+            self._emit(Resumed(stage=self._stage))
+
+    def should_finish(self) -> bool:
+        """Whether the user wants the stage to end early with what it has."""
+        return (self._folder / FINISH).exists()

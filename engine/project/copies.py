@@ -1,0 +1,35 @@
+"""A copy of a project, so that what is tried with it leaves the project as it is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from engine.project.folder import ARTIFACT_ROOTS, ProjectFolder, disk_errors
+
+MADE = (*ARTIFACT_ROOTS, "checkpoints", "imports", "cache")
+
+
+def copied(project: ProjectFolder, place: Path, names: Iterable[str] = MADE) -> ProjectFolder:
+    """A new project in `place` with the settings, the database and the `names` of folders of `project`: whole or absent.
+
+    Its runs are not copied. Raises ProjectBusyError while a run holds the project, ResourceError when the disk is full.
+    """
+    temporary = place.with_name(f".tmp-{place.name}")
+    with project.locked(), disk_errors(f"The project {project.name} could not be copied."):
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            temporary.mkdir(mode=0o700, parents=True)
+            for name in names:
+                if (project.path / name).is_dir():
+                    shutil.copytree(project.path / name, temporary / name)
+            shutil.copy(project.path / "project.toml", temporary / "project.toml")
+            with closing(project.store()) as store:
+                store.backup(temporary / "project.db")
+            temporary.rename(place)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+    return ProjectFolder(place)

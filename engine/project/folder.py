@@ -1,0 +1,332 @@
+"""A project folder: create, open, lock, paths, and artifacts that are complete or absent."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core.disk import disk_errors as disk_errors
+from engine.core.disk import sync_folder, sync_tree
+from engine.core.disk import write_text as write_text
+from engine.core.errors import DamagedError, EngineError, ProjectBusyError, SettingsError, UsageError, nearest
+from engine.project.store import Store
+from engine.project.store.artifacts import Artifact
+from engine.settings import load as settings_module
+from engine.settings.load import Settings
+
+ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
+FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
+OWN_FOLDERS = (*FOLDERS, "checkpoints", "sweep")  # those that only some projects have, too
+KEPT = "sweep-"  # how the names of reports begin that are kept
+
+
+def projects_root() -> Path:
+    """Folder of the projects that are named, not given by path: in the user's data folder (platformdirs)."""
+    from platformdirs import user_data_path
+
+    return user_data_path("bmembed", appauthor=False) / "projects"
+
+
+def locate(name_or_path: str | os.PathLike[str]) -> Path:
+    """The folder of a project given by path, or by name in `projects_root()`."""
+    text = os.fspath(name_or_path)
+    path = _expanded(text)
+    if _is_file(path / "project.toml") or path.is_absolute() or os.sep in text or text.startswith("."):
+        return path.absolute()
+    if not text or any(char in text for char in '\\:*?"<>|\0'):
+        raise UsageError(
+            f"'{text}' is not a project name.", "A name is also a folder's name.", "Use letters, digits, - and _."
+        )
+    return projects_root() / text
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"'{text}' names no folder.", f"{error}.", "Give the whole path.") from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(
+            f"{path.parent} cannot be a project's folder.", f"{why}.", "Choose another folder or name."
+        ) from None
+
+
+def known_projects() -> list[Path]:
+    """Folders under `projects_root()` that hold a project, in order of name."""
+    root = projects_root()
+    return sorted(path.parent for path in root.glob("*/project.toml")) if root.is_dir() else []
+
+
+# Of so few sentences an adapter on queries alone learns too little (docs/LOG.md, "Queries alone").
+SAMPLE_TRAINING = {"preset": "quick", "side": "both"}
+
+
+def sample_documents() -> Path:
+    """The folder of the sample documents that ship with the product. Raises EngineError where they are missing."""
+    from engine.core.assets import asset_path
+
+    return asset_path("sample/documents")
+
+
+def desktop_files() -> Path:
+    """The folder of the shortcut and the icons that ship with the product. Raises EngineError where they are missing."""
+    from engine.core.assets import asset_path
+
+    return asset_path("desktop")
+
+
+@dataclass(frozen=True)
+class Building:
+    """An artifact in the making: write into `folder`; `name` is where it will lie, relative to the project."""
+
+    folder: Path
+    name: str
+
+
+@dataclass(frozen=True)
+class ProjectFolder:
+    """A project on disk. Opening it reads nothing but project.toml; nothing is held open."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> ProjectFolder:
+        """Make the folder (0700), project.toml (0600) and an empty database. `chosen`: section → key → value.
+
+        Raises SettingsError for a bad value, EngineError where a project or other files are already there.
+        """
+        text = cls.check_new(path, chosen)
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.chmod(0o700)
+        except (OSError, ValueError) as error:
+            raise EngineError(
+                f"{path} cannot be created.", str(error), "Choose a folder that you may write to."
+            ) from error
+        folder = cls(path)
+        with disk_errors(f"The project {path} could not be created."):
+            try:
+                folder._make_folders()
+                Store.create(path / "project.db").close()
+            except BaseException:
+                folder._remove_empty_folders()
+                raise
+            try:
+                write_text(path / "project.toml", text)
+            except BaseException:
+                (path / "project.db").unlink(missing_ok=True)
+                folder._remove_empty_folders()
+                raise
+        return folder
+
+    @classmethod
+    def check_new(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> str:
+        """The text of project.toml that `create` would write; raises what it would raise, but writes nothing."""
+        settings_module.validate(chosen, "The new project")
+        text = settings_module.template(chosen)
+        if _is_file(path / "project.toml"):
+            raise UsageError(
+                f"{path} already holds a project.", "A project is created only once.", f"Use 'engine run {path}'."
+            )
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(
+                f"{path} is not empty.", "A project wants a folder of its own.", "Choose another folder or name."
+            )
+        return text
+
+    @classmethod
+    def open(cls, name_or_path: str | os.PathLike[str]) -> ProjectFolder:
+        """The project of that name or path. Raises UsageError that names the nearest known project."""
+        path = locate(name_or_path)
+        if not _is_file(path / "project.toml"):
+            names = [project.name for project in known_projects()]
+            near = nearest(path.name, names)
+            hint = f"Did you mean '{near}'?" if near else "Create it with 'engine new', or give the path of its folder."
+            raise UsageError(f"There is no project at {path}.", "The folder holds no project.toml.", hint)
+        return cls(path)
+
+    @property
+    def argument(self) -> str:
+        """What names this project on the command line, quoted for a shell: its name, or its path when it lies elsewhere."""
+        return shlex.quote(self.name if self.path.parent == projects_root() else str(self.path))
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    def settings(self) -> Settings:
+        """project.toml as it is now. Raises SettingsError."""
+        return settings_module.load(self.path / "project.toml")
+
+    def change_settings(self, changes: Mapping[str, Any]) -> Settings:
+        """Set keys of project.toml ("section.key" → value; None goes back to the default); returns all settings.
+
+        Comments, order, and what was changed by hand up to this moment stay. Raises SettingsError for a change that is
+        not valid; the file is then left as it is.
+        """
+        from engine.settings import edit as settings_file
+
+        shown = self.path / "project.toml"
+        with self.locked("settings", wait=5.0), disk_errors(f"{shown} could not be written."):
+            while True:
+                text = settings_module.file_text(shown)
+                settings, changed = settings_file.change(text, changes, str(shown))
+                if changed == text:
+                    return settings
+                if settings_module.file_text(shown) == text:  # else an editor has just saved it
+                    write_text(shown.resolve(), changed)
+                    return settings
+
+    def settings_text(self) -> str:
+        """The text of project.toml, valid or not. Raises SettingsError where it cannot be read."""
+        return settings_module.file_text(self.path / "project.toml")
+
+    def replace_settings(self, before: str, text: str) -> Settings:
+        """Put `text` in the place of the whole of project.toml, which was `before`; returns all settings.
+
+        Raises SettingsError for a text that is not valid, and where the file is no longer `before`; it is left as it is.
+        """
+        shown = self.path / "project.toml"
+        settings = settings_module.validate(settings_module.tables(text))
+        with self.locked("settings", wait=5.0), disk_errors(f"{shown} could not be written."):
+            if settings_module.file_text(shown) != before:
+                raise SettingsError(
+                    f"{shown} has changed meanwhile.",
+                    "Another program has saved it since it was read here.",
+                    "Look at it again, and make your change once more.",
+                )
+            write_text(shown.resolve(), text)
+        return settings
+
+    def sources(self, settings: Settings) -> list[Path]:
+        """The folders and files to read; relative ones are taken from the project folder."""
+        return [(self.path / _expanded(text)).absolute() for text in settings.corpus.paths]
+
+    def store(self, *, check: bool = False) -> Store:
+        """A new connection to project.db; the caller closes it."""
+        return Store.open(self.path / "project.db", check=check)
+
+    def _make_folders(self) -> None:
+        for name in FOLDERS:
+            (self.path / name).mkdir(mode=0o700, exist_ok=True)
+
+    def _remove_empty_folders(self) -> None:
+        for name in FOLDERS:
+            with suppress(OSError):
+                (self.path / name).rmdir()
+
+    def repair(self) -> str | None:
+        """Make folders that are missing and put the last good database in a damaged one's place. Holds the lock.
+
+        Returns a sentence for the user when something was restored.
+        """
+        from engine.project.repair import repair
+
+        with disk_errors(f"The project {self.path} could not be repaired."):
+            self._make_folders()
+            return repair(self.path)
+
+    @contextmanager
+    def locked(self, name: str = "run", wait: float = 0.5) -> Iterator[None]:
+        """Hold the project for one process. Raises ProjectBusyError after `wait` seconds, UsageError when it is gone.
+
+        The default wait outlasts `is_running`, which holds the lock for a moment.
+        """
+        from filelock import FileLock, Timeout
+
+        if not self.path.is_dir():  # the lock would make the folder anew
+            raise UsageError(
+                f"There is no project at {self.path}.", "Its folder was deleted or moved.", "Open it where it lies now."
+            )
+        lock = FileLock(self.path / f"{name}.lock", mode=0o600)
+        try:
+            lock.acquire(timeout=wait)
+        except Timeout:
+            if name == "settings":
+                what = f"Another program is changing the settings of {self.name}."
+                raise ProjectBusyError(what, "One change is written after the other.", "Try again.") from None
+            if name == "sweep":
+                what = f"Another sweep over {self.name} is going on."
+                to_do = f"Wait for it, or stop it ('engine cancel {self.argument}'); it can be resumed."
+                raise ProjectBusyError(what, "Both would train in the same copy of the project.", to_do) from None
+            if name == "judging":
+                what = f"Another program is marking hits of {self.name}."
+                raise ProjectBusyError(what, "One mark is written after the other.", "Try again.") from None
+            raise ProjectBusyError(
+                f"A run holds the project {self.name}.",
+                "Two runs at once would overwrite each other's work.",
+                f"Wait for it ('engine status {self.argument}'), or stop it ('engine cancel {self.argument}').",
+            ) from None
+        except (OSError, NotImplementedError) as error:
+            raise EngineError(
+                f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you may write to."
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def is_running(self) -> bool:
+        """Whether a run holds the project now. Raises EngineError where nothing may be written: nobody can tell."""
+        try:
+            with self.locked(wait=0.1):
+                return False
+        except ProjectBusyError:
+            return True
+
+    @contextmanager
+    def building(self, root: str, name: str) -> Iterator[Building]:
+        """Yield an empty temporary folder; on success it is fsynced and renamed to `root/name` (or `root/name-2` …).
+
+        On any exception the temporary folder is removed. What was there before stays either way, until `sweep`.
+        """
+        parent = self.path / root
+        parent.mkdir(mode=0o700, exist_ok=True)
+        names = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+        final = next(candidate for candidate in names if not (parent / candidate).exists())
+        temporary = parent / f".tmp-{name}"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(mode=0o700)
+        try:
+            yield Building(temporary, f"{root}/{final}")
+            sync_tree(temporary)
+            temporary.rename(parent / final)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        sync_folder(parent)
+
+    def folder_of(self, artifact: Artifact) -> Path:
+        """Absolute folder of an artifact. Raises DamagedError when it is gone."""
+        folder = self.path / artifact.folder
+        if not folder.is_dir():
+            raise DamagedError(
+                f"{folder} is missing.",
+                "The database names it, the disk does not hold it.",
+                "Run 'engine run' to build it again.",
+            )
+        return folder
+
+    def sweep(self, in_use: set[str]) -> None:
+        """Remove artifact folders and leftovers of interrupted builds that nothing in `in_use` ('root/name') names.
+
+        Reports of 'engine sweep' stay: no stage made them, and none makes them again.
+        """
+        for root in ARTIFACT_ROOTS:
+            for folder in (self.path / root).iterdir() if (self.path / root).is_dir() else ():
+                if f"{root}/{folder.name}" not in in_use and folder.is_dir() and not folder.name.startswith(KEPT):
+                    shutil.rmtree(folder, ignore_errors=True)

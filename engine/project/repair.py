@@ -1,0 +1,69 @@
+"""Puts the last good copy of a project's database in a damaged one's place."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import time
+from pathlib import Path
+
+from engine.core.disk import sync_folder
+from engine.core.errors import DamagedError, UsageError
+from engine.project.store import Store
+
+
+def repair(folder: Path) -> str | None:
+    """Check a project's database, and replace a damaged one by the copy of the last good run, else by an empty one.
+
+    The caller holds the project's lock. Returns a sentence for the user when something was replaced; the damaged
+    database stays, set aside. Raises OSError, and UsageError for a newer version's database.
+    """
+    database, backup = folder / "project.db", folder / "project.db.bak"
+    try:
+        Store.open(database, check=True).close()
+        return None
+    except DamagedError as damage:
+        reason = damage.what
+    good = _good_copy(backup)
+    aside = _set_aside(database)
+    if good is None:
+        Store.create(database).close()
+        return f"{reason}{aside} It is built again from the documents and the imports folder."
+    good.replace(database)
+    sync_folder(folder)
+    return f"{reason}{aside} The copy of the last good run was restored."
+
+
+def _good_copy(backup: Path) -> Path | None:
+    """A private, checked copy of the backup, to be renamed into place; None where there is no good backup."""
+    if not backup.is_file():
+        return None
+    temporary = backup.with_name(".tmp-project.db")
+    for suffix in ("-wal", "-shm"):
+        Path(f"{temporary}{suffix}").unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as target, backup.open("rb") as source:
+        shutil.copyfileobj(source, target)
+        target.flush()
+        os.fsync(target.fileno())
+    try:
+        Store.open(temporary, check=True).close()
+    except (DamagedError, UsageError):
+        temporary.unlink()
+        return None
+    return temporary
+
+
+def _set_aside(database: Path) -> str:
+    """Rename a damaged database, with SQLite's files beside it; returns the sentence that tells where to."""
+    stem = f"project.db.damaged-{int(time.time())}"
+    names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
+    aside = next(database.with_name(name) for name in names if not database.with_name(name).exists())
+    moved = False
+    for suffix in ("", "-wal", "-shm"):
+        source = Path(f"{database}{suffix}")
+        if source.exists():
+            source.replace(Path(f"{aside}{suffix}"))
+            moved = True
+    return f" It was set aside as {aside.name}." if moved else ""

@@ -1,0 +1,99 @@
+"""What a stage gets and gives: every room's `stage.py` holds `VERSION`, `inputs(view)` and `run(context)`.
+
+Some hold `look_ahead(view)`, too, which raises before a run begins what would end their stage: it looks at settings, and at what
+they name, and costs little.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.core.errors import CancelledError, NotBuiltError
+from engine.core.events import Choice, Emit, Progress, Warned
+from engine.project.folder import ProjectFolder
+from engine.project.store import Store
+from engine.project.store.artifacts import INCOMPLETE, Artifact
+from engine.settings.load import Settings
+
+WORDS = {"corpus": "chunks", "lexical": "BM25 index", "vectors": "vector index"}
+SINGULAR = ("lexical", "adapter", "evaluation", "vectors")
+ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
+
+
+@dataclass(frozen=True)
+class View:
+    """What fingerprints are computed from: the project, its settings and its database."""
+
+    project: ProjectFolder
+    settings: Settings
+    store: Store
+
+    def need(self, kind: str, stage: str) -> Artifact:
+        """The current artifact of a kind. Raises NotBuiltError that names the stage to run."""
+        artifact = self.store.artifact(kind)
+        if artifact is None:
+            raise NotBuiltError(
+                f"The project {self.project.name} has no {WORDS.get(kind, kind)} yet.",
+                f"The stage '{stage}' makes {'it' if kind in SINGULAR else 'them'}.",
+                f"Run 'engine run {self.project.argument}', or the stage alone with 'engine {stage} {self.project.argument}'.",
+            )
+        if artifact.fingerprint == INCOMPLETE:
+            raise NotBuiltError(
+                f"The stage '{stage}' was stopped before its end.",
+                "What comes after it would be built on a half of it.",
+                f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' first.",
+            )
+        return artifact
+
+
+@dataclass(frozen=True)
+class StageContext(View):
+    """A stage at work: it may emit events and must ask `should_stop` at safe points.
+
+    `should_stop` returns only when the run is not, or no longer, paused. `should_finish` says whether the user wants the
+    stage to end early with what it has; training alone asks it. `forced`: the user asked for the stage, up to date or not.
+    """
+
+    stage: str
+    fingerprint: str
+    run: str
+    emit: Emit
+    should_stop: Callable[[], bool]
+    should_finish: Callable[[], bool] = field(default=lambda: False)
+    forced: bool = False
+    _told: set[tuple[str, str]] = field(default_factory=set)
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        """Tell how far the stage is."""
+        self.emit(Progress(stage=self.stage, done=done, total=total, unit=unit))
+
+    def choose(self, setting: str, value: object, reason: str) -> None:
+        """Tell an automatic choice and its reason, once."""
+        if (setting, str(value)) in self._told:
+            return
+        self._told.add((setting, str(value)))
+        self.emit(Choice(stage=self.stage, setting=setting, value=str(value), reason=reason))
+
+    def warn(self, text: str) -> None:
+        """Tell the user about something that needs a look but stops nothing."""
+        self.emit(Warned(stage=self.stage, text=text))
+
+    def check_stop(self) -> None:
+        """Wait while the run is paused; raise CancelledError when the user has asked to stop."""
+        if self.should_stop():
+            raise CancelledError("The run was cancelled.", "You asked for it.")
+
+
+def fingerprint(**parts: Any) -> str:
+    """16 hex digits over named JSON values; equal parts give an equal value on every machine."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def stage_fingerprint(stage: str, version: int, inputs: Mapping[str, Any]) -> str:
+    """What a stage would build: the hash of its name, its `VERSION` and its `inputs`."""
+    return fingerprint(stage=stage, version=version, **inputs)

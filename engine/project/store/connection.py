@@ -1,0 +1,244 @@
+"""A connection to project.db: opening, checking, transactions, back-ups, and errors that a user can act on."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+from engine.core.errors import DamagedError, EngineError, InputError, ResourceError, UsageError
+from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
+
+_NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+
+
+class Database:
+    """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db, self.path = connection, path
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """Make an empty database. Raises EngineError where one exists."""
+        if path.exists():
+            raise EngineError(
+                f"{path} exists already.", "A project is created only once.", "Open it, or choose another folder."
+            )
+        with guarded(path):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # SQLite's other files get its mode
+            try:
+                connection = connect(path)
+                try:
+                    connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+                except BaseException:
+                    connection.close()
+                    raise
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
+        return cls(connection, path)
+
+    @classmethod
+    def open(cls, path: Path, *, check: bool = False) -> Self:
+        """Open project.db; with `check`, verify every page first. Raises DamagedError; UsageError for a newer version's."""
+        if not path.is_file():
+            raise DamagedError(
+                f"{path} is missing.", "The project's database is gone.", "Run 'engine run' to build it again."
+            )
+        with guarded(path):
+            try:
+                return cls(_checked(connect(path), path, check), path)
+            except sqlite3.OperationalError as error:
+                primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+                if primary_code not in _NO_ROOM_FOR_A_LOG or not _is_settled(path):
+                    raise
+                return cls(_checked(connect_for_reading(path), path, check), path)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    def version(self) -> int:
+        """A number that changes when another connection has changed the database."""
+        return int(self._rows("PRAGMA data_version")[0][0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing: every statement in the block is committed together."""
+        with guarded(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            with guarded(self.path):
+                self._db.commit()
+        except BaseException:
+            with suppress(sqlite3.Error):  # a full disk may have rolled back already, or may stop even this
+                self._db.rollback()
+            raise
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Within a transaction: when the block raises, its own statements are undone, those before it stay."""
+        self._rows("SAVEPOINT inner_block")
+        try:
+            yield
+        except BaseException:
+            with suppress(sqlite3.Error):  # a full disk may have rolled back everything already
+                self._db.execute("ROLLBACK TO inner_block")
+                self._db.execute("RELEASE inner_block")
+            raise
+        self._rows("RELEASE inner_block")
+
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        with guarded(self.path):
+            return self._db.execute(sql, values).fetchall()
+
+    def _json(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise damaged(self.path, f"a value is not JSON ({error})") from None
+
+    def backup(self, target: Path) -> None:
+        """Write a consistent copy to `target`, replacing a former one only when it is complete and on the disk."""
+        temporary = target.with_suffix(".tmp")
+        with guarded(self.path):
+            try:
+                temporary.unlink(missing_ok=True)
+                self._db.execute("VACUUM INTO ?", (str(temporary),))
+                temporary.chmod(0o600)
+                with temporary.open("rb") as file:
+                    os.fsync(file.fileno())  # SQLite does not
+                temporary.replace(target)
+            except BaseException:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a file with the project's pragmas."""
+    connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")  # deleted text must not stay in free pages
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_for_reading(path: Path) -> sqlite3.Connection:
+    """Open a file that cannot be written to: on a full disk or a read-only one, where WAL mode has no room for its files."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+
+
+def _is_settled(path: Path) -> bool:
+    """Whether everything committed is in the file itself, so that it may be read without its log."""
+    log = Path(f"{path}-wal")
+    return not log.exists() or log.stat().st_size == 0
+
+
+def _checked(connection: sqlite3.Connection, path: Path, every_page: bool) -> sqlite3.Connection:
+    try:
+        bring_up_to_date(connection)
+        check_schema(connection, path, every_page)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an earlier version of the program to those of this one, all or nothing."""
+
+    def version() -> int:
+        with closing(connection.execute("PRAGMA user_version")) as cursor:
+            return int(cursor.fetchone()[0])
+
+    if version() not in MIGRATIONS:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        while (now := version()) in MIGRATIONS:  # another process may have done it meanwhile
+            for statement in filter(str.strip, MIGRATIONS[now].split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {now + 1}")
+        connection.commit()
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.rollback()
+        raise
+
+
+def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
+    """Raise UsageError for a newer version's schema, DamagedError for any other or a page that does not fit."""
+    with closing(connection.execute("PRAGMA user_version")) as cursor:
+        version = cursor.fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{path} has schema version {version}; this program reads {SCHEMA_VERSION}.",
+            "It was written by a newer version of this program.",
+            "Use that version, or create a new project over the same documents.",
+        )
+    if version != SCHEMA_VERSION:
+        raise damaged(path, f"its schema has version {version} instead of {SCHEMA_VERSION}")
+    if every_page:
+        with closing(connection.execute("PRAGMA quick_check(1)")) as cursor:
+            found = cursor.fetchone()[0]
+        if found != "ok":
+            raise damaged(path, found)
+
+
+def damaged(path: Path, detail: str) -> DamagedError:
+    """The error of a database that cannot be trusted."""
+    return DamagedError(
+        f"{path} is damaged.",
+        f"SQLite says: {detail}.",
+        "Run 'engine run': it restores the last good copy and builds the rest anew.",
+    )
+
+
+@contextmanager
+def guarded(path: Path) -> Iterator[None]:
+    """Turn SQLite's exceptions into errors that a user can act on."""
+    try:
+        yield
+    except sqlite3.ProgrammingError:
+        raise  # a fault of this program, not of the file
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "A text or a file's name cannot be stored.",
+            f"It holds bytes that are not text: character {error.start + 1:,} of {len(error.object):,}.",
+            "Rename the file, or save it as UTF-8.",
+        ) from error
+    except UnicodeDecodeError as error:  # SQLite quotes a damaged page in its message
+        raise damaged(path, f"it holds bytes that are not text ({error.reason})") from error
+    except OSError as error:
+        raise ResourceError(
+            "The project's database could not be written.",
+            f"{error}.",
+            "Check the disk's space and the folder's permissions.",
+        ) from error
+    except sqlite3.DatabaseError as error:
+        text = str(error)
+        if "disk is full" in text or "disk I/O" in text:
+            raise ResourceError(
+                "The project's database could not be written.",
+                f"SQLite says: {text}.",
+                "Free some disk space and run again.",
+            ) from error
+        if "locked" in text:
+            raise EngineError(
+                "The project's database is busy.", text, "Try again when the other program is done."
+            ) from error
+        if "readonly" in text or "unable to open" in text:
+            raise EngineError(f"{path} cannot be opened.", text, "Check the folder's permissions.") from error
+        raise damaged(path, text) from error

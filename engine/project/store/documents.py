@@ -1,0 +1,432 @@
+"""Files, documents and chunks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast
+
+from engine.core.records import Chunk, Document
+from engine.project.store.connection import Database, damaged, guarded
+
+_CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages"
+_FILE = "source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id, kind, ctime_ns"
+UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
+_UNREAD = str(UNREAD)
+LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
+    AND files.path = left_out.path AND files.state <> 'gone')"""  # what was once tried is told of as a file
+
+
+def _document_columns(text: str) -> str:
+    return f"path, source, format, title, {text}, content_hash, size, modified, external_id, id, author, created, changed, language"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """One file of the corpus as last read. `state`: read, gone, skipped (the system did not let us read it) or
+    quarantined (its content cannot be read, `kind` says in one word why); then `reason` says why.
+
+    A skipped file has live documents only where it could be read before and the system has since refused to open it:
+    `content_hash` and `chunking` then tell what those were made of. `ctime_ns`: when the system last noted a change of the file,
+    of its name and rights too (0: of an earlier version of the program, which did not ask).
+    """
+
+    source: str
+    path: str
+    format: str
+    size: int
+    mtime_ns: int
+    content_hash: str
+    state: str
+    reason: str
+    chunking: str
+    id: int = 0
+    kind: str = ""
+    ctime_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartRecord:
+    """Something inside a file that gave no document, and why. `path` within the file; `state` and `kind` as of files."""
+
+    path: str
+    state: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutRecord:
+    """A file or folder that was not tried at all, and why: in one word, where there is one, and in a sentence."""
+
+    source: str
+    path: str
+    kind: str
+    reason: str
+
+
+AGAIN = -1  # when a file was changed that is to be read again
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """What became of one file, or of something inside it (`path` is then `mail.eml/attachment.pdf`). What was left out
+    untried has no format and no size.
+    """
+
+    source: str
+    path: str
+    format: str
+    size: int
+    state: str
+    kind: str
+    reason: str
+    documents: int = 0
+
+
+class DocumentTables(Database):
+    """What was read, and the chunks made of it."""
+
+    _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
+
+    def files(self) -> dict[tuple[str, str], FileRecord]:
+        """Every known file by (source, path)."""
+        rows = self._rows(f"SELECT {_FILE} FROM files")
+        return {(row[0], row[1]): FileRecord(*row) for row in rows}
+
+    def paths_of(self, formats: Collection[str]) -> set[tuple[str, str]]:
+        """(source, path) of the files of these formats."""
+        marks = ", ".join("?" * len(formats))
+        sql = f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({marks})"
+        return {(source, path) for source, path in self._rows(sql, tuple(formats))}
+
+    def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
+        """(source, path, reason) of the files that could not be read, by path; those of one state where it is named."""
+        sql = f"""SELECT source, path, reason FROM files WHERE state IN {_UNREAD} AND (?1 IS NULL OR state = ?1)
+            ORDER BY path, source"""
+        return cast(list[tuple[str, str, str]], self._rows(sql, (state,)))
+
+    def unread_parts(self) -> list[tuple[str, str, str]]:
+        """(source, path, reason) of what was not read inside files, by path; the path begins with the file's."""
+        sql = """SELECT source, files.path || '/' || parts.path, parts.reason FROM parts JOIN files ON files.id = parts.file_id
+            WHERE files.state <> 'gone' ORDER BY 2, 1"""
+        return cast(list[tuple[str, str, str]], self._rows(sql))
+
+    def unread_or_in_part(self) -> list[tuple[str, str]]:
+        """(source, path) of the files that were not read, or not all of them."""
+        sql = f"""SELECT source, path FROM files
+            WHERE state IN {_UNREAD} OR (state <> 'gone' AND id IN (SELECT file_id FROM parts)) ORDER BY path, source"""
+        return cast(list[tuple[str, str]], self._rows(sql))
+
+    def forget_reading(self, source: str, path: str) -> bool:
+        """Let a file that was not read, or not all of it, count as changed, so that it is read again; what was searchable
+        of it stays. Whether there is one.
+        """
+        sql = f"""UPDATE files SET mtime_ns = {AGAIN}, content_hash = '' WHERE source = ? AND path = ?
+            AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""
+        return bool(self._rows(sql, (source, path)))
+
+    def put_left_out(self, rows: Iterable[LeftOutRecord]) -> bool:
+        """Within a transaction: replace what is noted of files that were not tried. Whether that is something else now."""
+        fresh = {(row.source, row.path): row for row in rows}
+        former = {
+            (row[0], row[1]): LeftOutRecord(*row)
+            for row in self._rows("SELECT source, path, kind, reason FROM left_out")
+        }
+        if fresh == former:
+            return False
+        self._rows("DELETE FROM left_out")
+        with guarded(self.path):
+            self._db.executemany(
+                "INSERT INTO left_out (source, path, kind, reason) VALUES (?, ?, ?, ?)",
+                [(row.source, row.path, row.kind, row.reason) for row in fresh.values()],
+            )
+        return True
+
+    def left_out(self) -> list[LeftOutRecord]:
+        """The files that were not tried, by path."""
+        rows = self._rows(f"SELECT source, path, kind, reason {LEFT_OUT} ORDER BY path, source")
+        return [LeftOutRecord(*row) for row in rows]
+
+    def ledger(self, state: str | None = None) -> list[LedgerRow]:
+        """What became of every file and of what is inside it, by path; of one state where it is named."""
+        rows = self._rows(
+            f"""SELECT source, path, coalesce(
+                    (SELECT own.format FROM documents own WHERE file_id = files.id AND own.path = files.path AND live), format
+                ), size, state, kind, CASE mtime_ns WHEN {AGAIN} THEN ltrim(reason || '; to be read again', '; ') ELSE reason END,
+                (SELECT count(*) FROM documents WHERE file_id = files.id AND live) FROM files
+            WHERE state <> 'gone' AND (?1 IS NULL OR state = ?1)
+            UNION ALL SELECT source, files.path || '/' || parts.path, '', 0, parts.state, parts.kind, parts.reason, 0
+            FROM parts JOIN files ON files.id = parts.file_id
+            WHERE files.state <> 'gone' AND (?1 IS NULL OR parts.state = ?1)
+            UNION ALL SELECT source, path, '', 0, 'skipped', kind, reason, 0 {LEFT_OUT}
+            AND (?1 IS NULL OR ?1 = 'skipped') ORDER BY 2, 1""",
+            (state,),
+        )
+        return [LedgerRow(*row) for row in rows]
+
+    def put_parts(self, file_id: int, parts: Iterable[PartRecord]) -> None:
+        """Replace what is noted of the inside of a file."""
+        self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
+        with guarded(self.path):
+            self._db.executemany(
+                "INSERT OR REPLACE INTO parts (file_id, path, state, kind, reason) VALUES (?, ?, ?, ?, ?)",
+                [(file_id, part.path, part.state, part.kind, part.reason) for part in parts],
+            )
+
+    def parts(self, file_id: int) -> list[PartRecord]:
+        """What is noted of the inside of a file, by path."""
+        rows = self._rows("SELECT path, state, kind, reason FROM parts WHERE file_id = ? ORDER BY path", (file_id,))
+        return [PartRecord(*row) for row in rows]
+
+    def move_file(self, former: FileRecord, record: FileRecord, titles: tuple[str, str]) -> None:
+        """A file has another name now: its documents and chunks are the same. `titles`: one that was made from the former
+        name becomes the other. What a file that is gone left under the new name stays readable until `purge_dead`.
+        """
+        place = record.source, record.path
+        self._rows(
+            """UPDATE documents SET file_id = ? WHERE file_id IN
+                (SELECT id FROM files WHERE source = ? AND path = ? AND state = 'gone')""",
+            (former.id, *place),
+        )
+        self._rows("DELETE FROM files WHERE source = ? AND path = ? AND state = 'gone'", place)
+        self._rows(
+            "UPDATE files SET source = ?, path = ?, size = ?, mtime_ns = ?, ctime_ns = ? WHERE id = ?",
+            (*place, record.size, record.mtime_ns, record.ctime_ns, former.id),
+        )
+        self._rows(
+            """UPDATE documents SET source = ?, path = ? || substr(path, ?), modified = ?,
+                title = CASE WHEN title = ? AND path = ? THEN ? ELSE title END WHERE file_id = ? AND live""",
+            (record.source, record.path, len(former.path) + 1, record.mtime_ns / 1e9, titles[0], former.path, titles[1],
+             former.id),
+        )  # fmt: skip
+
+    def put_file(self, record: FileRecord) -> int:
+        """Insert or replace the record of a file, keeping its id; returns the id."""
+        rows = self._rows(
+            """INSERT INTO files (source, path, format, size, mtime_ns, content_hash, state, reason, chunking, kind, ctime_ns)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, path) DO UPDATE SET format = excluded.format,
+            size = excluded.size, mtime_ns = excluded.mtime_ns, content_hash = excluded.content_hash, state = excluded.state,
+            reason = excluded.reason, chunking = excluded.chunking, kind = excluded.kind,
+            ctime_ns = excluded.ctime_ns RETURNING id""",
+            (record.source, record.path, record.format, record.size, record.mtime_ns, record.content_hash, record.state,
+             record.reason, record.chunking, record.kind, record.ctime_ns),
+        )  # fmt: skip
+        return int(rows[0][0])
+
+    def forget_file(self, file_id: int) -> None:
+        """Drop a file that is gone: its documents leave search at once."""
+        self._rows(
+            "UPDATE chunks SET live = 0 WHERE document_id IN (SELECT id FROM documents WHERE file_id = ?)", (file_id,)
+        )
+        self._rows("UPDATE documents SET live = 0 WHERE file_id = ?", (file_id,))
+        self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
+        self._rows(
+            "DELETE FROM files WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents WHERE file_id = ?)",
+            (file_id, file_id),
+        )
+        self._rows("UPDATE files SET state = 'gone' WHERE id = ?", (file_id,))
+
+    def has_chunks(self, file_id: int) -> bool:
+        """Whether anything of a file can be found."""
+        sql = "SELECT 1 FROM chunks WHERE live AND document_id IN (SELECT id FROM documents WHERE file_id = ?) LIMIT 1"
+        return bool(self._rows(sql, (file_id,)))
+
+    def documents_of(self, file_id: int) -> dict[str, tuple[int, str]]:
+        """Live documents of a file: path → (id, content hash)."""
+        rows = self._rows("SELECT path, id, content_hash FROM documents WHERE file_id = ? AND live", (file_id,))
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    def put_document(self, file_id: int, document: Document) -> int:
+        """Insert a document (id 0) or update the row `document.id`; returns the row id."""
+        values = (document.path, document.source, document.external_id, document.format, document.title, document.text,
+                  document.content_hash, document.size, document.modified, document.author, document.created,
+                  document.changed, document.language)  # fmt: skip
+        if document.id:
+            self._rows(
+                """UPDATE documents SET path = ?, source = ?, external_id = ?, format = ?, title = ?, text = ?,
+                content_hash = ?, size = ?, modified = ?, author = ?, created = ?, changed = ?, language = ?, live = 1
+                WHERE id = ?""",
+                (*values, document.id),
+            )
+            return document.id
+        rows = self._rows(
+            """INSERT INTO documents (path, source, external_id, format, title, text, content_hash, size, modified, author,
+            created, changed, language, file_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+            (*values, file_id),
+        )
+        return int(rows[0][0])
+
+    def drop_document(self, document_id: int) -> None:
+        """Take a document out of search; its rows go with `purge_dead`."""
+        self._rows("UPDATE documents SET live = 0 WHERE id = ?", (document_id,))
+        self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
+
+    def replace_chunks(self, document_id: int, chunks: Sequence[Chunk]) -> int:
+        """Give a document new chunks; equal ones keep their row id. Returns how many are new.
+
+        Chunks that no longer exist stay readable (not live) until `purge_dead`, since the former index still names them.
+        """
+        known: dict[str, list[int]] = {}
+        former = self._rows(
+            "SELECT id, content_hash FROM chunks WHERE document_id = ? ORDER BY live DESC, id", (document_id,)
+        )
+        for row_id, content_hash in former:
+            known.setdefault(content_hash, []).append(row_id)
+        self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
+        fresh = []
+        for chunk in chunks:
+            row = (chunk.ordinal, chunk.start, chunk.end, chunk.text, json.dumps(chunk.headings), chunk.tokens,
+                   None if chunk.embedded_text == chunk.text else chunk.embedded_text, json.dumps(chunk.pages),
+                   chunk.content_hash)  # fmt: skip
+            if ids := known.get(chunk.content_hash):
+                self._rows(
+                    """UPDATE chunks SET ordinal = ?, start = ?, end = ?, text = ?, headings = ?, tokens = ?,
+                    embedded_text = ?, pages = ?, content_hash = ?, live = 1 WHERE id = ?""",
+                    (*row, ids.pop(0)),
+                )
+            else:
+                fresh.append((*row, document_id))
+        with guarded(self.path):
+            self._db.executemany(
+                """INSERT INTO chunks (ordinal, start, end, text, headings, tokens, embedded_text, pages, content_hash,
+                document_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                fresh,
+            )
+        return len(fresh)
+
+    def purge_dead(self) -> int:
+        """Delete rows that no current index names any more. Returns the number of chunks removed."""
+        with self.transaction(), guarded(self.path):
+            removed = self._db.execute("DELETE FROM chunks WHERE NOT live").rowcount
+            self._db.execute("DELETE FROM documents WHERE NOT live")
+            self._db.execute("DELETE FROM files WHERE state = 'gone'")
+        return removed
+
+    def documents(self, *, with_text: bool = False) -> list[Document]:
+        """Live documents, in order of path; their text is left empty unless asked for."""
+        text = "text" if with_text else "''"
+        rows = self._rows(f"SELECT {_document_columns(text)} FROM documents WHERE live ORDER BY path, id")
+        return [Document(*row) for row in rows]
+
+    def documents_without_language(self, most: int, start: int = 300, length: int = 900) -> list[tuple[int, str]]:
+        """(id, a piece of the text) of up to `most` live documents whose language nobody has told yet; BEIR sets apart."""
+        rows = self._rows(
+            """SELECT id, CASE WHEN length(text) > ?1 + ?2 THEN substr(text, ?1, ?2) ELSE substr(text, 1, ?2) END
+            FROM documents WHERE live AND language = '' AND format <> 'beir' ORDER BY id LIMIT ?3""",
+            (start, length, most),
+        )
+        return cast(list[tuple[int, str]], rows)
+
+    def put_languages(self, languages: Iterable[tuple[int, str]]) -> None:
+        """Note the language of documents by id."""
+        with guarded(self.path):
+            self._db.executemany(
+                "UPDATE documents SET language = ? WHERE id = ?", [(code, row_id) for row_id, code in languages]
+            )
+
+    def forget_languages(self) -> None:
+        """Note of no document in which language it is: they are told in another way now."""
+        with guarded(self.path):
+            self._db.execute("UPDATE documents SET language = ''")
+
+    def languages_but(self, main: str) -> list[tuple[int, str, int]]:
+        """(id, language, characters) of the live documents whose language is told, and another than `main`."""
+        sql = "SELECT id, language, length(text) FROM documents WHERE live AND language NOT IN ('', ?)"
+        return cast(list[tuple[int, str, int]], self._rows(sql, (main,)))
+
+    def document(self, document_id: int) -> Document | None:
+        """One document, live or not, with its text."""
+        rows = self._rows(f"SELECT {_document_columns('text')} FROM documents WHERE id = ?", (document_id,))
+        return Document(*rows[0]) if rows else None
+
+    def document_card(self, document_id: int) -> Document:
+        """One document, live or not, without its text. Raises DamagedError when the row is gone."""
+        rows = self._rows(f"""SELECT {_document_columns("''")} FROM documents WHERE id = ?""", (document_id,))
+        if not rows:
+            raise damaged(self.path, f"document {document_id} is missing")
+        return Document(*rows[0])
+
+    def chunks(self) -> list[Chunk]:
+        """All live chunks, in order of id."""
+        return [self._chunk(row) for row in self._rows(f"SELECT {_CHUNK} FROM chunks WHERE live ORDER BY id")]
+
+    def _chunk(self, row: Any) -> Chunk:
+        return Chunk(
+            row[0], row[1], row[2], row[3], row[4], tuple(self._json(row[5])), row[6],
+            row[7] if row[7] is not None else row[4], row[8], row[9],
+            tuple((int(at), int(number), str(name)) for at, number, name in self._json(row[10])),
+        )  # fmt: skip
+
+    def chunks_of(self, document_id: int) -> list[Chunk]:
+        """The live chunks of a document, in order."""
+        sql = f"SELECT {_CHUNK} FROM chunks WHERE document_id = ? AND live ORDER BY ordinal"
+        return [self._chunk(row) for row in self._rows(sql, (document_id,))]
+
+    def chunk_ids_of(self, content_hash: str) -> list[int]:
+        """Live chunks with that content, in order of id."""
+        return [
+            row[0]
+            for row in self._rows("SELECT id FROM chunks WHERE live AND content_hash = ? ORDER BY id", (content_hash,))
+        ]
+
+    def documents_at(self, path: str) -> list[int]:
+        """Ids of the live documents with that path, of whatever source."""
+        return [row[0] for row in self._rows("SELECT id FROM documents WHERE live AND path = ? ORDER BY id", (path,))]
+
+    def sample_chunk_texts(self, count: int) -> list[str]:
+        """Texts of about `count` live chunks, spread evenly over the corpus."""
+        total = int(self._rows("SELECT count(*) FROM chunks WHERE live")[0][0])
+        step = max(1, total // max(1, count))
+        sql = "SELECT text FROM (SELECT text, row_number() OVER (ORDER BY id) AS place FROM chunks WHERE live) WHERE place % ? = 0"
+        return [row[0] for row in self._rows(sql, (step,))]
+
+    def chunk_hashes(self, *, superseded: bool = False) -> list[tuple[int, str]]:
+        """(id, content hash) of all live chunks, in order of id; with `superseded`, of all that `chunks_by_id` finds."""
+        which = "document_id IN (SELECT id FROM documents WHERE live)" if superseded else "live"
+        return cast(list[tuple[int, str]], self._rows(f"SELECT id, content_hash FROM chunks WHERE {which} ORDER BY id"))
+
+    def chunk_owners(self, *, superseded: bool = False) -> list[tuple[int, int]]:
+        """(chunk id, document id) of all live chunks; with `superseded`, also of what `chunks_by_id` still finds."""
+        which = "document_id IN (SELECT id FROM documents WHERE live)" if superseded else "live"
+        return cast(list[tuple[int, int]], self._rows(f"SELECT id, document_id FROM chunks WHERE {which}"))
+
+    def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
+        """Chunks by row id. A superseded chunk is still found; a deleted document's is not."""
+        found: dict[int, Chunk] = {}
+        wanted = list(ids)
+        for first in range(0, len(wanted), 500):
+            block = wanted[first : first + 500]
+            marks = ",".join("?" * len(block))
+            sql = f"""SELECT {_CHUNK} FROM chunks WHERE id IN ({marks})
+                AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""
+            found.update((chunk.id, chunk) for chunk in map(self._chunk, self._rows(sql, block)))
+        return found
+
+    def corpus_fingerprint(self) -> str:
+        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value."""
+        return self._kept("corpus", lambda: (f"{row}:{content_hash}\n" for row, content_hash in self.chunk_hashes()))
+
+    def titles(self) -> dict[int, str]:
+        """Live documents: id → title."""
+        return dict(self._rows("SELECT id, title FROM documents WHERE live"))
+
+    def titles_fingerprint(self) -> str:
+        """Hash over the live documents' ids and titles."""
+        return self._kept("titles", lambda: (f"{row}:{title}\n" for row, title in sorted(self.titles().items())))
+
+    def _kept(self, name: str, lines: Callable[[], Iterable[str]]) -> str:
+        """The hash of some lines, kept until anybody commits a change: several stages ask for it."""
+        state = (self._rows("PRAGMA data_version")[0][0], self._db.total_changes)
+        if name in self._fingerprints and self._fingerprints[name][0] == state and not self._db.in_transaction:
+            return self._fingerprints[name][1]
+        digest = hashlib.sha256()
+        for line in lines():
+            digest.update(line.encode("utf-8", "replace"))
+        value = digest.hexdigest()[:16]
+        if not self._db.in_transaction:
+            self._fingerprints = {**self._fingerprints, name: (state, value)}
+        return value

@@ -1,0 +1,139 @@
+"""Training queries and judged queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from engine.core.records import JudgedQuery, Query
+from engine.project.store.artifacts import Artifact, ArtifactTables
+from engine.project.store.connection import guarded
+
+_QUERY = "text, kind, chunk_id, document_id, evidence, split, id"
+
+
+class QueryTables(ArtifactTables):
+    """Queries to train on, queries with known answers, and how far the corpus has moved since."""
+
+    def replace_queries(
+        self, queries: Sequence[Query], artifact: Artifact, rejected: Iterable[tuple[Query, str]] = ()
+    ) -> None:
+        """Put a new set of training queries in place of the former one, with its artifact row and with those that were
+        left out, each with the reason, in one transaction."""
+        rows = [(q.text, q.kind, q.chunk_id, q.document_id, q.evidence, q.split) for q in queries]
+        with self.transaction(), guarded(self.path):
+            self._db.execute("DELETE FROM queries")
+            self._db.execute("DELETE FROM adaptation_chunks")
+            self._db.execute("INSERT OR IGNORE INTO adaptation_chunks SELECT content_hash FROM chunks WHERE live")
+            self._db.executemany(
+                "INSERT INTO queries (text, kind, chunk_id, document_id, evidence, split) VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+            self._db.execute("DELETE FROM rejected_queries")
+            self._db.executemany(
+                """INSERT INTO rejected_queries (text, kind, chunk_id, document_id, evidence, reason)
+                VALUES (?, ?, ?, ?, ?, ?)""",
+                [(q.text, q.kind, q.chunk_id, q.document_id, q.evidence, reason) for q, reason in rejected],
+            )
+            self._put_artifact(artifact)
+
+    def rejected_queries(self) -> list[tuple[Query, str]]:
+        """Queries that were left out when the training queries were made, in that order, each with the reason."""
+        sql = "SELECT text, kind, chunk_id, document_id, evidence, reason FROM rejected_queries ORDER BY id"
+        return [(Query(*row[:5]), str(row[5])) for row in self._rows(sql)]
+
+    def drift(self) -> float:
+        """Share of the chunks that came or went since the training queries were made, from 0 to 1."""
+        now = {row[0] for row in self._rows("SELECT content_hash FROM chunks WHERE live")}
+        then = {row[0] for row in self._rows("SELECT content_hash FROM adaptation_chunks")}
+        return len(now ^ then) / max(1, len(now | then))
+
+    def queries(self) -> list[Query]:
+        """Training and held-out queries, in order of id."""
+        rows = self._rows(f"SELECT {_QUERY} FROM queries ORDER BY id")
+        return [Query(*row) for row in rows]
+
+    def query(self, query_id: int) -> Query | None:
+        """One query."""
+        rows = self._rows(f"SELECT {_QUERY} FROM queries WHERE id = ?", (query_id,))
+        return Query(*rows[0]) if rows else None
+
+    def query_page(
+        self,
+        offset: int,
+        limit: int,
+        *,
+        matches: Callable[[str], bool] | None = None,
+        kind: str | None = None,
+        split: str | None = None,
+    ) -> tuple[int, list[Query]]:
+        """How many queries there are of a kind, of a split, and with a text that `matches`; and `limit` of them."""
+        self._db.create_function("matches", 1, matches or (lambda _text: True))
+        where = "(? IS NULL OR kind = ?) AND (? IS NULL OR split = ?)" + (" AND matches(text)" if matches else "")
+        values = (kind, kind, split, split)
+        total = int(self._rows(f"SELECT count(*) FROM queries WHERE {where}", values)[0][0])
+        sql = f"SELECT {_QUERY} FROM queries WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
+        return total, [Query(*row) for row in self._rows(sql, (*values, limit, offset))]
+
+    def query_counts(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Number of queries by kind, and by split."""
+        kinds = self._rows("SELECT kind, count(*) FROM queries GROUP BY kind ORDER BY kind")
+        return dict(kinds), dict(self._rows("SELECT split, count(*) FROM queries GROUP BY split ORDER BY split"))
+
+    def rejected_page(
+        self, offset: int, limit: int, *, matches: Callable[[str], bool] | None = None, kind: str | None = None
+    ) -> tuple[int, list[tuple[Query, str]]]:
+        """As `query_page`, of those that were left out, each with the reason."""
+        self._db.create_function("matches", 1, matches or (lambda _text: True))
+        where = "(? IS NULL OR kind = ?)" + (" AND matches(text)" if matches else "")
+        total = int(self._rows(f"SELECT count(*) FROM rejected_queries WHERE {where}", (kind, kind))[0][0])
+        sql = (
+            "SELECT text, kind, chunk_id, document_id, evidence, reason FROM rejected_queries "
+            f"WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
+        )
+        return total, [(Query(*row[:5]), str(row[5])) for row in self._rows(sql, (kind, kind, limit, offset))]
+
+    def rewrite_queries(self, texts: Mapping[int, str | None]) -> int:
+        """Within a transaction: query id → new text, or None to delete it. Returns how many there were."""
+        with guarded(self.path):
+            gone = self._db.executemany(
+                "DELETE FROM queries WHERE id = ?", [(key,) for key, text in texts.items() if text is None]
+            ).rowcount
+            changed = self._db.executemany(
+                "UPDATE queries SET text = ? WHERE id = ?",
+                [(text, key) for key, text in texts.items() if text is not None],
+            ).rowcount
+        return max(0, gone) + max(0, changed)
+
+    def replace_artifact(self, artifact: Artifact) -> None:
+        """Within a transaction: as `put_artifact`."""
+        with guarded(self.path):
+            self._put_artifact(artifact)
+
+    def drop_judged(self, keys: Iterable[str]) -> int:
+        """Remove judged queries. Returns how many there are now."""
+        with self.transaction(), guarded(self.path):
+            self._db.executemany("DELETE FROM judged_queries WHERE key = ?", [(key,) for key in keys])
+        return int(self._rows("SELECT count(*) FROM judged_queries")[0][0])
+
+    def put_judged(self, queries: Iterable[JudgedQuery]) -> int:
+        """Add judged queries, replacing those with the same key. Returns how many there are now."""
+        rows = [(q.key, q.text, json.dumps(q.evidence), json.dumps(q.grades), q.path) for q in queries]
+        with self.transaction(), guarded(self.path):
+            self._db.executemany(
+                """INSERT INTO judged_queries (key, text, evidence, grades, path) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (key) DO UPDATE SET text = excluded.text, evidence = excluded.evidence,
+                grades = excluded.grades, path = excluded.path""",
+                rows,
+            )
+        return int(self._rows("SELECT count(*) FROM judged_queries")[0][0])
+
+    def judged(self) -> list[JudgedQuery]:
+        """All judged queries, in order of id."""
+        rows = self._rows("SELECT key, text, evidence, grades, path, id FROM judged_queries ORDER BY id")
+        return [
+            JudgedQuery(
+                row[0], row[1], tuple(self._json(row[2])), tuple((d, g) for d, g in self._json(row[3])), row[4], row[5]
+            )
+            for row in rows
+        ]

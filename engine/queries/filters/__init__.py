@@ -1,0 +1,1 @@
+"""Filters that every query passes, whoever wrote it."""

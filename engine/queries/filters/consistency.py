@@ -1,0 +1,79 @@
+"""The consistency filter: a query is kept when a retriever that nobody trained on it finds its source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from engine.core.records import Query
+
+Ranks: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.integer]]"
+RankOf: TypeAlias = Callable[[Sequence[Query]], Ranks]
+
+
+class Rejected(NamedTuple):
+    """A query left out, and why: a kind of reason, and after a colon what is said of this query alone."""
+
+    query: Query
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Queries kept, those rejected each with its reason, and the share kept (1.0 of none)."""
+
+    kept: list[Query]
+    rejected: list[Rejected]
+
+    @property
+    def share(self) -> float:
+        """Kept of all."""
+        total = len(self.kept) + len(self.rejected)
+        return len(self.kept) / total if total else 1.0
+
+
+def told_share(share: float) -> str:
+    """A share in percent: neither all nor none where it is nearly so."""
+    percent = f"{100 * share:.0f}"
+    if percent == "100" and share < 1:
+        return "over 99 %"
+    return "under 1 %" if percent == "0" and share > 0 else f"{percent} %"
+
+
+def by_reason(rejected: Sequence[Rejected]) -> Counter[str]:
+    """Number of queries by the kind of their reason."""
+    return Counter(one.reason.partition(": ")[0] for one in rejected)
+
+
+def consistency_filter(queries: Sequence[Query], rank_of: Sequence[RankOf], top: int = 20) -> Filtered:
+    """Keep a query when its source chunk is within the first `top` of any of the retrievers (METHODS.md §5).
+
+    Each of `rank_of` gives the 1-based rank of every query's source chunk, 0 where it was not found, shape (n,).
+    Later retrievers are asked only about queries that the earlier ones did not find. Raises ValueError for a wrong
+    shape.
+    """
+    open_positions = list(range(len(queries)))
+    best: dict[int, int] = {}
+    for rank in rank_of:
+        asked = [queries[position] for position in open_positions]
+        if not asked:
+            break
+        ranks = np.asarray(rank(asked))
+        if ranks.shape != (len(asked),):
+            raise ValueError(f"ranks of shape {ranks.shape} for {len(asked)} queries")
+        for position, found in zip(open_positions, ranks.tolist(), strict=True):
+            if found > 0:
+                best[position] = min(found, best.get(position, found))
+        open_positions = [position for position in open_positions if not 0 < best.get(position, 0) <= top]
+    lost = set(open_positions)
+    kept = [query for position, query in enumerate(queries) if position not in lost]
+    rejected = [Rejected(queries[position], _reason(position in best, top)) for position in open_positions]
+    return Filtered(kept, rejected)
+
+
+def _reason(found: bool, top: int) -> str:
+    return f"source chunk beyond rank {top}" if found else "source chunk not found"

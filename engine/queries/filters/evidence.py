@@ -1,0 +1,43 @@
+"""Where a passage stands in a chunk, and whether a question can be used."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from engine.queries.rules.tokens import fold
+
+LEAST, WIDE = 12, 3  # characters without white space: shorter ones stand everywhere; a wide one counts as so many
+SHORTEST, LONGEST = 4, 400  # characters of a question
+
+
+def locate(evidence: str, text: str) -> tuple[int, int] | None:
+    """The range of `text` that is `evidence`, white space aside; None where it does not stand there, or is too short."""
+    wanted = "".join(evidence.split())
+    if not telling(evidence):
+        return None
+    places = [place for place, char in enumerate(text) if not char.isspace()]
+    found = "".join(text[place] for place in places).find(wanted)
+    if found < 0:
+        return None
+    return places[found], places[found + len(wanted) - 1] + 1
+
+
+def telling(evidence: str) -> bool:
+    """Whether a text is long enough to tell its place: a Chinese or Japanese character says more than a letter."""
+    return sum(WIDE if unicodedata.east_asian_width(char) in "WF" else 1 for char in "".join(evidence.split())) >= LEAST
+
+
+def verbatim(evidence: str, text: str) -> str | None:
+    """`evidence` as it stands in `text`, with the text's own white space; None where it does not."""
+    span = locate(evidence, text)
+    return text[span[0] : span[1]] if span else None
+
+
+def usable(question: str, evidence: str) -> str | None:
+    """A question on one line, or None where it is too short or long, holds what is no text, or only repeats the evidence."""
+    line = " ".join(question.split())
+    if not SHORTEST <= len(line) <= LONGEST or not any(char.isalnum() for char in line):
+        return None
+    if any(char == "�" or unicodedata.category(char) in ("Cc", "Cs", "Co", "Cn") for char in line):
+        return None
+    return None if fold(line) == fold(evidence) else line

@@ -1,0 +1,221 @@
+"""What a language model's queries are checked for, without asking one: language, copied text, words of its document.
+
+Each check gives the reason why a query is left out, or nothing. The built-in generator needs none of them: it writes its
+queries from the documents' own words on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine.core.records import Chunk, Document, Query
+from engine.queries.filters.consistency import Filtered, Rejected
+from engine.queries.filters.dedupe import jaccard
+from engine.queries.rules.tokens import Things, fold, same_things, things, tokenize
+
+if TYPE_CHECKING:
+    from engine.lexical.analysis import Analyzer
+    from engine.lexical.index import LexicalIndex
+
+VERSION = 2  # raised when other queries would be left out
+LONGEST_RUN = 12  # words in a row of the chunk that no query may hold
+LONG_RUN, RUN_SHARE = 8, 0.75  # as many are too many where they are this share of the query
+COMMON_SHARE, FEW_CHUNKS = 0.05, 5  # a word in more chunks than either is common
+OWN_SHARE, OWN_MOST = 0.5, 0.2  # but not, up to the second share of all chunks, where the first is of its own document
+SAME_WORDS = 0.8
+LANGUAGE_MARGIN = 2.0
+WRITTEN_AS_TEXT = ("keyword", "title")  # kinds that quote their document
+OTHER_LANGUAGE, COPIED, REPEATED = "another language", "copied from the text", "says the same as another query"
+NOTHING_OWN = "nothing in it is particular to its document"
+
+
+class Check(NamedTuple):
+    """One filter: its name and what it asks for, in words; `reason` is empty for a query that passes."""
+
+    name: str
+    asks: str
+    reason: Callable[[Query], str]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What queries are compared with. Without an `index` that is up to date, nothing is said about the words' rarity."""
+
+    chunks: Mapping[int, Chunk]
+    documents: Mapping[int, Document]
+    analyzer: Analyzer
+    index: LexicalIndex | None
+
+
+def sources(
+    chunks: Sequence[Chunk], documents: Sequence[Document], language: str, index: LexicalIndex | None
+) -> Sources:
+    """The sources of queries about `chunks`; `language` is the corpus's."""
+    from engine.lexical.analysis import Analyzer
+
+    return Sources(
+        {chunk.id: chunk for chunk in chunks},
+        {document.id: document for document in documents},
+        Analyzer(language, stop_words=False),
+        index,
+    )
+
+
+def checks(known: Sources) -> list[Check]:
+    """The filters in the order in which they are asked; each holds what it has seen, so they serve for one pass."""
+    found = [
+        Check("language check", "a query is kept when it is written in its document's language", _Language(known)),
+        Check(
+            "copy check",
+            f"a query is kept unless {LONGEST_RUN} of its words stand in a row in its chunk, or {LONG_RUN} that are most of it",
+            _Copied(known),
+        ),
+    ]
+    if known.index is not None:
+        asks = (
+            f"a query is kept when a word that it shares with its document stands in at most {100 * COMMON_SHARE:.0f} % of "
+            "all chunks, or mostly in this document: else it could be answered without it"
+        )
+        found.append(Check("own words check", asks, _Particular(known, known.index)))
+    asks = "a query is kept unless one before it asks the same chunk with nearly the same words"
+    return [*found, Check("near duplicates", asks, _SameWords(known.analyzer))]
+
+
+def sifted(
+    queries: Sequence[Query], asked: Iterable[Check], tell: Callable[[Check, Filtered], None], check: Callable[[], None]
+) -> Filtered:
+    """The queries that pass every check. `tell` hears what each one leaves; `check` is called before every query."""
+    kept, rejected = list(queries), list[Rejected]()
+    for one in asked:
+        before, kept, lost = kept, [], list[Rejected]()
+        for query in before:
+            check()
+            reason = one.reason(query)
+            if reason:
+                lost.append(Rejected(query, reason))
+            else:
+                kept.append(query)
+        rejected += lost
+        tell(one, Filtered(kept, lost))
+    return Filtered(kept, rejected)
+
+
+def longest_run(text: str, source: str) -> tuple[int, int]:
+    """(words of `text` that stand in a row in `source`, at most; words of `text`), case and punctuation aside."""
+    words, others = _words(text), _words(source)
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(others):
+        places.setdefault(word, []).append(place)
+    best, before = 0, dict[int, int]()
+    for word in words:  # lengths of the runs that end at this word, by where they end in the source
+        before = {place: before.get(place - 1, 0) + 1 for place in places.get(word, ())}
+        best = max(best, *before.values(), 0)
+    return best, len(words)
+
+
+def _words(text: str) -> list[str]:
+    return [token.folded for token in tokenize(fold(text)) if token.text[-1].isalnum()]
+
+
+class _Language:
+    """Refused is what is clearly in another language than its document where its chunk is clearly not in that one.
+
+    A list of names may look like any language: such a chunk refuses nothing.
+    """
+
+    def __init__(self, known: Sources) -> None:
+        self._known = known
+
+    def __call__(self, query: Query) -> str:
+        from engine.lexical.languages import UNKNOWN, language_of, margin_over
+
+        chunk, document = self._known.chunks[query.chunk_id], self._known.documents[query.document_id]
+        written = language_of(query.text)
+        wanted = document.language if document.language not in ("", UNKNOWN) else language_of(chunk.text)
+        if UNKNOWN in (written, wanted) or written == wanted:
+            return ""
+        apart = min(margin_over(query.text, wanted), margin_over(chunk.text, written))
+        return f"{OTHER_LANGUAGE}: {written} instead of {wanted}" if apart >= LANGUAGE_MARGIN else ""
+
+
+class _Copied:
+    def __init__(self, known: Sources) -> None:
+        self._known = known
+
+    def __call__(self, query: Query) -> str:
+        if query.kind in WRITTEN_AS_TEXT:
+            return ""
+        run, words = longest_run(query.text, self._known.chunks[query.chunk_id].text)
+        if run >= LONGEST_RUN or (run >= LONG_RUN and run >= RUN_SHARE * words):
+            return f"{COPIED}: {run} words in a row"
+        return ""
+
+
+class _Particular:
+    """Whether a query can be told from one that any other document, or none, would answer.
+
+    A word counts that the query shares with its document (title and headings included) and that is rare: it stands in at
+    most `FEW_CHUNKS` chunks or `COMMON_SHARE` of all; or in up to `OWN_MOST` of all, of which `OWN_SHARE` are of its own
+    document.
+    """
+
+    def __init__(self, known: Sources, index: LexicalIndex) -> None:
+        self._known, self._index = known, index
+        self._most = max(FEW_CHUNKS, int(COMMON_SHARE * index.count))
+        self._own: tuple[int, list[frozenset[str]]] = (0, [])
+        self._of_document: dict[int, list[Chunk]] = {}
+        for chunk in known.chunks.values():
+            self._of_document.setdefault(chunk.document_id, []).append(chunk)
+
+    def __call__(self, query: Query) -> str:
+        terms = frozenset(self._index.analyse(query.text, self._language_of(query.document_id)))
+        own = self._chunks_of(query.document_id)
+        shared = terms.intersection(frozenset[str]().union(*own))
+        if not shared:
+            return f"{NOTHING_OWN}: its document holds none of its words"
+        found = {term: self._index.document_frequency(term) for term in shared}
+        if any(self._is_rare(number, sum(term in words for words in own)) for term, number in found.items()):
+            return ""
+        share = 100 * min(found.values()) / max(1, self._index.count)
+        return f"{NOTHING_OWN}: each word of it stands in {share:.0f} % of the chunks or more"
+
+    def _is_rare(self, found: int, own: int) -> bool:
+        return found <= self._most or (found <= OWN_MOST * self._index.count and own >= OWN_SHARE * found)
+
+    def _chunks_of(self, document: int) -> list[frozenset[str]]:
+        """The words of each chunk of a document; queries come document by document."""
+        if self._own[0] != document:
+            self._own = document, [self._seen(chunk) for chunk in self._of_document.get(document, ())]
+        return self._own[1]
+
+    def _seen(self, chunk: Chunk) -> frozenset[str]:
+        title = self._known.documents[chunk.document_id].title
+        text = "\n".join((title, *chunk.headings, chunk.text))
+        return frozenset(self._index.analyse(text, self._language_of(chunk.document_id)))
+
+    def _language_of(self, document: int) -> str:
+        """What the index has analysed a document in."""
+        from engine.lexical.languages import analysed_in
+
+        length = max((chunk.end for chunk in self._of_document.get(document, ())), default=0)
+        return analysed_in(self._known.documents[document].language, length, self._index.language)
+
+
+class _SameWords:
+    """All words count, so that *when* and *who* are told apart; their order and their endings do not. With other codes,
+    numbers or names a query is another one."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self._seen: dict[tuple[int, str], list[tuple[frozenset[str], Things, str]]] = {}
+
+    def __call__(self, query: Query) -> str:
+        words, about = frozenset(self._analyzer.analyse(query.text)), things(query.text)
+        seen = self._seen.setdefault((query.chunk_id, query.kind), [])
+        for other, others, text in seen:
+            if words and jaccard(words, other) >= SAME_WORDS and same_things(about, others):
+                return f"{REPEATED}: {text}"
+        seen.append((words, about, query.text))
+        return ""

@@ -1,0 +1,134 @@
+"""What a language model must do to be asked for queries, in a file or on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
+
+from engine.queries.llm.prompts import Message
+from engine.queries.llm.shapes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A message, and what is wanted: an answer in `shape` with at most `most` entries and `limit` tokens."""
+
+    message: Message
+    shape: Shape
+    most: int
+    limit: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's text. `cut`: its limit ended it within its last entry, which was closed if the text is whole at all, or
+    before the first.
+
+    `seconds`: its share of the time that was spent; `tokens`: those that the model says it wrote, 0 where it does not.
+    """
+
+    text: str
+    cut: bool = False
+    seconds: float = field(default=0.0, compare=False)
+    tokens: int = field(default=0, compare=False)
+
+
+def ended(text: str, shape: Shape, seconds: float = 0.0, tokens: int = 0) -> Reply:
+    """The reply whose `text` its limit has ended, made whole where it can be."""
+    whole = shape.closed(text)
+    return Reply(text, True, seconds, tokens) if whole is None else Reply(whole.text, whole.unfinished, seconds, tokens)
+
+
+class UnansweredError(Exception):
+    """No answer to this message; its text says why. `lasting` as in `Answer`; `seconds` were spent on it."""
+
+    def __init__(self, reason: str, lasting: bool = False, seconds: float = 0.0) -> None:
+        super().__init__(reason)
+        self.lasting, self.seconds = lasting, seconds
+
+
+class TooLongError(UnansweredError):
+    """The model has no room for this message: a shorter one may be answered."""
+
+
+Outcome = Reply | UnansweredError
+
+
+class ChatModel(Protocol):
+    """A language model in a file or on a server."""
+
+    @property
+    def name(self) -> str:
+        """gguf or endpoint."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+
+    @property
+    def context(self) -> int:
+        """Tokens that it reads and writes at once."""
+
+    def count(self, text: str) -> int:
+        """Tokens of a text, at most a few too many."""
+
+    def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
+        """Answer in `shape` with at most `most` entries and `limit` tokens. Raises UnansweredError, CancelledError, and
+        another EngineError where no message at all could be answered."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+@runtime_checkable
+class SeveralAtOnce(Protocol):
+    """A model that writes several answers at once."""
+
+    @property
+    def at_once(self) -> int:
+        """How many answers may be on their way."""
+
+    def submit(self, request: Request) -> int:
+        """Begin an answer; its ticket. Raises UnansweredError where it cannot even be begun."""
+
+    def step(self) -> list[tuple[int, Outcome]]:
+        """Go on with all of them for a moment; those that have ended, by ticket. Raises as `ChatModel.complete`."""
+
+    def drop(self) -> None:
+        """Forget the answers that are on their way."""
+
+
+class OneAtATime:
+    """`SeveralAtOnce` for a model that answers one message after the other. `clock` stands still while a run is paused."""
+
+    at_once = 1
+
+    def __init__(self, model: ChatModel, clock: Callable[[], float]) -> None:
+        self._model, self._clock = model, clock
+        self._waiting: list[tuple[int, Request]] = []
+        self._tickets = 0
+
+    def submit(self, request: Request) -> int:
+        """It is answered in the next step."""
+        self._tickets += 1
+        self._waiting.append((self._tickets, request))
+        return self._tickets
+
+    def step(self) -> list[tuple[int, Outcome]]:
+        """Answer the message that waits."""
+        if not self._waiting:
+            return []
+        ticket, one = self._waiting.pop(0)
+        before = self._clock()
+        try:
+            reply = self._model.complete(one.message, one.shape, one.most, one.limit, one.seed)
+        except UnansweredError as error:
+            error.seconds = self._clock() - before
+            return [(ticket, error)]
+        return [(ticket, replace(reply, seconds=self._clock() - before))]
+
+    def drop(self) -> None:
+        """Nothing waits any more."""
+        self._waiting.clear()

@@ -1,0 +1,246 @@
+"""What a language model is asked about one chunk, message by message, and what its answers are worth.
+
+A chunk is shown with its title and headings. The model writes JSON of a given shape, which is read strictly: nothing is
+guessed or repaired. It is asked once more when an answer cannot be used, and an item is only kept when its evidence stands
+verbatim in the chunk. Of an answer that its limit has ended, the finished entries are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from engine.core.records import Chunk, QueryKind
+from engine.queries.backend import Answer, Dropped, Item
+from engine.queries.filters.evidence import telling, usable, verbatim
+from engine.queries.llm.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
+from engine.queries.llm.prompts import load_prompt, place_of
+from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Shape
+from engine.queries.llm.windows import halves, windows
+
+VERSION = 3  # raised when the same answers would give other items
+TRIES = 2
+LEAST_ROOM = 64  # tokens for a passage, below which asking is pointless
+NOT_FOUND, UNUSABLE = "evidence not in the chunk", "not a usable question"
+SHORT, NO_FACT, MORE = (
+    "evidence too short to tell its place",
+    "about no fact that was given",
+    "more than were asked for",
+)
+CUT = "cut: its answer was longer than queries.answer_tokens"
+Entry = dict[str, Any]
+WANTED: dict[QueryKind, str] = {
+    "question": "a question",
+    "keyword": "two to five keywords, as one types them into a search box",
+    "title": "the title of a text about it",
+    "claim": "a short statement of it in other words",
+}
+
+
+class _Entries(NamedTuple):
+    """What an answer holds, the entry that its limit has ended, if there is one, and those beyond what was asked for."""
+
+    finished: list[Entry]
+    cut: Entry | None = None
+    more: Sequence[Entry] = ()
+
+    def left_out(self) -> list[tuple[Entry, str]]:
+        """Those that are no items, each with the reason."""
+        return [(entry, MORE) for entry in self.more] + ([(self.cut, CUT)] if self.cut else [])
+
+
+@dataclass
+class Asker:
+    """How chunks are asked about: in two steps or one, for which kinds of queries, at most `per_chunk` of each, with `limit`
+    tokens an answer and `room` tokens a passage. `lost`: tokens by which the context turned out to be smaller since."""
+
+    two_steps: bool
+    kinds: Sequence[QueryKind]
+    per_chunk: int
+    limit: int
+    room: int
+    seed: int
+    count: Callable[[str], int]
+    lost: Callable[[], int] = lambda: 0
+
+    def talk(self, chunk: Chunk, title: str) -> Generator[Request, Outcome, Answer]:
+        """Yields requests, is sent what came of each, returns what was made of the chunk.
+
+        A chunk longer than the room is asked about piece by piece.
+        """
+        self.count(chunk.text)  # of a long text: a server may tell now how large its context is
+        pieces = windows(chunk.text, max(LEAST_ROOM, self.room - self.lost()), self.count)
+        share = -(-self.per_chunk // max(1, len(pieces)))
+        talk = _Talk(self, chunk, title)
+        for number, piece in enumerate(pieces):
+            if (most := min(share, self.per_chunk - len(talk.items))) > 0:
+                yield from talk.about(piece, number, most)
+        return talk.answer()
+
+    def halved(self, piece: str) -> list[str]:
+        """Of a passage that was too long for the model although it was counted; later ones are cut to that size at once."""
+        found = halves(piece)
+        largest = max(self.count(half) for half in found)
+        if largest < LEAST_ROOM:
+            return []
+        self.room = min(self.room, largest + self.lost())
+        return found
+
+
+class _Talk:
+    def __init__(self, asker: Asker, chunk: Chunk, title: str) -> None:
+        self._asker, self._chunk, self._title = asker, chunk, title
+        self._seed = _seed(asker.seed, chunk.content_hash)
+        self.items: list[Item] = []
+        self._dropped: list[Dropped] = []
+        self._problems: list[UnansweredError] = []
+        self._tokens, self._seconds, self._estimated = 0, 0.0, False
+
+    def answer(self) -> Answer:
+        problem = str(self._problems[0]) if self._problems and not self.items else ""
+        lasting = all(error.lasting for error in self._problems)
+        return Answer(self.items, self._dropped, problem, lasting, self._tokens, self._seconds, self._estimated)
+
+    def about(self, piece: str, number: int, most: int, whole: bool = True) -> Generator[Request, Outcome]:
+        """Ask about a passage; in halves, once, where the model has no room for the `whole`."""
+        values = {**place_of(self._title, self._chunk.headings), "passage": piece}
+        kinds = _kinds(self._asker.kinds, most, self._seed + number)
+        try:
+            if self._asker.two_steps:
+                yield from self._in_two_steps(values, kinds)
+            else:
+                yield from self._at_once(values, kinds)
+        except TooLongError as error:
+            found = self._asker.halved(piece) if whole else []
+            if not found:
+                self._problems.append(error)
+            share, until = -(-most // max(1, len(found))), len(self.items) + most
+            for half in found:
+                if (left := min(share, until - len(self.items))) > 0:
+                    yield from self.about(half, number, left, whole=False)
+        except UnansweredError as error:
+            self._problems.append(error)
+
+    def _at_once(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
+        """A small model is asked for one kind at a time."""
+        kind = kinds[0]
+        pairs = yield from self._entries("one-step", PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds))
+        self._take([(entry["question"], entry["evidence"], kind) for entry in pairs.finished])
+        for pair, reason in pairs.left_out():
+            self._lose(pair["question"], pair["evidence"], reason, kind)
+
+    def _in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
+        events = yield from self._entries("events", EVENTS, values, len(kinds))
+        good = [event for event in events.finished if verbatim(event["context"], self._chunk.text)]
+        for event in events.finished:
+            if event not in good:
+                self._lose(event["event"], event["context"], _unfound(event["context"]))
+        for event, reason in events.left_out():
+            self._lose(event["event"], event["context"], reason)
+        if not good:
+            return
+        values["events"] = "\n".join(_listed(good, kinds))
+        questions = yield from self._entries("questions", QUESTIONS, values, len(good))
+        asked: dict[int, str] = {}
+        unasked = [(questions.cut, CUT)] if questions.cut else []
+        for entry in (*questions.finished, *questions.more):
+            number = entry["event"]
+            if not 0 < number <= len(good):
+                unasked.append((entry, NO_FACT))
+            elif number in asked:
+                unasked.append((entry, MORE))
+            else:
+                asked[number] = entry["question"]
+        self._take([(asked[n], good[n - 1]["context"], kinds[n - 1]) for n in sorted(asked)])
+        for entry, reason in unasked:
+            number = entry["event"] if 0 < entry["event"] <= len(good) else 0
+            self._lose(entry["question"], good[number - 1]["context"] if number else "", reason)
+
+    def _entries(
+        self, prompt: str, shape: Shape, values: dict[str, Any], most: int
+    ) -> Generator[Request, Outcome, _Entries]:
+        """What is finished of an answer. A bad one is asked for once more, one without a finished entry with fewer entries."""
+        limit, found, problem = self._asker.limit, _Entries([]), UnansweredError("")
+        for attempt in range(TRIES):
+            message, found = load_prompt(prompt).filled({**values, "count": most}), _Entries([])
+            try:
+                reply = self._heard((yield Request(message, shape, most, limit, self._seed + attempt)))
+                found = _read(shape, reply)
+                if found.finished or not reply.cut:
+                    return _Entries(found.finished[:most], found.cut, found.finished[most:])
+                problem = UnansweredError(
+                    f"the answer was longer than {limit} tokens (queries.answer_tokens)", lasting=True
+                )
+                most = max(1, most // 2)
+            except BadAnswerError as error:
+                problem = UnansweredError(str(error), lasting=True)
+            except TooLongError:
+                raise  # it would be so again
+            except UnansweredError as error:
+                problem = error
+        if found.cut:
+            return found
+        raise problem
+
+    def _heard(self, outcome: Outcome) -> Reply:
+        self._seconds += outcome.seconds
+        if isinstance(outcome, UnansweredError):
+            raise outcome
+        self._tokens += outcome.tokens or self._asker.count(outcome.text)
+        self._estimated |= not outcome.tokens
+        return outcome
+
+    def _take(self, made: Sequence[tuple[str, str, QueryKind]]) -> None:
+        for question, evidence, kind in made:
+            words = verbatim(evidence, self._chunk.text)
+            text = usable(question, evidence)
+            if words is None:
+                self._lose(question, evidence, _unfound(evidence), kind)
+            elif text is None:
+                self._lose(question, words, UNUSABLE, kind)
+            else:
+                self.items.append(Item(text, words, kind))
+
+    def _lose(self, question: str, evidence: str, reason: str, kind: QueryKind = "question") -> None:
+        self._dropped.append(Dropped(Item(" ".join(question.split()), evidence, kind), reason))
+
+
+def _unfound(evidence: str) -> str:
+    return NOT_FOUND if telling(evidence) else SHORT
+
+
+def _read(shape: Shape, reply: Reply) -> _Entries:
+    """Raises BadAnswerError, but not for an answer that was cut where it could not be closed: there is nothing in it."""
+    try:
+        entries = shape.read(reply.text)
+    except BadAnswerError:
+        if reply.cut:
+            return _Entries([])
+        raise
+    cut = entries.pop() if reply.cut and entries else None
+    texts = [cut[field] for field, kind in shape.fields if kind == "text"] if cut else []
+    return _Entries(entries, cut if any(text.strip() for text in texts) else None)
+
+
+def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
+    """Kinds of `count` queries: those that are wanted in turn, in a seeded order; questions are twice as likely first."""
+    chance = random.Random(seed)
+    found: list[QueryKind] = []
+    while len(found) < count:
+        found += sorted(wanted, key=lambda kind: chance.random() ** (2.0 if kind == "question" else 1.0))
+    return found[:count]
+
+
+def _listed(events: list[Entry], kinds: Sequence[QueryKind]) -> Iterator[str]:
+    for number, (event, kind) in enumerate(zip(events, kinds, strict=False), 1):
+        topic, fact = (" ".join(event[field].split()) for field in ("topic", "event"))
+        yield f"{number}. [{topic}; {event['type']}] {fact}\n   Words: {' '.join(event['context'].split())}"
+        yield f"   Write: {WANTED[kind]}"
+
+
+def _seed(seed: int, content_hash: str) -> int:
+    digest = hashlib.blake2b(f"{seed}:{content_hash}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1

@@ -1,0 +1,120 @@
+"""Which chunks to ask about when not all can be: an order whose every beginning covers the corpus, not its first files."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.core.records import Chunk
+from engine.core.unit_vectors import unit_rows
+from engine.queries.rules.extractive import seeded_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from engine.lexical.analysis import Analyzer
+    from engine.project.stage import View
+
+VERSION = 1  # raised when the order would be another
+MOST_CLUSTERS, FITTED, ROUNDS = 256, 50_000, 8
+WIDTH, BLOCK = 256, 8192
+
+
+def covering_order(
+    chunks: Sequence[Chunk], vectors: NDArray[np.float32], seed: int, check: Callable[[], None]
+) -> tuple[list[int], int]:
+    """Positions of the distinct chunks, and the number of clusters that they form.
+
+    The chunks are parted by spherical k-means (k = √n, at most 256) over unit `vectors` (n, d). The order takes one chunk
+    of each cluster, the largest first, then a second of each …; within a cluster the documents take turns, in a seeded
+    order. `check` is called now and then: what it raises ends the work.
+    """
+    places = distinct(chunks)
+    if not places:
+        return [], 0
+    places.sort(key=lambda place: seeded_key(seed, chunks[place]))
+    sides = vectors[places]
+    cluster = _clusters(sides, check)
+    sizes = np.bincount(cluster)
+    turns: Counter[tuple[int, int]] = Counter()
+    queues: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for number, place in enumerate(places):
+        of = int(cluster[number])
+        mine = (of, chunks[place].document_id)
+        queues[of].append((turns[mine], number, place))
+        turns[mine] += 1
+    order = [
+        (turn, -int(sizes[of]), of, place)
+        for of, queue in queues.items()
+        for turn, (_, _, place) in enumerate(sorted(queue))
+    ]
+    return [place for *_, place in sorted(order)], len(queues)
+
+
+def distinct(chunks: Sequence[Chunk]) -> list[int]:
+    """Positions of the first chunk of each content."""
+    first: dict[str, int] = {}
+    for place, chunk in enumerate(chunks):
+        first.setdefault(chunk.content_hash, place)
+    return list(first.values())
+
+
+def base_vectors(view: View, chunks: Sequence[Chunk]) -> NDArray[np.float32] | None:
+    """The base encoder's unit vectors (n, d), where every chunk has been encoded already; nothing is loaded."""
+    from engine.encoders.embedding_cache import EncoderShelf, hash_keys
+    from engine.encoders.for_project import served_fingerprint
+    from engine.encoders.model_folder import resolve_model
+
+    dimension = resolve_model(view.settings.encoder.model).dimension
+    folder = view.project.path / "cache" / served_fingerprint(view, None, 1.0)
+    if dimension is None or not folder.is_dir():
+        return None
+    shelf = EncoderShelf(folder, dimension, reading=True)
+    places = shelf.find(hash_keys([chunk.content_hash for chunk in chunks]))
+    return None if (places < 0).any() else unit_rows(shelf.read(places))
+
+
+def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]) -> NDArray[np.float32]:
+    """TF-IDF with (1 + ln tf)·ln(N/df), terms hashed with a sign into 256 dimensions: unit vectors (n, 256)."""
+    frequency: Counter[str] = Counter()
+    for chunk in chunks:
+        check()
+        frequency.update(set(analyzer.analyse(chunk.text)))
+    weights = {term: math.log(len(chunks) / found) for term, found in frequency.items()}
+    vectors = np.zeros((len(chunks), WIDTH), dtype=np.float32)
+    for row, chunk in enumerate(chunks):
+        check()
+        for term, count in Counter(analyzer.analyse(chunk.text)).items():
+            place = zlib.crc32(term.encode("utf-8", "surrogatepass"))
+            value = (1 + math.log(count)) * weights[term]
+            vectors[row, place % WIDTH] += value if place & 0x80000000 else -value
+    return unit_rows(vectors)
+
+
+def _clusters(vectors: NDArray[np.float32], check: Callable[[], None]) -> NDArray[np.int64]:
+    """The cluster of each vector. The rows come in a random order already: the first ones are a sample."""
+    count = max(1, min(MOST_CLUSTERS, round(math.sqrt(len(vectors)))))
+    fitted = vectors[:FITTED]
+    centres = fitted[:count].copy()
+    for _ in range(ROUNDS):
+        nearest = _nearest(fitted, centres, check)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, nearest, fitted)
+        held = np.bincount(nearest, minlength=count) > 0  # a centre without members stays where it is
+        centres = np.where(held[:, None], unit_rows(sums), centres)
+    return _nearest(vectors, centres, check)
+
+
+def _nearest(
+    vectors: NDArray[np.float32], centres: NDArray[np.float32], check: Callable[[], None]
+) -> NDArray[np.int64]:
+    found = np.empty(len(vectors), dtype=np.int64)
+    for start in range(0, len(vectors), BLOCK):
+        check()
+        found[start : start + BLOCK] = (vectors[start : start + BLOCK] @ centres.T).argmax(axis=1)
+    return found

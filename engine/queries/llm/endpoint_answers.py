@@ -1,0 +1,98 @@
+"""What a server's answers hold: the model's text, how many tokens it wrote, or what went wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from engine.core.errors import EngineError
+from engine.queries.llm.chat_model import Reply, UnansweredError, ended
+from engine.queries.llm.prompts import PLACES, Message, load_prompt
+from engine.queries.llm.shapes import Shape
+
+# Words that an error may share with a document.
+_SERVERS_TEXT = (
+    "api available batch busy context cuda error exceed exceeded exceeds failed found gpu http input internal invalid key large "
+    "length limit loaded loading long maximum memory message messages missing model models not output prompt quota request "
+    "requested response server service size slot timeout token tokens too try unavailable unknown"
+)
+SERVERS_WORDS = frozenset(_SERVERS_TEXT.split())
+MOST_NUMBERS = 8
+END_TOKENS = 16  # that some servers count beside those of the text
+_EXCEEDED = re.compile(
+    r"context[ _](length|size|window)|context the overflows|maximum model length|`inputs` tokens \+", re.IGNORECASE
+)  # as llama.cpp, vLLM, SGLang, LM Studio and TGI have it
+_ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
+
+
+def reply_of(body: bytes, shape: Shape, limit: int) -> Reply:
+    """The first choice of a chat completion. Raises UnansweredError where it is none."""
+    try:
+        answer = json.loads(body)
+        choice = answer["choices"][0]
+        text, reason = choice["message"]["content"], choice.get("finish_reason")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UnansweredError("the answer is not a chat completion", lasting=True) from None
+    if not isinstance(text, str):
+        raise UnansweredError("the answer holds no text", lasting=True)
+    tokens = _counted(answer.get("usage"), max(limit, len(text.encode("utf-8", "replace"))))
+    return ended(text, shape, tokens=tokens) if reason == "length" else Reply(text, tokens=tokens)
+
+
+def _counted(usage: Any, most: int) -> int:
+    """The tokens that the server says it wrote; 0 where it says nothing, or what cannot be: more than `most`."""
+    found = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= most + END_TOKENS:
+        return 0
+    return found
+
+
+def exceeds_context(body: bytes) -> bool:
+    """Whether a refusal says that the message is longer than the model's context."""
+    return _EXCEEDED.search(body.decode("utf-8", "replace")) is not None
+
+
+def error_text(body: bytes, message: Message) -> str:
+    """What a server says went wrong, on one short line; nothing where that may repeat of the text that it was sent."""
+    said: Any = body.decode("utf-8", "replace")
+    with suppress(ValueError, RecursionError):
+        said = json.loads(said)
+    for field in ("error", "message", "detail", 0, "msg"):
+        if isinstance(said, dict):
+            said = said.get(field, said)
+        elif isinstance(said, list) and said and field == 0:
+            said = said[0]
+    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    line = " ".join(text.split())[:300]
+    return "" if _repeats(line, message.user) else line
+
+
+def _repeats(line: str, sent: str) -> bool:
+    """Whether a line may hold something of a document that was sent: what a server says is logged, documents must not be.
+
+    That is a word, a number, or two characters of a script without spaces that stand in it but not in our prompts, and that
+    are none of `SERVERS_WORDS`; in whatever way the line strings them together. Many numbers may be tokens.
+    """
+    said = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), line)
+    numbers = sum(word.isdigit() for word in re.findall(r"\w+", said))
+    return numbers >= MOST_NUMBERS or bool((_pieces(said) & _pieces(sent)) - SERVERS_WORDS - own_words())
+
+
+@cache
+def own_words() -> frozenset[str]:
+    """What stands in the prompts themselves, but those that cannot be used: whoever asks with one is told."""
+    texts = []
+    for name in PLACES:
+        with suppress(EngineError):
+            one = load_prompt(name)
+            texts.append(f"{one.system} {one.user.template}")
+    return _pieces(" ".join(texts))
+
+
+def _pieces(text: str) -> frozenset[str]:
+    words = re.findall(r"[^\W_]+", text.casefold())
+    wide = (word[at : at + 2] for word in words if not word.isascii() for at in range(len(word) - 1))
+    return frozenset(word for word in words if len(word) > 2 or word.isdigit()).union(wide)

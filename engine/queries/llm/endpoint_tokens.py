@@ -1,0 +1,147 @@
+"""How many tokens a text is to a server, and how many it reads and writes at once, where it tells: its tokenizer is not at hand.
+
+llama.cpp's server and vLLM count at `/tokenize`, llama-cpp-python's at `/extras/tokenize/count`. The former tell their context
+at `/props` and `/v1/models`. Ollama counts nowhere, and cuts what is too long without a word; from 0.10 on it tells the context of
+a model that is loaded at `/api/ps`, and an `/api/generate` without a prompt loads one. Whoever tells nothing is asked no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from engine.endpoint.address import Address
+from engine.endpoint.exchange import Exchange
+from engine.queries.llm.chat_model import UnansweredError
+from engine.queries.llm.cost import Patience
+
+SECONDS = 5.0  # that a count may take
+LOADING_SECONDS = 300.0  # that a large model may take to come into memory
+POLL_SECONDS = 0.05
+TRIES = 3  # that may fail before the server is asked no more
+KEPT = 16  # counts
+NOT_OFFERED = frozenset({400, 404, 405, 415, 422, 501})
+
+
+def estimated(text: str) -> int:
+    """Tokens, rather too many. Many tokenizers have a token for each digit and sign, and one for each byte of a script that they
+    know little of."""
+    signs = sum(char.isascii() and not (char.isalpha() or char.isspace()) for char in text)
+    letters = sum(char.isascii() for char in text) - signs
+    return signs + letters // 3 + len(text.encode("utf-8", "replace")) - letters - signs + 1
+
+
+class ServersTokens:
+    """What the server at `address` tells. `count` and `context` raise CancelledError, and SettingsError as `Address.connect`.
+
+    `cuts`: once `context` was asked for, whether the server cuts silently what is longer, and does not tell where.
+    """
+
+    def __init__(
+        self, address: Address, model: str, key: str, patience: Patience, sending: Callable[[], None] = lambda: None
+    ) -> None:
+        """`sending`: as `Exchange`."""
+        self._sending = sending
+        self._address, self._model, self._key, self._patience = address, model, key, patience
+        self._root = address.path.removesuffix("/v1")
+        self._ways = [self._tokenize, self._extras]
+        self._failures = 0
+        self._known: dict[str, int] = {}
+        self.cuts = False
+
+    def count(self, text: str) -> int | None:
+        """Tokens of a text; None where the server does not tell."""
+        while self._ways and text not in self._known:
+            if not self._asked(text):
+                return None
+        return self._known.get(text)
+
+    def context(self) -> int:
+        """Tokens that it reads and writes at once; 0 where it does not tell."""
+        _, props = self._answer(f"{self._root}/props")
+        found = [_number(_field(_field(props, "default_generation_settings"), "n_ctx"))]
+        if not found[0]:
+            _, told = self._answer(f"{self._address.path}/models")
+            rows = _field(told, "data")
+            rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+            named = [row for row in rows if row.get("id") == self._model] or rows
+            found = [_number(row.get("max_model_len")) for row in named]
+        return min((one for one in found if one), default=0) or self._ollamas()
+
+    def _ollamas(self) -> int:
+        """The context that Ollama has loaded the model with; 0 where it does not tell, or is another server."""
+        loaded = f"{self._root}/api/ps"
+        _, told = self._answer(loaded)
+        if not isinstance(_field(told, "models"), list):
+            return 0
+        self._answer(f"{self._root}/api/generate", {"model": self._model, "stream": False}, LOADING_SECONDS)
+        _, told = self._answer(loaded)
+        rows = _field(told, "models")
+        names = {self._model, f"{self._model}:latest"}
+        found = [
+            _number(row.get("context_length"))
+            for row in (rows if isinstance(rows, list) else [])
+            if isinstance(row, dict) and {str(row.get("name")), str(row.get("model"))} & names
+        ]
+        self.cuts = not any(found)
+        return max(found, default=0)
+
+    def _asked(self, text: str) -> bool:
+        """Ask in the way that is thought to be the server's; whether it makes sense to ask on."""
+        status, found = self._ways[0](text)
+        if found:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            self._known[text] = found
+            self._failures = 0
+            return True
+        if status in NOT_OFFERED or status == 200:
+            self._ways.pop(0)
+            return True
+        self._failures += 1
+        if self._failures >= TRIES:
+            self._ways = []
+        return False
+
+    def _tokenize(self, text: str) -> tuple[int, int]:
+        """`content` is llama.cpp's word for it, `prompt` vLLM's."""
+        asked: dict[str, Any] = {"content": text, "prompt": text} | ({"model": self._model} if self._model else {})
+        status, told = self._answer(f"{self._root}/tokenize", asked)
+        tokens = _field(told, "tokens")
+        return status, _number(_field(told, "count")) or (len(tokens) if isinstance(tokens, list) else 0)
+
+    def _extras(self, text: str) -> tuple[int, int]:
+        status, told = self._answer(f"{self._root}/extras/tokenize/count", {"input": text})
+        return status, _number(_field(told, "count"))
+
+    def _answer(self, path: str, asked: dict[str, Any] | None = None, seconds: float = 0.0) -> tuple[int, Any]:
+        """(status, JSON) of an answer; (0, None) where there is none in `seconds`, `SECONDS` if that is 0."""
+        seconds = seconds or SECONDS
+        body = None if asked is None else json.dumps(asked).encode()
+        exchange = Exchange(self._address, body, seconds, self._key, path, self._sending)
+        exchange.start()
+        until = self._patience.clock() + seconds
+        try:
+            while not exchange.done.wait(POLL_SECONDS):
+                self._patience.check()
+                if self._patience.clock() > until:
+                    return 0, None
+        finally:
+            exchange.abandon()
+        with suppress(UnansweredError):
+            response = exchange.result()
+            with suppress(ValueError, RecursionError):
+                return response.status, json.loads(response.body) if response.status == 200 else None
+            return response.status, None
+        return 0, None
+
+
+def _field(told: Any, name: str) -> Any:
+    return told.get(name) if isinstance(told, dict) else None
+
+
+def _number(found: Any) -> int:
+    """0 for what is none, or cannot be."""
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found < 1 << 31 else 0

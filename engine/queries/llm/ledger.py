@@ -1,0 +1,166 @@
+"""What a language model has answered so far, one JSON object a line, so that nothing is asked twice."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core.records import Chunk, QueryKind
+from engine.project.folder import ProjectFolder, write_text
+from engine.queries.backend import Answer, Dropped, Item
+from engine.queries.llm.shapes import well_formed
+
+PATTERN = "answers-*.jsonl"
+REFUSED = "HTTP 4"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The answer of one chunk: its items, how many were dropped for which reason, and what went wrong.
+
+    `lost` are the dropped ones themselves, as far as they were noted. `seconds` and `tokens` are what it took; `estimated`
+    as in `Answer`.
+    """
+
+    items: tuple[Item, ...]
+    dropped: dict[str, int]
+    problem: str
+    lasting: bool
+    lost: tuple[Dropped, ...] = ()
+    seconds: float = 0.0
+    tokens: int = 0
+    estimated: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether asking again would bring nothing new."""
+        return not self.problem or self.lasting
+
+
+def is_refusal(problem: str) -> bool:
+    """Whether a problem is that a server found fault with the message itself."""
+    return problem.startswith(REFUSED)
+
+
+def passage_key(chunk: Chunk, title: str) -> str:
+    """What names a chunk in the ledger: all that a prompt shows of it."""
+    text = json.dumps([title, chunk.headings, chunk.text])
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class Ledger:
+    """The answers of one recipe, in `cache/answers-RECIPE.jsonl`. Each is on the disk before the next is asked for."""
+
+    def __init__(self, project: ProjectFolder, recipe: str) -> None:
+        self.path = project.path / "cache" / f"answers-{recipe}.jsonl"
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        data = self.path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):  # a line torn by a crash
+            os.ftruncate(self._file, whole)
+        self._entries = {key: entry for key, entry, _ in _lines(data[:whole])}
+
+    def get(self, key: str) -> Entry | None:
+        """The answer of a chunk, if there is one that stands."""
+        entry = self._entries.get(key)
+        return entry if entry is not None and entry.settled else None
+
+    def refused(self, key: str) -> bool:
+        """Whether a server refused this chunk in a run before, though it has answered others: it may well do so for good."""
+        entry = self._entries.get(key)
+        before = entry is not None and not entry.settled and is_refusal(entry.problem)
+        return before and any(not other.problem for other in self._entries.values())
+
+    def add(self, key: str, answer: Answer) -> Entry:
+        """Write an answer to the disk; returns it as it will be read back."""
+        dropped: dict[str, int] = {}
+        for lost in answer.dropped:
+            dropped[lost.reason] = dropped.get(lost.reason, 0) + 1
+        entry = Entry(
+            tuple(answer.items),
+            dropped,
+            answer.problem,
+            answer.lasting,
+            tuple(answer.dropped),
+            round(answer.seconds, 3),
+            answer.tokens,
+            answer.estimated,
+        )
+        data = {
+            "key": key, "items": [list(item) for item in entry.items], "dropped": dropped,
+            "lost": [[*lost.item, lost.reason] for lost in entry.lost], "problem": entry.problem, "lasting": entry.lasting,
+            "seconds": entry.seconds, "tokens": entry.tokens, "estimated": entry.estimated,
+        }  # fmt: skip
+        line = (json.dumps(data) + "\n").encode()
+        before = os.fstat(self._file).st_size
+        try:
+            if os.write(self._file, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, before)
+            raise
+        self._entries[key] = entry
+        return entry
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def answer_files(project: ProjectFolder) -> list[Path]:
+    """The ledgers of all recipes that were ever asked with."""
+    return sorted((project.path / "cache").glob(PATTERN))
+
+
+def forget_others(project: ProjectFolder, keys: Collection[str]) -> None:
+    """Drop the answers, of all recipes, about chunks that are no more: what they quote must not stay behind."""
+    for path in answer_files(project):
+        kept, lost = [], False
+        data = path.read_bytes()
+        for key, _, line in _lines(data[: data.rfind(b"\n") + 1]):
+            lost = lost or key not in keys
+            kept += [line] if key in keys else []
+        if not kept:
+            path.unlink(missing_ok=True)
+        elif lost:
+            write_text(path, "".join(kept))
+
+
+def _lines(data: bytes) -> Iterator[tuple[str, Entry, str]]:
+    """Key, entry and text of every line that can be read."""
+    for line in data.split(b"\n"):
+        try:
+            yield *_entry(json.loads(line)), line.decode() + "\n"
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+
+
+def _item(question: str, evidence: str, kind: QueryKind) -> Item:
+    return Item(well_formed(str(question)), well_formed(str(evidence)), kind)
+
+
+def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
+    items = tuple(_item(*item) for item in data["items"])
+    dropped = {str(reason): int(count) for reason, count in data["dropped"].items()}
+    lost = tuple(
+        Dropped(_item(question, evidence, kind), str(reason))
+        for question, evidence, kind, reason in data.get("lost", [])  # the first version noted numbers only
+    )
+    return str(data["key"]), Entry(
+        items,
+        dropped,
+        str(data["problem"]),
+        bool(data["lasting"]),
+        lost,
+        float(data.get("seconds", 0)),
+        int(data.get("tokens", 0)),
+        bool(data.get("estimated", False)),
+    )

@@ -1,0 +1,132 @@
+"""The three JSON objects that models are asked for: as a grammar, as a JSON schema, and read back strictly."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from engine.queries.llm.closing import Closed, closed
+
+LONGEST = 1_000_000  # characters of an answer that are looked at
+
+_STRING = r"""string ::= "\"" char* "\""
+char ::= [^"\\\x00-\x1F\x7F] | "\\" ["\\/nt]
+number ::= [1-9] [0-9]?
+ws ::= " "?
+"""
+_FENCE = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
+_FENCE_BEGUN = re.compile(r"\A```[a-z]*\n")
+_HALF = re.compile("[\ud800-\udfff]")
+_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+
+
+class BadAnswerError(ValueError):
+    """A model's answer that is not what was asked for; its text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An object with one list, `name`, of objects with `fields`: field → text, number, or the words allowed."""
+
+    name: str
+    fields: tuple[tuple[str, str | tuple[str, ...]], ...]
+
+    def grammar(self, most: int) -> str:
+        """GBNF for at most `most` entries. Strings hold no raw control characters, so the result is always JSON."""
+        parts = []
+        for field, kind in self.fields:
+            value = kind if isinstance(kind, str) else "(" + " | ".join(_quoted(f'"{word}"') for word in kind) + ")"
+            parts.append(f"{_quoted(f'{chr(34)}{field}{chr(34)}:')} ws {'string' if value == 'text' else value}")
+        entry = ' "," ws '.join(parts)
+        more = f'("," ws entry){{0,{most - 1}}}' if most > 1 else ""
+        head = _quoted(f'{{"{self.name}":')
+        return f'root ::= {head} ws "[" (entry {more})? "]" "}}"\nentry ::= "{{" {entry} "}}"\n{_STRING}'
+
+    def schema(self, most: int) -> dict[str, Any]:
+        """The JSON schema of the same object."""
+        kinds = {"text": {"type": "string"}, "number": {"type": "integer", "minimum": 1}}
+        properties = {
+            field: kinds[kind] if isinstance(kind, str) else {"type": "string", "enum": list(kind)}
+            for field, kind in self.fields
+        }
+        entry = {
+            "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
+        }  # fmt: skip
+        entries = {"type": "array", "items": entry, "maxItems": most}
+        return {
+            "type": "object",
+            "properties": {self.name: entries},
+            "required": [self.name],
+            "additionalProperties": False,
+        }
+
+    def read(self, text: str) -> list[dict[str, Any]]:
+        """The entries of an answer. Raises BadAnswerError; nothing is guessed or repaired.
+
+        Only what models put around their answer is taken off: a fence of backticks, and thoughts in <think>. Fields that
+        were not asked for are passed over.
+        """
+        data = _parsed(text)
+        entries = data.get(self.name) if isinstance(data, dict) else None
+        if not isinstance(entries, list):
+            raise BadAnswerError(f"the answer is not an object with a list '{self.name}'")
+        for entry in entries:
+            if not isinstance(entry, dict) or not all(_fits(entry.get(field), kind) for field, kind in self.fields):
+                raise BadAnswerError(f"an entry of '{self.name}' lacks a field, or has one of another type")
+        return [{field: well_formed(entry[field]) for field, _ in self.fields} for entry in entries]
+
+    def closed(self, text: str) -> Closed | None:
+        """An answer that was ended by its limit, made whole; None where it is no beginning of one."""
+        if len(text) > LONGEST:
+            return None
+        return closed(self.name, self.fields, _FENCE_BEGUN.sub("", _THOUGHTS.sub("", text, count=1).strip()))
+
+
+EVENTS = Shape(
+    "events", (("event", "text"), ("topic", "text"), ("type", ("fine-grained", "general")), ("context", "text"))
+)
+QUESTIONS = Shape("questions", (("event", "number"), ("question", "text")))
+PAIRS = Shape("questions", (("evidence", "text"), ("question", "text")))
+
+
+def _quoted(text: str) -> str:
+    """A GBNF literal."""
+    return json.dumps(text)
+
+
+def _parsed(text: str) -> Any:
+    if len(text) > LONGEST:
+        raise BadAnswerError("the answer is longer than a million characters")
+    body = _THOUGHTS.sub("", text, count=1).strip()
+    fenced = _FENCE.match(body)
+    try:
+        return json.loads(fenced[1] if fenced else body, parse_constant=_refuse, object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        raise BadAnswerError("the answer is not JSON" if body else "the answer is empty") from None
+
+
+def well_formed(value: Any) -> Any:
+    """A text with halves of surrogate pairs, which JSON can hold and no file, replaced; another value as it is."""
+    return _HALF.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses an object that names a field twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a field twice")
+    return found
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+def _fits(value: Any, kind: str | tuple[str, ...]) -> bool:
+    if kind == "number":
+        return isinstance(value, int) and not isinstance(value, bool)
+    if not isinstance(value, str):
+        return False
+    return kind == "text" or value in kind

@@ -1,0 +1,159 @@
+"""Other words of the same meaning for words of a query, by the language model that writes the project's queries.
+
+What a model has answered is kept in `cache/substitutes-RECIPE.jsonl`, a query a line, so that nothing is asked twice. It holds
+words of queries, and so of documents: what is not asked for any more is dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from engine.core.disk import write_text
+from engine.core.errors import CancelledError
+from engine.project.stage import StageContext, View, fingerprint
+from engine.queries.choosing import MODELS, backend_of, with_backend
+from engine.queries.llm.chat_model import ChatModel, UnansweredError
+from engine.queries.llm.prompts import load_prompt
+from engine.queries.llm.shapes import BadAnswerError, Shape
+from engine.queries.opening import model_identity, open_chat
+from engine.queries.rules.tokens import fold
+
+PROMPT = "substitutes"
+PATTERN = "substitutes-*.jsonl"
+SHAPE = Shape("words", (("word", "text"), ("other", "text")))
+LIMIT = 384  # tokens of an answer
+LONGEST = 60  # characters of a replacement
+MOST_WORDS = 12
+Found = dict[str, str]
+
+
+def language_model(view: View) -> str:
+    """What names the language model that would be asked, and how; empty where the project's queries come from none.
+
+    Raises SettingsError or ModelError where the one that is named is not there.
+    """
+    if backend_of(view) not in MODELS:
+        return ""
+    seed = view.settings.training.seed
+    return fingerprint(model=model_identity(view), prompt=load_prompt(PROMPT).version, limit=LIMIT, seed=seed)
+
+
+def substitutes(
+    context: StageContext, asked: Sequence[tuple[str, Sequence[str]]], progress: Callable[[int], None]
+) -> tuple[list[Found], str]:
+    """For each query and its words: lower-case word → another, of those for which the model knows one; and the model's name.
+
+    Raises SettingsError, ModelError or StageError where the model cannot be asked, CancelledError; answers so far are kept.
+    """
+    kept = _Kept(context.project.path / "cache" / f"substitutes-{language_model(context)}.jsonl")
+    model: ChatModel | None = None
+    found = []
+    try:
+        for number, (query, words) in enumerate(asked):
+            if context.should_stop():
+                raise CancelledError("The run was cancelled.", "You asked for it.")
+            wanted = list(dict.fromkeys(word.lower() for word in words))[:MOST_WORDS]
+            answer = kept.get(query, wanted)
+            if answer is None:
+                model = model or open_chat(context, context, context.should_stop)
+                answer = _answered(model, query, wanted, context.settings.training.seed)
+                if answer is not None:
+                    kept.add(query, wanted, answer)
+            found.append(answer or {})
+            progress(number + 1)
+        kept.forget_others()
+    finally:
+        if model is not None:
+            model.close()
+    return found, _name(context)
+
+
+def forget_substitutes(project: Path) -> None:
+    """Drop all answers that are kept in a project's folder."""
+    for path in (project / "cache").glob(PATTERN):
+        path.unlink(missing_ok=True)
+
+
+def _name(view: View) -> str:
+    """As the report calls it: a file's or a model's name, or the server's address."""
+    settings = with_backend(view).queries
+    if backend_of(view) == "endpoint":
+        return settings.endpoint_model or f"at {settings.endpoint}"
+    from engine.gguf.file import gguf_file
+
+    return gguf_file(view.project.path, settings.model).name
+
+
+def _answered(model: ChatModel, query: str, words: Sequence[str], seed: int) -> Found | None:
+    """None where asking again may bring more, such as of a server that was busy."""
+    if not words:
+        return {}
+    message = load_prompt(PROMPT).filled({"query": query.replace("=", " "), "words": ", ".join(words)})
+    try:
+        reply = model.complete(message, SHAPE, len(words), LIMIT, seed)
+        entries = SHAPE.read(reply.text)
+    except UnansweredError as error:
+        return {} if error.lasting else None
+    except BadAnswerError:
+        return {}
+    return dict(_usable(entries[:-1] if reply.cut else entries, set(words)))  # a word that was cut is none
+
+
+def _usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Iterator[tuple[str, str]]:
+    for entry in entries:
+        word, other = entry["word"].strip().lower(), " ".join(entry["other"].split())
+        if word in words and other and other.isprintable() and len(other) <= LONGEST and word not in fold(other):
+            yield word, other
+
+
+class _Kept:
+    """Answers by query and words, each on the disk before the next is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: dict[str, Found] = {}
+        self._wanted: set[str] = set()
+        with suppress(OSError):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                with suppress(ValueError, KeyError, TypeError):  # a line torn by a crash is asked for again
+                    entry = json.loads(line)
+                    self._entries[entry["key"]] = {str(word): str(other) for word, other in entry["words"].items()}
+
+    def get(self, query: str, words: Sequence[str]) -> Found | None:
+        self._wanted.add(key := _key(query, words))
+        return self._entries.get(key)
+
+    def add(self, query: str, words: Sequence[str], found: Found) -> None:
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write("\n" if file.tell() and not self._ends() else "")
+            file.write(_line(_key(query, words), found))
+        self._path.chmod(0o600)
+        self._entries[_key(query, words)] = found
+
+    def forget_others(self) -> None:
+        """Drop answers that were not asked for since it was opened, and those of other recipes: words must not stay behind."""
+        for path in self._path.parent.glob(PATTERN):
+            if path != self._path:
+                path.unlink(missing_ok=True)
+        left = {key: found for key, found in self._entries.items() if key in self._wanted}
+        if len(left) < len(self._entries):
+            write_text(self._path, "".join(_line(key, found) for key, found in left.items()))
+            self._entries = left
+
+    def _ends(self) -> bool:
+        return self._path.read_bytes()[-1:] == b"\n"
+
+
+def _line(key: str, found: Found) -> str:
+    return json.dumps({"key": key, "words": found}) + "\n"
+
+
+def _key(query: str, words: Sequence[str]) -> str:
+    """The order of a query's words stays out of the cache."""
+    return hashlib.blake2b(json.dumps([query, *words]).encode(), digest_size=16).hexdigest()

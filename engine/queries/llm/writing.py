@@ -1,0 +1,253 @@
+"""Chunks asked by a language model, such that they cover the corpus: each answer kept, until the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from engine.core.records import Chunk, Query
+from engine.project.stage import StageContext, View, fingerprint
+from engine.queries.backend import Item, Passage
+from engine.queries.filters.consistency import Rejected, told_share
+from engine.queries.llm.cost import HOUR, Budget, Course, Pace, told_duration
+from engine.queries.llm.coverage import base_vectors, covering_order, distinct, word_vectors
+from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, is_refusal, passage_key
+from engine.queries.opening import corpus_language, open_model, writer_recipe
+from engine.queries.rules.extractive import rounds
+
+if TYPE_CHECKING:
+    from engine.queries.llm.prompted import Prompted
+
+TOLD_SECONDS = 0.5
+BEYOND = "beyond queries.max_queries"
+NO_ANSWER = "the language model gave no usable answer for the chunk"
+PROBLEMS_TOLD = 20
+LOOK_AT = 40  # chunks without a single usable question, after which the user is told
+GIVE_UP = 200  # such chunks, after which no more are asked: a budget of questions would never end it
+
+
+@dataclass
+class Written:
+    """Queries in chunk order, how many questions were made in all, how many were dropped for which reason, and which."""
+
+    queries: list[Query]
+    made: int
+    rejected: Counter[str]
+    lost: list[Rejected]
+
+
+def written(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]) -> Written:
+    """Ask about chunks until the budget is spent (queries.max_queries, queries.max_hours), or all are asked.
+
+    What was answered in a run before is not asked again, and counts. Raises CancelledError, ModelError, SettingsError,
+    StageError; answers so far are kept.
+    """
+    ledger = Ledger(context.project, _recipe(context))
+    try:
+        return _Walk(context, chunks, titles, ledger).go()
+    finally:
+        ledger.close()
+
+
+def forget_gone(view: View) -> None:
+    """Drop answers about chunks that are no longer in the corpus."""
+    if not answer_files(view.project):
+        return
+    titles = {document.id: document.title for document in view.store.documents()}
+    forget_others(
+        view.project, {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in view.store.chunks()}
+    )
+
+
+def _query(item: Item, chunk: Chunk) -> Query:
+    return Query(item.question, item.kind, chunk.id, chunk.document_id, item.evidence)
+
+
+def _recipe(context: StageContext) -> str:
+    return fingerprint(**writer_recipe(context))
+
+
+@dataclass
+class _Walk:
+    context: StageContext
+    chunks: Sequence[Chunk]
+    titles: Mapping[int, str]
+    ledger: Ledger
+    found: list[tuple[int, Query]] = field(default_factory=list)
+    rejected: Counter[str] = field(default_factory=Counter)
+    lost: list[Rejected] = field(default_factory=list)
+    done: int = 0
+    seconds: float = 0.0
+    _problems: set[str] = field(default_factory=set)
+    _backend: Prompted | None = None
+    _asked: Sequence[int] = ()
+    _told_at: float = 0.0
+    _fruitless: int = 0
+    _why: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        settings = self.context.settings.queries
+        self._course = Course(Budget(settings.max_queries, settings.max_hours * HOUR))
+
+    def go(self) -> Written:
+        budget = self._course.budget
+        self._asked = self._order(budget)
+        entries = self._entries(self._asked)
+        try:
+            for position, entry in entries:
+                self.context.check_stop()
+                self._take(position, entry)
+                if self.done in (10, 100, 1000, 10_000):
+                    self._tell_share()
+                if budget.spent(len(self.found), self.seconds):
+                    break
+        finally:
+            entries.close()
+            if self._backend is not None:
+                self._backend.close()
+        answered = self._course.done.chunks
+        self.context.progress(answered, answered, "chunks")
+        self._tell_share()
+        queries = [query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])]
+        made = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
+        beyond = [Rejected(query, BEYOND) for _, query in self.found[budget.queries :]]
+        if beyond:
+            self.rejected[BEYOND] = len(beyond)
+        return Written(queries, made, self.rejected, self.lost + beyond)
+
+    def _order(self, budget: Budget) -> list[int]:
+        """Where not all chunks can be asked, those that are must cover the corpus, wherever the budget ends."""
+        seed, check = self.context.settings.training.seed, self.context.check_stop
+        per_chunk = self.context.settings.queries.per_chunk
+        if not budget.seconds and len(distinct(self.chunks)) * per_chunk <= budget.queries:
+            return list(rounds(self.chunks, seed))
+        vectors, what = base_vectors(self.context, self.chunks), "vectors of the base encoder"
+        if vectors is None:
+            from engine.lexical.analysis import Analyzer
+
+            vectors = word_vectors(self.chunks, Analyzer(corpus_language(self.context)), check)
+            what = "words (TF-IDF): not all of them have vectors of the base encoder yet"
+        order, clusters = covering_order(self.chunks, vectors, seed, check)
+        reason = f"the budget may not reach all chunks: they are asked in turn from clusters of their {what}"
+        self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
+        return order
+
+    def _entries(self, order: Sequence[int]) -> Generator[tuple[int, Entry]]:
+        """The entry of each position, in order. Answers that come before their turn are on the disk and wait for it, so that
+        a budget reaches the same chunks however many are asked at once."""
+        early: dict[int, Entry] = {}
+        answers: Generator[tuple[int, Entry]] | None = None
+        try:
+            for position in order:
+                entry = early.pop(position, None)
+                if entry is None and (entry := self.ledger.get(self._key(position))) is not None:
+                    self._count(entry, own=False)
+                if entry is None and answers is None:  # the model is loaded when there is something to ask
+                    answers = self._answers(order)
+                while entry is None and answers is not None:
+                    place, found = next(answers)
+                    if place == position:
+                        entry = found
+                    else:
+                        early[place] = found
+                if entry is not None:
+                    yield position, entry
+        finally:
+            if answers is not None:
+                answers.close()
+
+    def _answers(self, order: Sequence[int]) -> Generator[tuple[int, Entry]]:
+        """Ask about what the ledger does not hold, and put it there, as the answers come."""
+        self._backend = open_model(self.context, self.context, self.context.should_stop)
+        self.context.choose(
+            "backend", self._backend.name, f"queries are written by {self._backend.model or 'the endpoint'}"
+        )
+        open_ones = (position for position in order if self.ledger.get(self._key(position)) is None)
+        self._tell_progress()
+        passages = (Passage(position, self.chunks[position], self._title(position)) for position in open_ones)
+        for position, answer in self._backend.answers(passages):
+            key = self._key(position)
+            if is_refusal(answer.problem) and self.ledger.refused(key):
+                answer = replace(answer, lasting=True)
+            entry = self.ledger.add(key, answer)
+            if entry.problem:
+                self._tell_problem(entry.problem)
+            self._count(entry, own=entry.settled)
+            yield position, entry
+
+    def _title(self, position: int) -> str:
+        return self.titles.get(self.chunks[position].document_id, "")
+
+    def _key(self, position: int) -> str:
+        return passage_key(self.chunks[position], self._title(position))
+
+    def _take(self, position: int, entry: Entry) -> None:
+        chunk = self.chunks[position]
+        self.done += 1
+        self.seconds += entry.seconds
+        self.rejected.update(entry.dropped)
+        if entry.problem:
+            self.rejected[NO_ANSWER] += 1
+        self.found += [(position, _query(item, chunk)) for item in entry.items]
+        self.lost += [Rejected(_query(dropped.item, chunk), dropped.reason) for dropped in entry.lost]
+
+    def _count(self, entry: Entry, own: bool) -> None:
+        """Follow the answers as they come: those before one in the order may take much longer. `own`: it was asked for in this
+        run, and its time is that of an answer, not of a server that failed."""
+        course = self._course
+        self._why.update(entry.dropped)
+        self._why[NO_ANSWER] += bool(entry.problem)
+        pace = course.take(Pace(1, entry.seconds, len(entry.items), entry.tokens, entry.estimated), own)
+        if pace is not None:
+            self._tell_cost(pace)
+        if not course.done.queries:
+            self._fruitless += entry.settled and (own or not self.context.forced)
+            self._tell_fruitless()
+        if time.monotonic() - self._told_at >= TOLD_SECONDS:
+            self._tell_progress()
+
+    def _tell_fruitless(self) -> None:
+        """Early on, and again where there is no hope. What was answered before counts, too, unless the user has asked for more
+        by force. Raises StageError."""
+        from engine.queries.none_left import told_reasons, unusable
+
+        asked, project = self._course.done.chunks, self.context.project.argument
+        if asked == LOOK_AT:
+            why = f" ({told})" if (told := told_reasons(self._why)) else ""
+            more = f"'engine sample {project}' shows why; after {GIVE_UP} such chunks no more are asked."
+            self.context.warn(f"The first {LOOK_AT} chunks gave no usable question{why}. {more}")
+        if self._fruitless >= GIVE_UP and (left := len(self._asked) - asked) > 0:
+            raise unusable(asked, left, GIVE_UP, self._why, project)
+
+    def _tell_progress(self) -> None:
+        """How many chunks will be asked is an estimate from how many questions each has given."""
+        self._told_at = time.monotonic()
+        self.context.progress(self._course.done.chunks, self._course.reach(len(self._asked)), "chunks")
+
+    def _tell_cost(self, pace: Pace) -> None:
+        budget, total = self._course.budget, len(self._asked)
+        reached = self._course.reach(total)
+        left = sum(self.ledger.get(self._key(position)) is None for position in self._asked[:reached])
+        limits = f"at most {budget.queries} queries (queries.max_queries), before filters leave some out"
+        if budget.seconds:
+            limits += f"; at most {told_duration(budget.seconds)} (queries.max_hours)"
+        whole = f"{total} in all" if reached == total else f"{reached} of {total} are within the budget"
+        more = f"{left} more chunk{'s' if left > 1 else ''}"
+        cost = f"about {told_duration(pace.each * left)} for {more} ({whole})"
+        if left:
+            self.context.choose("cost", cost, f"{pace.told()}; {limits}")
+
+    def _tell_share(self) -> None:
+        total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
+        if total:
+            share = f"{told_share(len(self.found) / total)} kept"
+            self.context.choose("evidence check", share, f"of {total} questions: their evidence stands in the chunk")
+
+    def _tell_problem(self, problem: str) -> None:
+        """Each problem once, and not too many: a run of thousands of chunks may meet them often."""
+        self._problems.add(problem)
+        if len(self._problems) <= PROBLEMS_TOLD:
+            self.context.choose("chunk left out", problem, "no query is made of it")

@@ -1,0 +1,280 @@
+"""A plain English sentence taken apart by rules: subject, finite verb, rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.queries.rules.languages import ENGLISH
+from engine.queries.rules.statistics import TermStatistics
+from engine.queries.rules.tokens import Token, tokenize
+from engine.queries.rules.verbs import AUXILIARIES, NEGATED, VerbForm, is_participle, verb_form
+from engine.queries.rules.vocabulary import word_set
+
+DETERMINERS = word_set("""
+a an the this that these those its his her their our my your each every any some no all both another such
+""")
+PREPOSITIONS = word_set("""
+of in on at by for with without about against between among into through over under from to toward towards upon
+within across along around behind beyond despite like near onto per plus via during after before until since as than
+off above below out up down throughout
+""")
+_BREAKS = word_set("""
+that which who whom whose where when because if while although though whether how why what
+""")
+_LEADS = PREPOSITIONS | word_set("if when while although though because unless once whenever where given despite")
+_ADVERBS = word_set("""
+also still never always often already now then soon just even only not currently later once previously recently
+again both all ever
+""")
+_WITH_PREPOSITION = word_set("""
+come go depend consist belong refer relate apply lead result focus rely work run live begin start end look
+contribute suffer extend remain stem deal rank stand sit fall rise grow vary differ occur happen arise emerge range
+serve act compete participate succeed
+""")
+_TAIL_OPENERS = word_set("""
+which who whom whose where while whereas but and so as according said says although though because since unless if
+when with or nor
+""")
+_NEW_SUBJECT = word_set("""
+you it they he she we i there this that these is are was were has have had will would
+""")
+_NO_SUBJECT = word_set("""
+there it what here to not and but only just even neither nor such both either so
+""")
+MAX_SUBJECT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """`auxiliary subject verb rest` asks it: *announced* gives (did, announce), *is* gives (is, "").
+
+    `statement` is the finite part as written (*announced*, *is*, *has seen* without its rest). `lead` is an adverbial
+    that stood before the subject; `insertion` an apposition cut out of it.
+    """
+
+    lead: str
+    subject: str
+    auxiliary: str
+    verb: str
+    rest: str
+    statement: str
+    insertion: str = ""
+
+    @property
+    def is_be(self) -> bool:
+        """Whether the verb is a form of *be* as it stands."""
+        return self.auxiliary in ("is", "are", "was", "were") and not self.verb
+
+
+def parse_clause(text: str, statistics: TermStatistics) -> Clause | None:
+    """The main clause of a cleaned English sentence, or None when the rules are not sure where its verb stands."""
+    tokens = tokenize(text)
+    lead, tokens = _split_lead(text, tokens)
+    tokens, insertion = _cut_insertion(text, tokens, statistics)
+    at = _find_verb(tokens, statistics)
+    if at is None:
+        return None
+    subject_tokens = list(tokens[:at])
+    while subject_tokens and (subject_tokens[-1].folded in _ADVERBS or _is_adverb(subject_tokens[-1])):
+        subject_tokens.pop()
+    if not _good_subject(subject_tokens):
+        return None
+    subject = lower_first(text[subject_tokens[0].start : subject_tokens[-1].end], statistics)
+    end = _clause_end(tokens, at + 1)
+    rest = text[tokens[at].end : tokens[end - 1].end].strip() if end > at + 1 else ""
+    return _assemble(lower_first(lead, statistics), subject, tokens, at, rest, insertion, statistics)
+
+
+def _assemble(
+    lead: str, subject: str, tokens: Sequence[Token], at: int, rest: str, insertion: str, statistics: TermStatistics
+) -> Clause | None:
+    word = tokens[at].folded
+    negated = word in NEGATED
+    auxiliary = NEGATED.get(word, word)
+    if negated:
+        rest = f"not {rest}"
+    following = [token.folded for token in tokens[at + 1 : at + 4]]
+    if word in AUXILIARIES and not _is_main_have(auxiliary, following):
+        if not rest:
+            return None
+        return Clause(lead, subject, auxiliary, "", rest, auxiliary, insertion)
+    reading = reading_of("have" if auxiliary in ("has", "have") else word, statistics)
+    if reading is None:
+        return None
+    if word == "had":
+        helper, base = "did", "have"
+    else:
+        base = reading.base
+        helper = {"third": "does", "base": "do"}.get("third" if word == "has" else reading.form, "did")
+    return Clause(lead, subject, helper, base, rest, tokens[at].text, insertion)
+
+
+def _is_main_have(auxiliary: str, following: Sequence[str]) -> bool:
+    if auxiliary not in ("has", "have", "had"):
+        return False
+    content = [word for word in following if word not in _ADVERBS and not word.endswith("ly")]
+    return not (content and (content[0] in ("been", "had", "done") or is_participle(content[0])))
+
+
+def _split_lead(text: str, tokens: list[Token]) -> tuple[str, list[Token]]:
+    if tokens and tokens[0].folded in _LEADS:
+        for position, token in enumerate(tokens[:16]):
+            if token.text == "," and position > 1 and position + 3 < len(tokens):
+                return text[: token.start], tokens[position + 1 :]
+    return "", tokens
+
+
+def _cut_insertion(text: str, tokens: list[Token], statistics: TermStatistics) -> tuple[list[Token], str]:
+    """A subject's apposition between two commas (*X, head of Y, said*) is cut out."""
+    commas = [position for position, token in enumerate(tokens[:26]) if token.text == ","]
+    if len(commas) < 2 or not 1 <= commas[0] <= 8 or _find_verb(tokens[: commas[0] + 1], statistics) is not None:
+        return tokens, ""
+    after = commas[1] + 1
+    if after < len(tokens) and (tokens[after].folded in AUXILIARIES or verb_form(tokens[after].folded) is not None):
+        cut = text[tokens[commas[0] + 1].start : tokens[commas[1]].start]
+        return tokens[: commas[0]] + tokens[after:], cut.strip()
+    return tokens, ""
+
+
+def _find_verb(tokens: Sequence[Token], statistics: TermStatistics) -> int | None:
+    for at, token in enumerate(tokens[: MAX_SUBJECT + 2]):
+        if not token.text[-1].isalnum():
+            if token.text in ("'", "’", "-", "%", "&", "/", "$"):
+                continue
+            return None
+        if at == 0:
+            if token.folded in AUXILIARIES or _is_order(tokens):
+                return None
+            continue
+        if token.folded in _BREAKS:
+            return None
+        if token.folded in AUXILIARIES or _is_finite(tokens, at, statistics):
+            return at
+    return None
+
+
+def reading_of(word: str, statistics: TermStatistics) -> VerbForm | None:
+    """A word as a verb form: from the lexicon, or a past in *-ed* whose base the corpus holds (*erased*, *erase*)."""
+    known = verb_form(word)
+    if known is not None or not word.endswith("ed") or len(word) < 5 or not word.isalpha():
+        return known
+    bases = [word[:-1], word[:-2]] + [word[:-3]] * (word[-3] == word[-4]) + [word[:-3] + "y"] * (word[-3] == "i")
+    best = max(bases, key=lambda base: statistics.frequency.get(base, 0))
+    return VerbForm(best, "past") if statistics.frequency.get(best, 0) else None
+
+
+def _is_order(tokens: Sequence[Token]) -> bool:
+    """*use such information …*: a sentence that starts with a bare verb has no subject."""
+    reading = verb_form(tokens[0].folded)
+    return reading is not None and reading.form == "base" and len(tokens) > 1 and tokens[1].folded in DETERMINERS
+
+
+def _is_finite(tokens: Sequence[Token], at: int, statistics: TermStatistics) -> bool:
+    token, before = tokens[at], tokens[at - 1]
+    reading = reading_of(token.folded, statistics)
+    if reading is None or reading.form == "participle" or token.is_capital:
+        return False
+    if before.folded in DETERMINERS or before.folded in PREPOSITIONS or before.folded in ("and", "or", "to"):
+        return False
+    after = tokens[at + 1] if at + 1 < len(tokens) else None
+    if reading.form == "past":
+        if after is not None and after.folded in AUXILIARIES:
+            return False
+        return after is None or not (
+            after.folded in ("by", "here", "above", "below", "herein", "earlier") or _is_reduced_relative(tokens, at)
+        )
+    if after is None or (after.folded in PREPOSITIONS and reading.base not in _WITH_PREPOSITION):
+        return False
+    plural = before.folded.endswith("s") and not before.folded.endswith(("ss", "'s", "us", "is"))
+    if reading.form == "third":
+        return not plural and _may_follow(after)
+    return reading.form == "base" and plural and _may_follow(after)
+
+
+def _is_reduced_relative(tokens: Sequence[Token], at: int) -> bool:
+    """*the deal announced on Monday is …*: a finite auxiliary follows before any comma or conjunction."""
+    if tokens[at + 1].folded not in PREPOSITIONS:
+        return False
+    for token in tokens[at + 2 : at + 16]:
+        if (
+            token.text in (",", ";")
+            or token.folded in _BREAKS
+            or token.folded in ("and", "but", "it", "they", "he", "she")
+        ):
+            return False
+        if token.folded in AUXILIARIES:
+            return True
+    return False
+
+
+def _may_follow(token: Token) -> bool:
+    """Whether a word can open a verb's complement (a verb after it would make the verb before it a noun)."""
+    if token.folded in AUXILIARIES:
+        return False
+    if token.folded in DETERMINERS or token.folded in PREPOSITIONS or token.folded in _BREAKS or token.has_digit:
+        return True
+    reading = verb_form(token.folded)
+    return token.text[-1].isalnum() and (reading is None or reading.form == "base")
+
+
+def _good_subject(tokens: Sequence[Token]) -> bool:
+    if not tokens or len(tokens) > MAX_SUBJECT:
+        return False
+    first = tokens[0].folded
+    if len(tokens) == 1 and (first in ENGLISH.function_words or first in ENGLISH.vague):
+        return False
+    if first in PREPOSITIONS or first in _BREAKS or first in _NO_SUBJECT:
+        return False
+    if any(token.folded in ENGLISH.personal for token in tokens) or first in (
+        "he",
+        "she",
+        "they",
+        "his",
+        "her",
+        "their",
+    ):
+        return False
+    return any(token.folded not in ENGLISH.function_words for token in tokens)
+
+
+def _clause_end(tokens: Sequence[Token], begin: int) -> int:
+    for at in range(begin, len(tokens)):
+        mark = tokens[at].text
+        if mark in (";", ":", "—", "–", "(", "...", "?", "!", "|"):
+            return at
+        after = tokens[at + 1 : at + 6]
+        if after and at > begin and _opens_clause(tokens[at].folded, after[0].folded):
+            return at
+        if mark == "," and after and _opens_tail(after, at - begin):
+            return at
+    return len(tokens)
+
+
+def _opens_clause(word: str, following: str) -> bool:
+    return word in ("but", "so") or (word == "and" and following in _NEW_SUBJECT)
+
+
+def _opens_tail(after: Sequence[Token], length: int) -> bool:
+    """Whether what follows a comma is a tail: speech, a relative or participle, an adverb, a late aside."""
+    first = after[0]
+    if any(token.folded in ("said", "says", "added", "wrote", "told") for token in after[1:]):
+        return True
+    if first.folded in _TAIL_OPENERS or first.folded.endswith("ing") or _is_adverb(first):
+        return True
+    return length > 6 and not (first.is_capital or first.has_digit)
+
+
+def _is_adverb(token: Token) -> bool:
+    return token.folded.endswith("ly") and len(token.folded) > 4 and not token.is_capital
+
+
+def lower_first(text: str, statistics: TermStatistics) -> str:
+    """The first letter in lower case when the first word is one that the corpus writes so inside sentences."""
+    word = text.split(" ", 1)[0].strip(".,'’").removesuffix("'s").removesuffix("’s")
+    if not word or not word[0].isupper() or word == "I" or (len(word) > 1 and word[1:] != word[1:].lower()):
+        return text
+    folded = word.casefold()
+    if folded in statistics.named or not (folded in ENGLISH.function_words or folded in statistics.lowered):
+        return text
+    return text[0].lower() + text[1:]

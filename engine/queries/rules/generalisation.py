@@ -1,0 +1,59 @@
+"""A query made less specific, so that it does not give its source away by every rare word."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from engine.queries.rules.clauses import Clause
+from engine.queries.rules.languages import ENGLISH, Language
+from engine.queries.rules.phrases import Phrase, find_phrases
+from engine.queries.rules.statistics import TermStatistics
+from engine.queries.rules.synonyms import agree, inflect_phrase, verb_synonym
+from engine.queries.rules.tokens import tokenize
+
+SHARE = 0.6
+
+
+def generalise(
+    text: str, statistics: TermStatistics, language: Language, chance: random.Random, share: float = 0.5, begin: int = 0
+) -> str:
+    """Each phrase of two or more words loses, with probability `share`, what stands before its head.
+
+    A term keeps its last word (*recent funding round* → *round* only when the head is not too common), a person the
+    surname; names of places, products and organisations stay whole, and so do codes.
+    Tokens before `begin` are left alone.
+    """
+    tokens = tokenize(text)
+    for phrase in reversed(find_phrases(text, tokens, statistics, language)):
+        if phrase.first < begin or phrase.last - phrase.first < 2 or chance.random() >= share:
+            continue
+        keep = _kept_words(phrase, text, statistics)
+        start, end = tokens[phrase.first].start, tokens[phrase.last - keep].start
+        if not any(mark in text[start:end] for mark in "-'’"):
+            text = text[:start] + text[end:]
+            tokens = tokens[: phrase.first] + tokens[phrase.last - keep :]
+    return agree(text)
+
+
+def _kept_words(phrase: Phrase, text: str, statistics: TermStatistics) -> int:
+    words = phrase.text.split()
+    if phrase.sort == "name":
+        person = words[-1].casefold().removesuffix("'s") in statistics.people
+        return 1 if person and len(words) == 2 else phrase.last - phrase.first
+    if phrase.sort != "term" or any(letter.isdigit() for letter in phrase.text):
+        return phrase.last - phrase.first
+    head = words[-1].casefold()
+    return 1 if statistics.idf(head) > 0.45 * statistics.highest_idf else min(2, phrase.last - phrase.first)
+
+
+def generalise_clause(clause: Clause, statistics: TermStatistics, chance: random.Random) -> Clause:
+    """The clause with a less specific rest, and at times another verb; a verb that opens the rest is left alone."""
+    begin = 0 if clause.verb or clause.is_be else 3
+    rest = generalise(clause.rest, statistics, ENGLISH, chance, SHARE, begin)
+    form = {"did": "past", "does": "third", "do": "base"}.get(clause.auxiliary, "")
+    if not clause.verb or not form or chance.random() < 0.5:
+        return replace(clause, rest=rest)
+    verb = verb_synonym(clause.verb, chance)
+    statement = clause.statement if verb == clause.verb else inflect_phrase(verb, form)
+    return replace(clause, rest=rest, verb=verb, statement=statement)

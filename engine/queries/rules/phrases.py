@@ -1,0 +1,151 @@
+"""Distinctive phrases of a sentence: names, codes, numbers and multi-word terms, kept whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.queries.rules.languages import Language
+from engine.queries.rules.statistics import TermStatistics
+from engine.queries.rules.tokens import Token, is_unspaced_function
+from engine.queries.rules.verbs import verb_form
+from engine.queries.rules.vocabulary import word_set
+
+MAX_WORDS = 4
+_NUMBER = re.compile(r"[$€£¥]?\d[\d.,:]*(?:%|st|nd|rd|th|k|m|bn)?$", re.IGNORECASE)
+_DETERMINERS = word_set("""
+a an the this that these those its his her their our my your each every any some no
+""")
+_AFTER_VERB = _DETERMINERS | word_set("it them him us me you to that how what for with on in at by from up out off")
+_BEFORE_BASE = word_set("""
+to will would shall should can could may might must not do does did i we they you who
+""")
+_CLOSED = _AFTER_VERB | word_set("of and or but as than under over into through between after before when while")
+_NAME_WORDS = word_set("""
+new first last great big little old good best north south east west one next day
+""")
+_PARTICLES = word_set("ten van von der den de da di del la le al bin ibn")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Tokens [first, last) of a sentence. `weight` ~ 0…1.5: its highest idf over the corpus's highest, and bonuses.
+
+    `sort`: name (capitalised), code (letters with digits, or capitals inside), number, or term.
+    """
+
+    first: int
+    last: int
+    text: str
+    sort: str
+    weight: float
+
+
+def find_phrases(
+    sentence: str, tokens: Sequence[Token], statistics: TermStatistics, language: Language
+) -> list[Phrase]:
+    """Non-overlapping phrases in text order: maximal runs of content words, names kept apart, at most four words."""
+    phrases: list[Phrase] = []
+    run: list[int] = []
+    english = language.code == "en"
+    for position, token in enumerate(tokens):
+        if (is_content(token, statistics, language) and not (english and _acts_as_verb(tokens, position))) or (
+            _is_name_word(tokens, position)
+        ):
+            if run and _parts(tokens[run[-1]], token, sentence, statistics, len(run)):
+                _close(phrases, run, sentence, tokens, statistics)
+            run.append(position)
+        else:
+            _close(phrases, run, sentence, tokens, statistics)
+    _close(phrases, run, sentence, tokens, statistics)
+    return phrases
+
+
+def is_content(token: Token, statistics: TermStatistics, language: Language) -> bool:
+    """Whether a token can be part of a phrase: no punctuation and no function word."""
+    if not token.text[-1].isalnum() and not token.text.endswith("%"):
+        return False
+    if token.folded in language.function_words or is_unspaced_function(token.text):
+        return False
+    if not language.function_words and (statistics.is_common(token.folded) or len(token.text) < 2):
+        return False
+    return not (len(token.text) == 1 and not token.has_digit and token.text.isascii())
+
+
+def _acts_as_verb(tokens: Sequence[Token], at: int) -> bool:
+    """Whether an English word works as a verb or adverb where it stands (*sees Newcastle*, *to tell*)."""
+    token = tokens[at]
+    word = token.folded
+    if token.is_capital or not token.text.isalpha():
+        return False
+    if word.endswith("ly") and len(word) > 5:
+        return True
+    before = tokens[at - 1] if at else None
+    after = tokens[at + 1] if at + 1 < len(tokens) else None
+    if (
+        word.endswith("ed")
+        and len(word) > 4
+        and (after is None or after.folded in _CLOSED or not after.text[-1].isalnum())
+    ):
+        return True
+    reading = verb_form(word)
+    if reading is None or word in ("cost", "set", "cut", "split", "left", "lead"):
+        return False
+    if reading.form in ("past", "participle"):
+        return not (before is not None and before.folded in _DETERMINERS)
+    if reading.form == "base":
+        return before is not None and before.folded in _BEFORE_BASE
+    if before is not None and before.folded in _DETERMINERS:
+        return False
+    if at == 0 or (before is not None and before.folded in ("he", "she", "it", "who", "which", "that", "they")):
+        return True
+    return after is not None and (after.folded in _AFTER_VERB or after.is_capital or after.has_digit)
+
+
+def _is_name_word(tokens: Sequence[Token], at: int) -> bool:
+    """*New* in *New York*, *ten* in *Erik ten Hag*: a word that belongs to the capitalised words around it."""
+    token = tokens[at]
+    if not token.text.isalpha() or at + 1 >= len(tokens) or not tokens[at + 1].is_capital:
+        return False
+    if token.is_capital:
+        return token.folded in _NAME_WORDS and at > 0
+    return token.folded in _PARTICLES and at > 0 and tokens[at - 1].is_capital
+
+
+def _parts(before: Token, token: Token, sentence: str, statistics: TermStatistics, length: int) -> bool:
+    """Whether a phrase ends between two neighbouring content words."""
+    if length >= MAX_WORDS or sentence[before.end : token.start].strip():
+        return True
+    if token.folded in _PARTICLES or before.folded in _PARTICLES:
+        return False
+    return token.is_capital != before.is_capital and before.start > 0 and not (token.has_digit or before.has_digit)
+
+
+def _close(
+    phrases: list[Phrase], run: list[int], sentence: str, tokens: Sequence[Token], statistics: TermStatistics
+) -> None:
+    if not run:
+        return
+    first, last = run[0], run[-1] + 1
+    run.clear()
+    words = tokens[first:last]
+    text = sentence[words[0].start : words[-1].end].removesuffix("'s").removesuffix("’s")
+    sort = _sort(words, statistics)
+    weight = max(statistics.idf(word.folded) for word in words) / statistics.highest_idf
+    if sort == "number":
+        weight *= 0.4
+    weight += 0.15 * (sort in ("name", "code")) + 0.1 * min(2, len(words) - 1)
+    phrases.append(Phrase(first, last, text, sort, weight))
+
+
+def _sort(words: Sequence[Token], statistics: TermStatistics) -> str:
+    if all(_NUMBER.match(word.text) for word in words):
+        return "number"
+    if len(words) == 1 and words[0].is_code:
+        return "code"
+    capital = [word for word in words if word.is_capital]
+    likely = capital and (len(capital) == len(words) or capital[0].folded in statistics.named)
+    fitting = _PARTICLES | _NAME_WORDS
+    named = all(word.folded not in statistics.lowered or word.folded in fitting for word in words)
+    return "name" if likely and named else "term"

@@ -1,0 +1,1 @@
+"""Runs: the stages in order, each in a process of its own."""

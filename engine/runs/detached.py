@@ -1,0 +1,114 @@
+"""A run in a session of its own, which outlives the terminal and whoever started it.
+
+`start` starts it and waits until it holds the project; `python -m engine.runs.detached FOLDER STAGES FORCE` is the run itself.
+It has no terminal. Until it has begun, an error goes to a private file that only the starter reads; from then on
+`runs/ID/` tells everything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from engine.core import environment
+from engine.core.errors import EngineError, StageError
+from engine.core.subprocesses import import_path, revive, told
+from engine.project.control import POLL_SECONDS, run_records
+from engine.project.folder import ProjectFolder
+from engine.runs import pipeline
+
+TEXT_READ = 20_000  # bytes of an early failure's output
+
+
+def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False) -> dict[str, Any]:
+    """Start a run of `stages` in its own session; returns {"run", "folder", "pid"} once its run.json is there.
+
+    Raises what keeps it from beginning, such as ProjectBusyError; StageError when its process ends without a word. The
+    run goes on when this process, its terminal or its process group ends.
+    """
+    pipeline.checked_stages(stages)
+    before = {str(record["folder"]) for record in run_records(project)}
+    with tempfile.TemporaryFile() as errors:
+        child = _spawn([str(project.path), ",".join(stages), "force" if force else ""], errors)
+        try:
+            while True:
+                code = child.poll()
+                found = _begun(project, child.pid, before)
+                if found is not None:
+                    return found
+                if code is not None:
+                    raise _early(errors, code)
+                time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            child.terminate()
+            raise
+
+
+def _spawn(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    # -P: without it, modules of the folder that the user stands in would come before the installed ones
+    command = [sys.executable, "-P", "-m", "engine.runs.detached", *arguments]
+    environment = dict(os.environ, PYTHONPATH=import_path())
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+        start_new_session=True, creationflags=flags, env=environment,
+    )  # fmt: skip
+
+
+def _begun(project: ProjectFolder, pid: int, before: set[str]) -> dict[str, Any] | None:
+    """The new run of that process. On Windows the process that Python starts may be another one than it names."""
+    for record in run_records(project):
+        if record["folder"] not in before and (record.get("pid") == pid or os.name == "nt"):
+            return {"run": record["run"], "folder": record["folder"], "pid": record["pid"]}
+    return None
+
+
+def _early(errors: IO[bytes], code: int) -> EngineError:
+    """The error that kept a run from beginning."""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - TEXT_READ))
+    text = errors.read().decode("utf-8", "replace").strip()
+    with suppress(ValueError, IndexError, KeyError, TypeError):
+        return revive(json.loads(text.splitlines()[-1]), code)
+    last = text.splitlines()[-1] if text else "It said nothing."
+    return StageError(
+        f"The run could not begin (exit code {code}).", last, "Run again without --detach to see more of it."
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """The run's own process; returns the exit code of the error that ended it, or 0."""
+    environment.prepare_process()
+    folder, stages, force = arguments
+    asked = False
+
+    def ask(_number: int, _frame: object) -> None:
+        nonlocal asked
+        asked = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    wanted = stages.split(",")
+    try:
+        project = ProjectFolder(Path(folder))
+        pipeline.run(project, stages=wanted, force=wanted if force else (), should_stop=lambda: asked)
+    except EngineError as error:
+        print(json.dumps(told(error)), file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,347 @@
+"""The stages in order: is it up to date? then skip it; else run it in a fresh child process."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from types import ModuleType
+
+from engine.core import events
+from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, nearest
+from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
+from engine.core.subprocesses import crash, end, homeless, import_path, revive, told
+from engine.project.control import CANCEL, POLL_SECONDS, Gate
+from engine.project.control import cancel as cancel
+from engine.project.control import latest_run as latest_run
+from engine.project.folder import ProjectFolder, disk_errors, write_text
+from engine.project.stage import ORDER, View, stage_fingerprint
+from engine.project.store import Store
+from engine.training.compute import launch
+
+ROOMS = {
+    "ingest": "corpus",
+    "index": "lexical",
+    "generate": "queries",
+    "rank": "ranking",
+    "train": "training",
+    "evaluate": "evaluation",
+    "embed": "vectors",
+}
+TRAINING = ("train", "evaluate")
+"""The stages that train; the latter the CL baseline."""
+KEPT_RUNS = 20
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """Where a stage stands. `state`: done, stale or to do. `fingerprint` is what a run would build now."""
+
+    stage: str
+    state: str
+    reason: str
+    fingerprint: str
+
+
+def stage_module(stage: str) -> ModuleType:
+    """The `stage.py` of the room that does a stage."""
+    return importlib.import_module(f"engine.{ROOMS[stage]}.stage")
+
+
+def stage_status(view: View, stage: str) -> StageStatus:
+    """Compare a stage's fingerprint with that of its current artifact. Raises NotBuiltError where an input is missing."""
+    module = stage_module(stage)
+    wanted = stage_fingerprint(stage, module.VERSION, module.inputs(view))
+    current = view.store.artifact(module.ARTIFACT)
+    if current is None:
+        return StageStatus(stage, "to do", "not built yet", wanted)
+    if current.folder and not (view.project.path / current.folder).is_dir():
+        return StageStatus(stage, "stale", f"{current.folder} is missing", wanted)
+    if current.fingerprint != wanted:
+        return StageStatus(stage, "stale", "its settings or inputs changed", wanted)
+    reason = module.kept(view) if hasattr(module, "kept") else ""
+    return StageStatus(stage, "done", reason or "up to date", wanted)
+
+
+def verified(view: View, status: StageStatus) -> StageStatus:
+    """The status of a finished stage after a look into its files: stale when they are damaged."""
+    module = stage_module(status.stage)
+    if not hasattr(module, "verify"):
+        return status
+    try:
+        module.verify(view)
+    except EngineError as error:
+        return StageStatus(status.stage, "stale", error.what.rstrip("."), status.fingerprint)
+    return status
+
+
+def all_status(view: View) -> list[StageStatus]:
+    """Every stage's status; what depends on something stale is stale too."""
+    result: list[StageStatus] = []
+    for stage in ORDER:
+        try:
+            status = stage_status(view, stage)
+        except NotBuiltError as error:
+            status = StageStatus(stage, "to do", error.what, "")
+        except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
+            made = view.store.artifact(stage_module(stage).ARTIFACT) is not None
+            status = StageStatus(stage, "stale" if made else "to do", error.what, "")
+        behind = next((earlier for earlier in result if earlier.state == "stale"), None)
+        if behind and status.state == "done":
+            status = StageStatus(stage, "stale", f"{behind.stage} is stale", status.fingerprint)
+        result.append(status)
+    return result
+
+
+class Run:
+    """One walk over the stages, holding the project's lock. Its events are in `runs/ID/events.jsonl`.
+
+    run.json beside them holds the run's id, the process's pid, the state (running, done, failed, cancelled), the time of
+    that, and the `error` that made it fail.
+    """
+
+    def __init__(
+        self, project: ProjectFolder, on_event: Callable[[Event], None] | None, should_stop: Callable[[], bool] | None
+    ) -> None:
+        self.project = project
+        now = time.time()
+        self.id = (
+            time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
+        )
+        self.folder = project.path / "runs" / self.id
+        self._on_event, self._should_stop = on_event or (lambda _event: None), should_stop or (lambda: False)
+        self._offset = 0
+
+    def execute(self, stages: Sequence[str], forced: frozenset[str]) -> None:
+        """Run `stages` in order. Raises the first EngineError; CancelledError when stopped."""
+        started = time.monotonic()
+        with self.project.locked():
+            self._begin()  # before the repair, which may take a while: the run can be seen, cancelled and paused
+            state, error = "failed", dict[str, str]()
+            try:
+                self._tell(RunStarted(run=self.id, stages=list(stages)))
+                repaired = self.project.repair()
+                if repaired:
+                    self._tell(Warned(stage="run", text=repaired))
+                self._look_ahead(stages, forced)
+                for stage in stages:
+                    self._stage(stage, forced=stage in forced)
+                self._tidy()
+                state = "done"
+            except CancelledError as stopped:
+                state, stopped.to_do = "cancelled", _going_on(self.project, stages, forced)
+                raise
+            except EngineError as failure:
+                error = told(failure)
+                raise
+            except Exception as fault:
+                error = told(
+                    StageError(f"The run met a fault of its own ({type(fault).__name__}).", f"{fault}", "Run again.")
+                )
+                raise
+            finally:
+                self._end(state, time.monotonic() - started, error)
+
+    def _begin(self) -> None:
+        with disk_errors(f"The run's folder {self.folder} could not be made."):
+            self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+            self.folder.mkdir(mode=0o700)
+            self._log = EventLog(self.folder / "events.jsonl")
+            self._record("running")
+
+    def _record(self, state: str, error: dict[str, str] | None = None) -> None:
+        data = {"run": self.id, "pid": os.getpid(), "state": state, "time": time.time()}
+        write_text(self.folder / "run.json", json.dumps({**data, "error": error} if error else data))
+
+    def _end(self, state: str, seconds: float, error: dict[str, str]) -> None:
+        self._log(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
+        self._log.close()
+        with suppress(OSError):  # a full disk must not hide the error that is on its way to the user
+            self._record(state, error)
+        self._relay()
+
+    def _tell(self, event: Event) -> None:
+        self._log(event)
+        self._relay()
+
+    def _relay(self) -> None:
+        """Hand on every event that the log has gained, whoever wrote it."""
+        for event, offset in events.read(self.folder / "events.jsonl", self._offset):
+            self._offset = offset
+            self._on_event(event)
+
+    def _stopping(self) -> bool:
+        return self._should_stop() or (self.folder / CANCEL).exists()
+
+    def _look_ahead(self, stages: Sequence[str], forced: frozenset[str]) -> None:
+        """What would stop a later stage and can be seen now is told before hours are spent: `look_ahead(view)` of each."""
+        with closing(self.project.store()) as store:
+            for stage in stages:
+                look = getattr(stage_module(stage), "look_ahead", None)
+                try:
+                    if look is not None:
+                        look(View(self.project, self.project.settings(), store))
+                except EngineError as error:
+                    if stage not in forced and self._is_done(stage, store):
+                        continue  # what it would take is not needed now
+                    self._tell(StageFailed(stage=stage, error=error.as_dict()))
+                    raise
+
+    def _is_done(self, stage: str, store: Store) -> bool:
+        try:
+            standing = all_status(View(self.project, self.project.settings(), store))
+        except EngineError:
+            return False
+        return any(one.stage == stage and one.state == "done" for one in standing)
+
+    def _stage(self, stage: str, forced: bool) -> None:
+        if Gate(self.folder, stage, self._tell, self._stopping)():
+            raise _cancelled()
+        store = self.project.store()
+        try:
+            view = View(self.project, self.project.settings(), store)
+            status = stage_status(view, stage)
+            if status.state == "done":
+                status = verified(view, status)
+        except EngineError as error:
+            self._tell(StageFailed(stage=stage, error=error.as_dict()))
+            raise
+        finally:
+            store.close()
+        if status.state == "done" and not forced and not getattr(stage_module(stage), "ALWAYS", False):
+            self._tell(StageSkipped(stage=stage, reason=status.reason))
+            return
+        reason = "asked for" if forced else "looks for changes" if status.state == "done" else status.reason
+        self._tell(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
+        self._child(stage, status.fingerprint, forced)
+
+    def _child(self, stage: str, wanted: str, forced: bool) -> None:
+        # -P: without it, modules of the folder that the user stands in would come before the installed ones
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "engine.runs.stage_process",
+            str(self.project.path),
+            stage,
+            wanted,
+            self.id,
+        ]
+        command += ["force"] * forced
+        environment = dict(launch.inherited(), PYTHONPATH=import_path())
+        child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=environment
+        )
+        try:
+            asked, answer = self._attend(child, stage)
+        finally:
+            end(child)
+            if stage in TRAINING:
+                launch.spend()
+        if asked and child.returncode == -signal.SIGTERM:
+            raise _cancelled()  # the child was not yet ready to stop by itself
+        self._judge(stage, child.returncode, answer)
+
+    def _attend(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
+        """Hand on the child's events until it ends; returns whether it was asked to stop, and its answer."""
+        write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
+        asked = False
+        while child.poll() is None:
+            if self._stopping() and not asked:
+                child.send_signal(signal.SIGTERM)
+                asked = True
+            if not self.folder.is_dir():
+                raise homeless(stage, self.folder)
+            self._relay()
+            time.sleep(POLL_SECONDS)
+        assert child.stdout is not None
+        answer = child.stdout.read().decode("utf-8", "replace")
+        self._relay()
+        return asked, answer
+
+    def _judge(self, stage: str, code: int, answer: str) -> None:
+        """Raise the error that ended a child, if one did."""
+        if code == 0:
+            return
+        try:
+            raise revive(json.loads(answer.splitlines()[-1]), code)
+        except (ValueError, IndexError, KeyError):
+            error = crash(stage, code, self.folder)
+        self._tell(StageFailed(stage=stage, error=error.as_dict()))
+        raise error
+
+    def _tidy(self) -> None:
+        """Keep a good copy of the database; drop artifacts that nothing names and the oldest run records."""
+        store = self.project.store()
+        try:
+            store.backup(self.project.path / "project.db.bak")
+            self.project.sweep(in_use(store))
+        finally:
+            store.close()
+        for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
+            if folder != self.folder:  # a clock that was set back gives this run an old name
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def in_use(store: Store) -> set[str]:
+    """Artifact folders that search, or a later stage, may still read."""
+    folders = set()
+    for artifact in store.artifacts().values():
+        folders |= {artifact.folder, artifact.info.get("adapter") or ""}
+    return folders - {""}
+
+
+def run(
+    project: ProjectFolder,
+    *,
+    stages: Sequence[str] = ORDER,
+    force: Iterable[str] = (),
+    on_event: Callable[[Event], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> str:
+    """Bring the stages up to date, in order; returns the run's id. Everything finished is kept whatever happens.
+
+    Raises ProjectBusyError when another run holds the project, CancelledError, or the EngineError of the stage that failed.
+    """
+    wanted, forced = checked_stages(stages), frozenset(checked_stages(force))
+    current = Run(project, on_event, should_stop)
+    current.execute(wanted, forced)
+    return current.id
+
+
+def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
+    """The stages, read once. Raises UsageError for one bare text, and for a name that is none, with the nearest that is."""
+    known = "The stages are " + ", ".join(ORDER) + "."
+    if isinstance(stages, str):
+        raise UsageError(f"'{stages}' is one text, where a list of stages is wanted.", known, f"Write ['{stages}'].")
+    names = tuple(stages)
+    for name in names:
+        if name not in ROOMS:
+            near = nearest(name, ORDER)
+            to_do = f"Did you mean '{near}'?" if near else "Name one of them."
+            raise UsageError(f"There is no stage '{name}'.", known, to_do)
+    return names
+
+
+def _cancelled() -> CancelledError:
+    return CancelledError("The run was cancelled.", "You asked for it.")
+
+
+def _going_on(project: ProjectFolder, stages: Sequence[str], forced: Collection[str]) -> str:
+    """The command that goes on with a run of these stages."""
+    if len(stages) == 1:
+        command = f"engine {stages[0]} {project.argument}"
+    else:
+        command = f"engine run {project.argument}" + ("" if tuple(stages) == ORDER else f" --only {','.join(stages)}")
+    if forced:  # what is up to date otherwise would be left as it is
+        return f"Run '{command} --force' to do it all again, or without --force to finish what is not up to date."
+    return f"Run '{command}' to go on from here."

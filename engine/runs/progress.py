@@ -1,0 +1,91 @@
+"""How far a run is, read from what it has told; and where a training that was broken off would go on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core import events
+from engine.core.events import Event
+from engine.project.control import is_paused, stage_at_work
+from engine.project.stage import View
+
+TAIL = 1_000_000  # bytes of a log that tell where a run stands: some thousand events
+
+
+@dataclass(slots=True)
+class RunProgress:
+    """Where a run stands. What is not known yet, or is none of the stage's business, is None.
+
+    `paused`: "" | "asked" (it waits as soon as it comes to a safe point) | "waiting". `done` of `total` `unit`s: what
+    was told last. `loss` and `seconds_left` (an estimate, pauses left out) are those of training.
+    """
+
+    stage: str = ""
+    paused: str = ""
+    done: int | None = None
+    total: int | None = None
+    unit: str | None = None
+    loss: float | None = None
+    seconds_left: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    def take(self, event: Event) -> None:
+        """Follow one event of the run's log."""
+        match event:
+            case events.StageStarted():
+                self._enter(event.stage)
+            case events.Progress():
+                self.done, self.total, self.unit = event.done, event.total, event.unit
+            case events.TrainStep():
+                self.done, self.total, self.unit = event.step, event.steps, "steps"
+                self.loss, self.seconds_left = event.loss, event.seconds_left
+            case events.Paused():
+                self.paused = "waiting"
+                if event.stage != self.stage:  # between two stages, the next one waits
+                    self._enter(event.stage)
+            case events.Resumed():
+                self.paused = ""
+
+    def _enter(self, stage: str) -> None:
+        self.stage = stage
+        self.done = self.total = self.unit = self.loss = self.seconds_left = None
+
+
+def progress_of(folder: Path) -> RunProgress:
+    """Where the run in that folder stands by the end of its log."""
+    log = folder / "events.jsonl"
+    found = RunProgress(stage=stage_at_work(folder))
+    size = log.stat().st_size if log.is_file() else 0
+    for event, _ in events.read(log, max(0, size - TAIL)):
+        found.take(event)
+    if is_paused(folder) and not found.paused:
+        found.paused = "asked"
+    return found
+
+
+def resume_point(view: View) -> tuple[int, int] | None:
+    """(step, steps): where the next training would go on from; None where it would begin, or has nothing to do.
+
+    Of a training that was broken off while it was pre-training, they are those of pre-training.
+
+    Raises what the fingerprint of the stage `train` raises, such as NotBuiltError.
+    """
+    from engine.runs.pipeline import stage_status
+    from engine.training.checkpoint import newest_step
+    from engine.training.methods import PRETRAINING
+    from engine.training.recipe import resolve_config
+
+    status = stage_status(view, "train")
+    if status.state == "done":
+        return None
+    folder, config = view.project.path / "checkpoints" / status.fingerprint, resolve_config(view)
+    step = newest_step(folder)
+    if step is not None:
+        return step, config.steps
+    step = newest_step(folder / PRETRAINING)
+    return None if step is None else (step, config.pretrain_steps)

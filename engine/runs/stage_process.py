@@ -1,0 +1,155 @@
+"""The child process of one stage: `python -m engine.runs.stage_process FOLDER STAGE FINGERPRINT RUN [force]`.
+
+Its one line on standard output, on failure, is the error as JSON; whatever libraries print goes to `runs/ID/STAGE.log`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from engine.core import environment
+from engine.core.errors import CancelledError, EngineError, ResourceError, StageError, fault_record
+from engine.core.events import EventLog, StageFailed, StageFinished
+from engine.core.subprocesses import exit_with_parent, told
+from engine.project.control import Gate
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
+from engine.runs.pipeline import stage_module
+
+LOCK_WAIT_SECONDS = 30.0  # a killed parent's child notices within moments and lets go
+
+
+def main(arguments: list[str]) -> int:
+    """Run the stage; returns the exit code of the error that ended it, or 0."""
+    environment.prepare_process()
+    folder, stage, wanted, run, *more = arguments
+    project = ProjectFolder(Path(folder))
+    answer = _redirect_output(project.path / "runs" / run / f"{stage}.log")
+    _leave_out_messages()
+    exit_with_parent()
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    log = EventLog(project.path / "runs" / run / "events.jsonl")
+    try:
+        with project.locked("stage", wait=LOCK_WAIT_SECONDS):
+            _work(project, stage, wanted, run, log, stopping, forced=bool(more))
+        return 0
+    except BaseException as caught:
+        error = _explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
+        if not isinstance(error, CancelledError):
+            log(StageFailed(stage=stage, error=told(error)))
+        os.write(answer, (json.dumps(told(error), ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+        return error.exit_code
+
+
+def _work(
+    project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event, *, forced: bool
+) -> None:
+    started = time.monotonic()
+    gate = Gate(project.path / "runs" / run, stage, log, stopping.is_set)
+    store = project.store()
+    try:
+        context = StageContext(
+            project,
+            project.settings(),
+            store,
+            stage=stage,
+            fingerprint=wanted,
+            run=run,
+            emit=log,
+            should_stop=gate,
+            should_finish=gate.should_finish,
+            forced=forced,
+        )
+        summary = stage_module(stage).run(context)
+    finally:
+        store.close()
+    seconds = round(time.monotonic() - started - gate.paused_seconds, 3)
+    log(StageFinished(stage=stage, seconds=seconds, peak_memory_mb=peak_memory_mb(), summary=summary))
+
+
+def peak_memory_mb() -> float:
+    """Highest resident memory of this process so far, in MB (10^6 bytes)."""
+    if sys.platform == "linux":  # its ru_maxrss begins with what the parent had when it started this process
+        with (
+            suppress(OSError, StopIteration),
+            Path("/proc/self/status").open(encoding="ascii", errors="replace") as file,
+        ):
+            line = next(line for line in file if line.startswith("VmHWM:"))
+            return round(int(line.split()[1]) * 1024 / 1e6, 1)
+    if sys.platform == "win32":
+        import psutil
+
+        return round(float(psutil.Process().memory_info().peak_wset) / 1e6, 1)
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
+
+
+def _redirect_output(path: Path) -> int:
+    """Send what native libraries print to a log; returns a descriptor on the real standard output."""
+    answer = os.dup(1)
+    try:
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:
+        target = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    return answer
+
+
+def _leave_out_messages() -> None:
+    """Of faults, too, that Python itself prints: those of threads, and of what is taken apart. They go to the log."""
+    threading.excepthook = lambda told: _note(told.exc_value)
+    sys.unraisablehook = lambda told: _note(told.exc_value)
+
+
+def _note(caught: BaseException | None) -> None:
+    if caught is not None:
+        sys.stderr.write(fault_record(caught))
+        sys.stderr.flush()
+
+
+def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
+    if isinstance(caught, EngineError):
+        return caught
+    _note(caught)
+    if isinstance(caught, OSError) and caught.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ResourceError(
+            f"The disk is full: the stage '{stage}' could not write its result.",
+            f"{caught}.",
+            "Free some disk space and run again: what was finished is kept.",
+        )
+    if isinstance(caught, MemoryError) or "out of memory" in str(caught).lower():
+        own = (
+            isinstance(caught, MemoryError) or type(caught).__name__ == "OutOfMemoryError"
+        )  # others may quote a document
+        return ResourceError(
+            f"Memory ran out in the stage '{stage}'.",
+            str(caught).splitlines()[0] if own and str(caught) else "",
+            "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again.",
+        )
+    if isinstance(caught, PermissionError):
+        return StageError(
+            f"The stage '{stage}' may not write or read a file.", f"{caught}.", "Correct its permissions and run again."
+        )
+    return StageError(
+        f"The stage '{stage}' met a fault of its own ({type(caught).__name__}).", f"Its record is in {log}.",
+        "Run again; if it stays, report it with that record.",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)  # native libraries' threads must not hold up a finished stage

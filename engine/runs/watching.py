@@ -1,0 +1,310 @@
+"""Keeps a project in line with its folders while they change: what is new is searchable within seconds, the adapter stays."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine.core.errors import (
+    CancelledError,
+    EngineError,
+    NoDocumentsError,
+    ProjectBusyError,
+    SettingsError,
+    UsageError,
+)
+from engine.core.events import Event, Progress, StageFinished, StageStarted, Warned
+from engine.project.folder import OWN_FOLDERS, ProjectFolder
+
+WORDS, MEANING = ("ingest", "index"), ("embed",)  # what makes documents found by their words, and by their meaning
+EMBED_SECONDS = 60.0  # so long newer changes may put off what makes the older ones found by their meaning
+SHARE_SECONDS = 30.0  # so long it has to itself before a newer change breaks it off; whole shards are kept
+QUIET_SECONDS = 10.0  # so long nothing is told of embedding
+SETTLE_MS = 400  # changes that follow one another this closely are taken together
+BUSY_SECONDS = 5.0
+LOOK_SECONDS = 600.0  # a look without a sign of change: a file system may lose some, a network folder tells none
+GLANCE_SECONDS = 1.0  # between two glances at whether the folders are still those that are watched
+_OWN = {*OWN_FOLDERS, "project.toml", "project.db"}
+_BESIDE = ("-wal", "-shm", "-journal", ".bak")  # of the database
+
+
+def watch(
+    project: ProjectFolder,
+    *,
+    tell: Callable[[str], None],
+    on_event: Callable[[Event], None] | None = None,
+    stop: threading.Event,
+) -> None:
+    """Bring the project in line now, and again whenever something changes in its folders, until `stop` is set.
+
+    `tell` gets a sentence after each time, `on_event` every event but warnings that a stage repeats. A file that cannot be
+    read, or a run that holds the project, ends nothing.
+    Raises UsageError where the project names no folder, ProjectBusyError never.
+    """
+    sources = project.sources(project.settings())
+    if not sources:
+        raise UsageError(
+            "There is nothing to watch.", "corpus.paths in project.toml is empty.", "Name a folder in corpus.paths."
+        )
+    dirty = Changes()
+    watcher = threading.Thread(target=_watch_folders, args=(_Sources(project), dirty, stop), daemon=True)
+    watcher.start()
+    tell(f"Watching {', '.join(map(str, sources))}.")
+    keeper = _Keeper(project, tell, on_event, stop, dirty)
+    while not stop.is_set():
+        keeper.take_changes()
+        _wait(dirty, stop, keeper.bring_in_line() or LOOK_SECONDS)
+    watcher.join()
+
+
+class Changes(threading.Event):
+    """Set when something changes; `since`: when the first change was seen that nobody has taken, by time.monotonic()."""
+
+    since: float | None = None
+
+    def set(self) -> None:
+        """Something has changed."""
+        if not self.is_set():
+            self.since = time.monotonic()
+        super().set()
+
+
+def _wait(dirty: threading.Event, stop: threading.Event, seconds: float) -> None:
+    """Until something changes, the time is over or the watch is to end."""
+    end = time.monotonic() + seconds
+    while not stop.is_set() and time.monotonic() < end and not dirty.wait(0.2):
+        pass
+
+
+def watched_folders(sources: Sequence[Path]) -> list[Path]:
+    """The folders to watch for some sources: of a file, the one that it lies in."""
+    found = (source.parent if source.is_file() else source for source in sources)
+    return list(dict.fromkeys(folder for folder in found if folder.is_dir()))
+
+
+@dataclass
+class _Sources:
+    """The folders of a project: those that its settings name now, and which ones on the disk these are."""
+
+    project: ProjectFolder
+    _settings: tuple[int, int, int] | None = None
+    _paths: list[Path] = field(default_factory=list)
+
+    def standing(self) -> dict[Path, tuple[int, int]]:
+        """Folder → what tells it from another one that takes its place."""
+        changed = _file_mark(self.project.path / "project.toml")
+        if changed is not None and changed != self._settings:
+            with suppress(SettingsError):  # who brings the project in line says what is wrong with them
+                self._paths = self.project.sources(self.project.settings())
+            self._settings = changed
+        found = {}
+        for folder in watched_folders(self._paths):
+            with suppress(OSError):  # gone at this moment
+                status = folder.stat()
+                found[folder] = (status.st_dev, status.st_ino)
+        return found
+
+
+def _file_mark(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@dataclass
+class _Warnings:
+    """What every stage has warned of, in its last run and in the one at work."""
+
+    _former: dict[str, set[str]] = field(default_factory=dict)
+    _now: dict[str, set[str]] = field(default_factory=dict)
+
+    def is_news(self, event: Event) -> bool:
+        """Whether an event is anything but a warning that its stage gave in its last run, too."""
+        if isinstance(event, StageStarted):
+            broken_off = self._now.get(event.stage, set())
+            self._former[event.stage] = self._former.get(event.stage, set()) | broken_off
+            self._now[event.stage] = set()
+        elif isinstance(event, StageFinished):
+            self._former[event.stage] = self._now.pop(event.stage, set())
+        elif isinstance(event, Warned) and event.stage in self._now:
+            known = event.text in self._former[event.stage] | self._now[event.stage]
+            self._now[event.stage].add(event.text)
+            return not known
+        return True
+
+
+@dataclass
+class _Keeper:
+    project: ProjectFolder
+    tell: Callable[[str], None]
+    on_event: Callable[[Event], None] | None
+    stop: threading.Event
+    dirty: Changes
+    embedded: float = field(default_factory=time.monotonic)
+    _since: float | None = None
+    _embedding: float = 0.0
+    _told: float = 0.0
+    _problem: str = ""
+    _warnings: _Warnings = field(default_factory=_Warnings)
+
+    def take_changes(self) -> None:
+        """What changes from here on asks for a run of its own. Those that no run has seen to yet wait since the first of them."""
+        since, self.dirty.since = self.dirty.since, None
+        self.dirty.clear()
+        self._since = since if self._since is None else self._since
+
+    def bring_in_line(self) -> float:
+        """Make what changed searchable. Returns the seconds to wait before it is tried again, or 0."""
+        started = time.monotonic() if self._since is None else self._since
+        try:
+            done = self._run(WORDS, self.stop.is_set)
+            self._since = None
+            ingest = done.get("ingest", {})
+            changed = _changes(ingest)
+            if changed:
+                self.tell(f"{changed}: searchable after {time.monotonic() - started:.1f} s.")
+            self._embedding = self._told = time.monotonic()
+            if "embed" in self._run(MEANING, self._is_put_off):
+                self.tell(f"Semantic search is up to date after {time.monotonic() - started:.1f} s.")
+            self.embedded = time.monotonic()
+            self._problem = ""
+            if changed:
+                self._tell_drift()
+        except ProjectBusyError:
+            return BUSY_SECONDS  # a run of the user's own: it reads the folders as well
+        except CancelledError:
+            return 0.0
+        except (NoDocumentsError, SettingsError) as error:
+            self._tell_problem(error.what, error.why)
+        except EngineError as error:
+            self._tell_problem(error.what, error.why, error.to_do)
+            return BUSY_SECONDS
+        return 0.0
+
+    def _tell_problem(self, *sentences: str) -> None:
+        """Once, however often it is met: a folder may be away for hours."""
+        told = " ".join(filter(None, sentences))
+        if told != self._problem:
+            self.tell(told)
+        self._problem = told
+
+    def _is_put_off(self) -> bool:
+        now = time.monotonic()
+        gives_way = now - self.embedded < EMBED_SECONDS or now - self._embedding >= SHARE_SECONDS
+        return self.stop.is_set() or (self.dirty.is_set() and gives_way)
+
+    def _tell_progress(self, event: Progress) -> None:
+        """Now and then, of what takes long."""
+        if event.stage in MEANING and event.total and time.monotonic() - self._told >= QUIET_SECONDS:
+            self._told = time.monotonic()
+            self.tell(f"For semantic search {event.done:,} of {event.total:,} {event.unit} are done.")
+
+    def _run(self, stages: tuple[str, ...], should_stop: Callable[[], bool]) -> dict[str, dict[str, Any]]:
+        """One run; returns the summaries of the stages that had something to do."""
+        from engine.runs.pipeline import run
+
+        done: dict[str, dict[str, Any]] = {}
+
+        def note(event: Event) -> None:
+            if isinstance(event, StageFinished):
+                done[event.stage] = event.summary
+            elif isinstance(event, Progress):
+                self._tell_progress(event)
+            if self._warnings.is_news(event) and self.on_event is not None:
+                self.on_event(event)
+
+        run(self.project, stages=stages, on_event=note, should_stop=should_stop)
+        return done
+
+    def _tell_drift(self) -> None:
+        with closing(self.project.store()) as store:
+            drift = store.drift() if store.artifact("queries") is not None else 0.0
+        limit = self.project.settings().corpus.drift
+        if drift > limit:
+            self.tell(
+                f"{100 * drift:.0f} % of the chunks changed since the adapter was trained (corpus.drift is "
+                f"{100 * limit:.0f} %): a new adaptation is worthwhile, with 'engine run {self.project.argument}'."
+            )
+
+
+def _changes(ingest: dict[str, Any]) -> str:
+    names = {"files_read": "read", "files_renamed": "renamed", "files_removed": "removed"}
+    return ", ".join(f"{ingest[key]} {word}" for key, word in names.items() if ingest.get(key))
+
+
+def _watch_folders(sources: _Sources, dirty: threading.Event, stop: threading.Event) -> None:
+    """Set `dirty` whenever something changes, until `stop` is set. Done in a thread of its own.
+
+    A folder that is moved away takes its watch along: one that stands in its place is watched anew, as is one that was not
+    there before.
+    """
+    watched: dict[Path, tuple[int, int]] | None = None
+    while not stop.is_set():
+        former, watched = watched, sources.standing()
+        if former is not None and watched != former:
+            dirty.set()
+        if not watched:
+            stop.wait(GLANCE_SECONDS)
+            continue
+        try:
+            _watch_these(watched, sources, dirty, stop, again=former is not None)
+        except (OSError, RuntimeError):  # a folder is gone, and may come back; or a change has a name that is not UTF-8
+            dirty.set()
+            stop.wait(GLANCE_SECONDS)
+
+
+def _watch_these(
+    watched: dict[Path, tuple[int, int]],
+    sources: _Sources,
+    dirty: threading.Event,
+    stop: threading.Event,
+    *,
+    again: bool,
+) -> None:
+    """Watch until other folders stand there. `again`: changes between two watches were seen by neither."""
+    import watchfiles
+
+    own = sources.project.path
+    for changes in watchfiles.watch(
+        *watched, watch_filter=lambda _change, path: not _is_own(Path(path), own), debounce=SETTLE_MS, stop_event=stop,
+        rust_timeout=int(1000 * GLANCE_SECONDS), yield_on_timeout=True, raise_interrupt=False,
+        ignore_permission_denied=True, force_polling=_polling(list(watched)),
+    ):  # fmt: skip
+        if changes or again:
+            dirty.set()
+        again = False
+        if sources.standing() != watched:
+            return
+
+
+def _is_own(path: Path, project: Path) -> bool:
+    """Whether this is what the project itself writes, where it lies in a watched folder."""
+    if not path.is_relative_to(project) or path == project:
+        return False
+    name = path.relative_to(project).parts[0]
+    for ending in _BESIDE:
+        name = name.removesuffix(ending)
+    return name in _OWN or name.startswith(".tmp-") or name.endswith(".lock")
+
+
+def _polling(folders: Sequence[Path]) -> bool | None:
+    """Whether the folders must be asked now and then, as the system has no watches left for all of theirs."""
+    try:
+        most = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text())
+    except (OSError, ValueError):
+        return None
+    count = 0
+    for folder in folders:
+        for _, inner, _ in os.walk(folder):
+            count += len(inner) + 1
+            if 2 * count > most:
+                return True
+    return None

@@ -1,0 +1,1 @@
+"""project.toml: its schema, reading it, and changing it without losing comments."""

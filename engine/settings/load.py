@@ -1,0 +1,169 @@
+"""project.toml as typed, validated settings. Every key has a default; a typo is an error that names the nearest key."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from engine.core.errors import SettingsError, nearest
+from engine.settings.schema import DEFAULT_MODEL as DEFAULT_MODEL
+from engine.settings.schema import FROM_MODEL, FROM_PRESET
+from engine.settings.schema import CorpusSettings as CorpusSettings
+from engine.settings.schema import EncoderSettings as EncoderSettings
+from engine.settings.schema import EvaluationSettings as EvaluationSettings
+from engine.settings.schema import LexicalSettings as LexicalSettings
+from engine.settings.schema import Prompt as Prompt
+from engine.settings.schema import QuerySettings as QuerySettings
+from engine.settings.schema import RankingSettings as RankingSettings
+from engine.settings.schema import SearchSettings as SearchSettings
+from engine.settings.schema import Section as Section
+from engine.settings.schema import Settings as Settings
+from engine.settings.schema import TrainingSettings as TrainingSettings
+from engine.settings.schema import VectorSettings as VectorSettings
+
+
+def load(path: Path) -> Settings:
+    """Read and check a project.toml. Raises SettingsError that names the key, and the nearest valid one for a typo."""
+    return validate(tables(file_text(path), str(path)), str(path))
+
+
+def file_text(path: Path) -> str:
+    """The text of a project.toml, its line ends as they are. Raises SettingsError."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SettingsError(
+            f"{path} is missing.", "A project folder holds its settings there.", "Create the project with 'engine new'."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path} is not UTF-8 text.", str(error), "Save the file as UTF-8.") from None
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"{path} cannot be read.", str(error), "Check that it is a file that you may read."
+        ) from None
+
+
+def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
+    """The tables of a project.toml, unchecked. Raises SettingsError where the text is not TOML."""
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
+    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
+        raise SettingsError(f"{origin} is not valid TOML.", str(error), "Correct that line and run again.") from None
+
+
+def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
+    """Settings from a parsed table. Raises SettingsError."""
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as error:
+        raise _explain(error, origin) from None
+
+
+def _explain(error: ValidationError, origin: str) -> SettingsError:
+    problems, advice = [], []
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        if item["type"] != "extra_forbidden":
+            problems.append(f"{key}: {item['msg']} (found {_shortened(item['input'])})")
+            continue
+        problems.append(f"unknown key '{key}'")
+        near = _nearest_keys(tuple(str(part) for part in item["loc"]))
+        advice.append(f"Did you mean {near}?" if near else "Remove it; a new project's project.toml shows every key.")
+    return SettingsError(
+        f"{origin} has {len(problems)} problem{'s' if len(problems) > 1 else ''}.",
+        "; ".join(problems) + ".",
+        " ".join(advice) or "Correct the value and run again.",
+    )
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _nearest_keys(location: tuple[str, ...]) -> str | None:
+    """The valid dotted keys meant by an unknown one, quoted: right but in the wrong section, or closest by spelling.
+
+    Its own section counts before the others; a section's own name is meant where the unknown key is one.
+    """
+    known_keys = {name: list(section.model_fields) for name, section in sections().items()}
+    key = location[-1]
+    if owners := [f"'{name}.{key}'" for name, keys in known_keys.items() if key in keys]:
+        return " or ".join(owners)
+    if len(location) > 1 and (near := nearest(key, known_keys.get(location[0], []))):
+        return f"'{location[0]}.{near}'"
+    if len(location) == 1 and (section := nearest(key, known_keys)):
+        return f"'{section}'"
+    everywhere = {known: f"'{name}.{known}'" for name, keys in known_keys.items() for known in keys}
+    near = nearest(key, everywhere)
+    return everywhere[near] if near else None
+
+
+def toml_value(value: Any) -> str:
+    """A value as project.toml holds it."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def value_of(text: str) -> Any:
+    """What `text` means as a value of project.toml; text that is none stands for itself, so that quotes can be left out."""
+    import tomllib
+
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def template(chosen: dict[str, dict[str, Any]]) -> str:
+    """Text of a new project.toml: the chosen values set, every other key as a comment with its default and meaning.
+
+    A chosen None means the default. Raises SettingsError for text that UTF-8 cannot hold (a path of undecodable bytes).
+    """
+    lines = [
+        "# Settings of this project. Lines that begin with '# ' show the defaults.",
+        f"# '{FROM_PRESET}': the number depends on training.preset; the app shows it in its settings.",
+        f"# '{FROM_MODEL}': what the model's own folder says.",
+        "",
+    ]
+    for name, section in sections().items():
+        lines.append(f"[{name}]")
+        for key, field in section.model_fields.items():
+            if (value := chosen.get(name, {}).get(key)) is not None:
+                lines += [f"# {field.description}", f"{key} = {toml_value(value)}"]
+            else:
+                lines.append(commented_default(key, field))
+        lines.append("")
+    text = "\n".join(lines)
+    if not text.isascii():
+        _refuse_undecodable(text)
+    return text
+
+
+def sections() -> dict[str, type[Section]]:
+    """The sections of project.toml by name."""
+    return {name: field.annotation for name, field in Settings.model_fields.items()}  # type: ignore[misc]
+
+
+def commented_default(key: str, field: FieldInfo) -> str:
+    """The line that stands for a key that is not set; without its sign it is valid, and means the same."""
+    default = field.get_default()
+    unset = FROM_MODEL if Prompt in get_args(field.annotation) else FROM_PRESET
+    return f"# {key} = {toml_value(default if default is not None else unset)}   # {field.description}"
+
+
+def _refuse_undecodable(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = next(line for line in text.splitlines() if error.object[error.start] in line)
+        raise SettingsError(
+            "A setting holds bytes that are not text.",
+            line.encode("utf-8", "backslashreplace").decode(),
+            "Rename the file or folder so that its name is valid UTF-8.",
+        ) from None

@@ -1,0 +1,214 @@
+"""Training by several processes of one machine, started by `accelerate launch` or torchrun: one for each GPU.
+
+The process of rank 0 is an ordinary run: it holds the project's lock, does every stage, and writes events, checkpoints
+and results. The others wait until it trains; it sends them model, data and recipe, and they leave when it is done.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import psutil
+import torch
+import torch.distributed as dist
+
+from engine.core.errors import CancelledError, StageError, UsageError
+from engine.core.events import Choice, Emit
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import ModelFolder
+from engine.training.compute.launch import Launch, find_launch
+from engine.training.compute.peers import Peers
+from engine.training.config import TrainingConfig
+from engine.training.data import TrainingData
+from engine.training.loop import STAGE, TrainResult
+from engine.training.trainer import train
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
+_APPEAR = timedelta(minutes=10)  # how long the leader waits for the others, which were started with it
+_PATIENCE = timedelta(days=30)  # a run may be paused, and what comes before training may take long
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+_WATCH_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What a follower has to know."""
+
+    model: ModelFolder
+    data: TrainingData
+    config: TrainingConfig
+    hardware: Hardware
+    checkpoints: Path
+    start: Path | None
+
+
+class Group(Peers):
+    """Several processes, joined by torch.distributed: CPU tensors go through gloo, those on GPUs through NCCL."""
+
+    def __init__(self, launch: Launch, group: dist.ProcessGroup) -> None:
+        self.rank, self.count = launch.rank, launch.count
+        self._group = group
+
+    def add(self, tensors: Sequence[Tensor]) -> None:
+        """As `Peers.add`. Raises StageError when a process is gone."""
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        with _partners():
+            dist.all_reduce(flat, group=self._group)
+        for tensor, part in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+    def decide(self, value: T) -> T:
+        """As `Peers.decide`. Raises StageError when a process is gone."""
+        box = [value if self.leads else None]
+        with _partners():
+            dist.broadcast_object_list(box, src=0, group=self._group, device=torch.device("cpu"))
+        return box[0]  # type: ignore[return-value]
+
+
+def train_together(
+    model: ModelFolder,
+    data: TrainingData,
+    config: TrainingConfig,
+    hardware: Hardware,
+    folder_checkpoints: Path,
+    emit: Emit,
+    should_stop: Callable[[], bool],
+    should_finish: Callable[[], bool] = lambda: False,
+    start: Path | None = None,
+) -> TrainResult:
+    """As `engine.training.trainer.train`, together with the other processes of this launch where there are any.
+
+    The adapter is that of a single process up to rounding. Raises UsageError for more processes than GPUs, StageError
+    when the others do not appear or go away.
+    """
+    launch = find_launch()
+    if launch is None:
+        return train(model, data, config, hardware, folder_checkpoints, emit, should_stop, should_finish, start)
+    _check_devices(launch, hardware)
+    why = "as launched; every process takes its share of a step's micro-batches"
+    emit(Choice(stage=STAGE, setting="processes", value=str(launch.count), reason=why))
+    with _joined(launch, _APPEAR) as peers:
+        peers.decide(_Job(model, data, config, hardware, folder_checkpoints, start))
+        own = _own(hardware, launch)
+        return train(model, data, config, own, folder_checkpoints, emit, should_stop, should_finish, start, peers)
+
+
+def follow() -> None:
+    """Help the leading process of this launch to train; return when it has trained.
+
+    The process ends, with exit code 0, as soon as the leader has ended without training. Raises what training raises.
+    """
+    launch = find_launch()
+    if launch is None or launch.rank == 0:
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the leader hears them too, and stops all at the next safe point
+    threading.Thread(target=_leave_with, args=(_leader(),), daemon=True).start()
+    with _joined(launch, _PATIENCE) as peers:
+        job: _Job = peers.decide(None)  # type: ignore[assignment]  # the leader's value
+        own = _own(job.hardware, launch)
+        try:
+            train(
+                job.model, job.data, job.config, own, job.checkpoints,
+                lambda _event: None, lambda: False, lambda: False, job.start, peers,
+            )  # fmt: skip
+        except CancelledError:
+            return
+
+
+@contextmanager
+def _joined(launch: Launch, wait: timedelta) -> Iterator[Group]:
+    """The processes of the launch, once all of them are there."""
+    _stay_on_this_machine()
+    on_gpus = torch.cuda.is_available() and dist.is_nccl_available()
+    if on_gpus and launch.local_rank < torch.cuda.device_count():
+        torch.cuda.set_device(launch.local_rank)
+    backend = "cpu:gloo,cuda:nccl" if on_gpus else "gloo"
+    try:
+        dist.init_process_group(backend, rank=launch.rank, world_size=launch.count, timeout=wait)
+    except (RuntimeError, ValueError) as error:  # torch's own errors are RuntimeErrors
+        raise StageError(
+            f"The {launch.count} processes of this training did not find each other.",
+            f"{error}".splitlines()[0],
+            "Start them together with 'accelerate launch -m engine …' on one machine, or train in one process.",
+        ) from error
+    try:
+        yield Group(launch, dist.new_group(backend=backend, timeout=_PATIENCE))
+    finally:
+        dist.destroy_process_group()
+
+
+def _stay_on_this_machine() -> None:
+    loopback = _LOOPBACK.get(sys.platform)
+    if loopback is not None and os.environ["MASTER_ADDR"] in _LOCAL:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", loopback)
+
+
+def _check_devices(launch: Launch, hardware: Hardware) -> None:
+    if hardware.device == "cpu":
+        return
+    gpus = torch.cuda.device_count()
+    if launch.count > gpus:
+        raise UsageError(
+            f"{launch.count} processes cannot share {gpus} GPU{'' if gpus == 1 else 's'}.",
+            "Every process trains on a GPU of its own.",
+            f"Launch {gpus} processes, or set encoder.device to cpu.",
+        )
+
+
+def _own(hardware: Hardware, launch: Launch) -> Hardware:
+    """The hardware of one process: its own GPU, or its share of the CPU's cores."""
+    if hardware.device != "cpu":
+        return replace(hardware, device=f"cuda:{launch.local_rank}")
+    if os.environ.get("OMP_NUM_THREADS"):  # the launcher has shared out the cores
+        return hardware
+    return replace(hardware, threads=max(1, hardware.threads // launch.count))
+
+
+@contextmanager
+def _partners() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise StageError(
+            "Another process of this training has ended.",
+            f"{error}".splitlines()[0],
+            "Look for its error above, then run again: training goes on from its last checkpoint.",
+        ) from error
+
+
+def _leader() -> psutil.Process | None:
+    """The process of rank 0: a child of the same launcher. None where it is gone, or not to be seen."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for process in psutil.Process(os.getppid()).children():
+            try:
+                if process.environ().get("RANK") == "0":
+                    return process
+            except psutil.Error:
+                continue
+        time.sleep(_WATCH_SECONDS / 4)
+    return None
+
+
+def _leave_with(leader: psutil.Process | None) -> None:
+    if leader is None:
+        print("There is no leading process (RANK 0) beside this one: it ends.", file=sys.stderr)
+    while leader is not None and leader.is_running() and leader.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(_WATCH_SECONDS)
+    os._exit(0)  # the main thread waits in torch, deaf to everything

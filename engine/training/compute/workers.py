@@ -1,0 +1,78 @@
+"""Micro-batches side by side: how many at a time, and the threads that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+import psutil
+import torch
+
+from engine.encoders.hardware import Hardware
+from engine.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from engine.training.model.student import Student
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Workers:
+    """`count` micro-batches at a time, each on `threads` threads. Results come back in order, whoever finished first.
+
+    Small matrices gain little from several threads per operator: on two cores, MiniLM's step took 0.62 s with two
+    single-threaded workers and 1.04 s with one worker of two threads.
+    """
+
+    def __init__(self, count: int, threads: int = 1) -> None:
+        self.count, self._threads = max(1, count), threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        self._before = torch.get_num_threads()
+        torch.set_num_threads(self._threads)
+        if self.count > 1:
+            self._pool = ThreadPoolExecutor(self.count, initializer=torch.set_num_threads, initargs=(self._threads,))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+        torch.set_num_threads(self._before)
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """The function's results, in the order of the items."""
+        return list(self.in_order(function, items))
+
+    def in_order(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """As `map`, each result as soon as it and those before it are there."""
+        return in_turn(function, items) if self._pool is None else self._pool.map(function, items)
+
+
+def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """As `Workers.in_order`, one after another in this thread."""
+    return map(function, items)
+
+
+def choose_workers(
+    student: Student, config: TrainingConfig, hardware: Hardware, available: int | None = None, processes: int = 1
+) -> tuple[int, int]:
+    """(micro-batches at a time, threads for each). `available`: bytes of free memory, measured where it is None, which
+    so many `processes` share.
+
+    One per core on a CPU, as far as their graphs fit in half of the free memory. One in all on a GPU, and with dropout,
+    whose random numbers come from one generator in a fixed order.
+    """
+    if hardware.device != "cpu" or student.has_dropout:
+        return 1, hardware.threads
+    free = psutil.virtual_memory().available // processes if available is None else available
+    longest = max(config.max_tokens, config.micro_batch_tokens)
+    fitting = int(free / 2 / student.bytes_per_token(config.max_tokens) / longest)
+    count = max(1, min(hardware.threads, fitting))
+    return count, 1 if count > 1 else hardware.threads

@@ -1,0 +1,1 @@
+"""The model that is trained: its LoRA layers, its encoding of texts, its adapter folder."""

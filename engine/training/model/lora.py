@@ -1,0 +1,106 @@
+"""LoRA layers on an encoder's attention and feed-forward projections, and their peft folder on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.core.errors import ModelError
+from engine.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+ADAPTER_NAME = "default"
+_PREFIX = "base_model.model."  # what peft puts before every name of a saved adapter
+
+
+def blocks(transformer: nn.Module) -> tuple[str, nn.ModuleList] | None:
+    """The transformer's blocks and their name in it; None where it has none.
+
+    They are the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`, ModernBERT's and the
+    decoders' `layers`.
+    """
+    from torch import nn
+
+    lists = [(name, module) for name, module in transformer.named_modules() if isinstance(module, nn.ModuleList)]
+    return max(lists, key=lambda item: sum(p.numel() for p in item[1].parameters())) if lists else None
+
+
+def target_modules(transformer: nn.Module) -> list[str]:
+    """Full names of the linear layers inside the transformer blocks, in the model's order.
+
+    That takes in query, key, value, output and feed-forward projections (a decoder's gate, up and down) under whatever
+    name, and leaves out embeddings, pooler and heads. Raises ModelError where there are none.
+    """
+    from torch import nn
+
+    if (found := blocks(transformer)) is not None:
+        name, block = found
+        linear = [f"{name}.{inner}" for inner, module in block.named_modules() if isinstance(module, nn.Linear)]
+        if linear:
+            return linear
+    raise ModelError(
+        f"The model type {type(transformer).__name__} cannot be adapted.",
+        "It has no transformer blocks with linear layers to put LoRA on.",
+        "Use a BERT, RoBERTa, MPNet, ModernBERT, Qwen or Mistral model, or search with the model as it is.",
+    )
+
+
+def add_lora(transformer: nn.Module, config: TrainingConfig) -> Any:
+    """Freeze the model and add trainable LoRA layers in place (B = 0: its output is unchanged). Returns peft's config.
+
+    The layers take the dtype of the weights beside them. Seed torch before: A is random.
+    """
+    from peft import LoraConfig, inject_adapter_in_model
+
+    lora = LoraConfig(
+        r=config.lora_rank,
+        lora_alpha=config.lora_alpha,  # type: ignore[arg-type]  # peft scales by alpha/r with any number
+        lora_dropout=config.lora_dropout,
+        target_modules=target_modules(transformer),
+        bias="none",
+        task_type="FEATURE_EXTRACTION",
+    )
+    inject_adapter_in_model(lora, transformer, adapter_name=ADAPTER_NAME)
+    for name, parameter in transformer.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+        if "lora_" in name:
+            parameter.data = parameter.data.to(_weight_dtype(transformer))
+    return lora
+
+
+def _weight_dtype(transformer: nn.Module) -> Any:
+    return next(p.dtype for name, p in transformer.named_parameters() if "lora_" not in name and p.is_floating_point())
+
+
+def lora_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
+    """The trainable tensors under the names that peft gives them in `adapter_model.safetensors`."""
+    marker = f".{ADAPTER_NAME}."
+    return {
+        _PREFIX + name.replace(marker, "."): parameter
+        for name, parameter in transformer.named_parameters()
+        if parameter.requires_grad
+    }
+
+
+def save_adapter(folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str) -> None:
+    """Write a peft folder: `adapter_config.json`, `adapter_model.safetensors` (float32). The folder must not exist."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True)
+    save_file(
+        {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()},
+        folder / "adapter_model.safetensors",
+    )
+    settings = lora.to_dict() | {"base_model_name_or_path": model_name, "inference_mode": True}
+    plain = {key: _plain(value) for key, value in settings.items()}
+    (folder / "adapter_config.json").write_text(json.dumps(plain, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """Sets have no order and enumerations no JSON form."""
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return getattr(value, "value", value)

@@ -1,0 +1,215 @@
+"""The model in training: token rows → unit vectors with a graph, its LoRA weights kept in float32."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from engine.encoders.fingerprint import effective_max_tokens, read_prompts
+from engine.encoders.hardware import Hardware
+from engine.encoders.loading import load_sentence_transformer
+from engine.encoders.model_folder import ModelFolder
+from engine.encoders.model_size import values_per_block
+from engine.training.compute.blocks import rework
+from engine.training.compute.micro_batches import MicroBatch, grid_length
+from engine.training.config import TrainingConfig
+from engine.training.model.lora import add_lora, blocks, lora_parameters
+
+Rows: TypeAlias = "list[array[int]]"
+"""Token ids of texts, 4 bytes each."""
+
+
+class Student:
+    """A model with LoRA layers.
+
+    The frozen weights and the layers' working copies have the hardware's dtype; `masters` are float32 copies that the
+    optimizer changes, because bfloat16 swallows small updates. `publish` writes them back into the model.
+    """
+
+    def __init__(self, model: ModelFolder, config: TrainingConfig, hardware: Hardware) -> None:
+        self.model, self.device = model, hardware.device
+        quantised = config.quantisation == "4-bit"
+        loaded = load_sentence_transformer(model, hardware.device, hardware.dtype, quantised=quantised)
+        self._modules: list[Any] = list(loaded)
+        self._tokenizer: Any = loaded.tokenizer
+        self._truncate_dim = loaded.truncate_dim
+        self._prompts = read_prompts(model)
+        self._max_tokens = effective_max_tokens(model, config.max_tokens)
+        self._rows: dict[tuple[str, str], array[int]] = {}
+        self.query_prompt_length = self._prompt_length(self._prompts.query)
+        self.chunk_prompt_length = self._prompt_length(self._prompts.document)
+        transformer = self.transformer
+        if hardware.device == "cpu":
+            # On CPUs the fused attention's backward pass takes three times as long as the plain one.
+            transformer.set_attn_implementation("eager")
+        if hasattr(transformer.config, "use_cache"):
+            transformer.config.use_cache = False
+        for module in self._modules[1:]:
+            module.requires_grad_(False)
+        torch.manual_seed(config.seed)
+        self.lora = add_lora(transformer, config)
+        self._working = lora_parameters(transformer)
+        self.masters = {name: p.detach().float().clone().requires_grad_() for name, p in self._working.items()}
+        self.has_dropout = config.model_dropout or config.lora_dropout > 0
+        self._whole_model_dropout = config.model_dropout
+        self._checkpointing = False
+        with torch.no_grad():
+            self.dimension = int(self.forward(self.query_rows(["a"])).shape[1])
+
+    @property
+    def transformer(self) -> Any:
+        """The transformers model inside the first module."""
+        return self._modules[0].auto_model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The transformers tokenizer."""
+        return self._tokenizer
+
+    @property
+    def working(self) -> list[nn.Parameter]:
+        """The LoRA tensors inside the model, in the order of `masters`."""
+        return list(self._working.values())
+
+    def rework_blocks(self, *, checkpointing: bool, compiled: bool) -> None:
+        """Change how the blocks run, not what they compute (`engine.training.compute.blocks`). Call it once."""
+        found = blocks(self.transformer)
+        if found is not None and (checkpointing or compiled):
+            rework(found[1], checkpointing=checkpointing, compiled=compiled, dropout=self.has_dropout)
+            self._checkpointing = checkpointing
+
+    def publish(self) -> None:
+        """Copy the float32 masters into the model."""
+        with torch.no_grad():
+            for name, parameter in self._working.items():
+                parameter.copy_(self.masters[name])
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Set masters and model to saved tensors of the same names."""
+        with torch.no_grad():
+            for name, master in self.masters.items():
+                master.copy_(tensors[name])
+        self.publish()
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """A copy of the masters on the CPU."""
+        return {name: master.detach().cpu().clone() for name, master in self.masters.items()}
+
+    def training_mode(self) -> None:
+        """Dropout on where the recipe has any. Otherwise the model stays in evaluation mode, which is as good."""
+        self.transformer.train(self._whole_model_dropout)
+        if self.has_dropout:
+            for name, module in self.transformer.named_modules():
+                if "lora_dropout" in name:
+                    module.train()
+
+    def evaluation_mode(self) -> None:
+        """Dropout off."""
+        self.transformer.eval()
+
+    def query_rows(self, texts: Sequence[str]) -> Rows:
+        """Token ids of queries, with the model's query prompt, cut at `max_tokens`. A text is tokenised once, and kept."""
+        return self._tokenise(self._prompts.query, texts)
+
+    def chunk_rows(self, texts: Sequence[str]) -> Rows:
+        """Token ids of chunks, with the model's document prompt, cut at `max_tokens`. A text is tokenised once, and kept."""
+        return self._tokenise(self._prompts.document, texts)
+
+    def chunk_words(self, texts: Sequence[str]) -> list[tuple[list[int], list[int | None]]]:
+        """Rows as `chunk_rows`, each with the word that every token belongs to; None for special tokens."""
+        encoded = self._encoded(self._prompts.document, texts)
+        words = [encoded.word_ids(place) for place in range(len(texts))]
+        return [(row, own or [None]) for row, own in zip(self._filled(encoded["input_ids"]), words, strict=True)]
+
+    def _tokenise(self, prompt: str, texts: Sequence[str]) -> Rows:
+        if new := [text for text in dict.fromkeys(texts) if (prompt, text) not in self._rows]:
+            rows = self._filled(self._encoded(prompt, new)["input_ids"])
+            self._rows |= {(prompt, text): array("i", row) for text, row in zip(new, rows, strict=True)}
+        return [self._rows[prompt, text] for text in texts]
+
+    def _encoded(self, prompt: str, texts: Sequence[str]) -> Any:
+        # Lone surrogates cannot be encoded as UTF-8 and would stop the tokenizer.
+        clean = [(prompt + text).encode("utf-8", "replace").decode("utf-8") for text in texts]
+        return self._tokenizer(
+            clean,
+            truncation=True,
+            max_length=self._max_tokens,
+            padding=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+
+    def _filled(self, rows: list[list[int]]) -> list[list[int]]:
+        """No row is left without a token."""
+        filler = next((i for i in (self._tokenizer.eos_token_id, self._tokenizer.unk_token_id) if i is not None), 0)
+        return [row or [filler] for row in rows]
+
+    def forward(self, rows: Sequence[Sequence[int]], prompt_length: int = 0) -> Tensor:
+        """Unit vectors float32 (b, d) of b token rows, with a graph where gradients are on.
+
+        Everything after the transformer is in float32. `prompt_length`: leading tokens that pooling may leave out.
+        """
+        features: dict[str, Any] = {**self._padded(rows), "modality": "text"}
+        if prompt_length:
+            features["prompt_length"] = prompt_length
+        features = self._modules[0](features)
+        for name in ("token_embeddings", "sentence_embedding"):
+            if name in features:
+                features[name] = features[name].float()
+        for module in self._modules[1:]:
+            features = module(features)
+        vectors = features["sentence_embedding"].float()
+        return torch.nn.functional.normalize(vectors[:, : self._truncate_dim], dim=1)
+
+    def token_states(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Last hidden states (t, d) of the t tokens of all rows, row after row, padding left out; with a graph."""
+        features = self._padded(rows)
+        states: Tensor = self.transformer(**features).last_hidden_state  # (b, longest, d)
+        return states[features["attention_mask"].bool()]
+
+    def bytes_per_token(self, longest: int, *, checkpointing: bool | None = None) -> float:
+        """Estimate of a graph's memory per padded token, in a micro-batch of texts that are `longest` tokens long.
+
+        With `checkpointing` (None: as it is), every block's input and one block's graph.
+        """
+        whole = self.transformer.config
+        settings = getattr(whole, "text_config", whole)
+        layers, width, heads = settings.num_hidden_layers, settings.hidden_size, settings.num_attention_heads
+        block = values_per_block(width, getattr(settings, "intermediate_size", 4 * width), heads, longest)
+        thrifty = self._checkpointing if checkpointing is None else checkpointing
+        values = layers * width + block if thrifty else layers * block
+        return float(values * self.working[0].element_size())
+
+    def graph_bytes(self, rows: Sequence[Sequence[int]], batches: Sequence[MicroBatch]) -> float:
+        """Estimate of the memory that all graphs of a step hold at once."""
+        longest = [self._padded_length(max(len(rows[i]) for i in batch.places)) for batch in batches]
+        return sum(len(batch.places) * n * self.bytes_per_token(n) for batch, n in zip(batches, longest, strict=True))
+
+    def _prompt_length(self, prompt: str) -> int:
+        """Tokens of the prompt with the leading special tokens: what pooling leaves out where a model asks for that."""
+        if not prompt:
+            return 0
+        (row,) = self._tokenise("", [prompt])
+        return len(row) - (row[-1] in self._tokenizer.all_special_ids)
+
+    def _padded_length(self, longest: int) -> int:
+        """On the grid of lengths, but never beyond the model's last position."""
+        return min(grid_length(longest), max(longest, self.model.max_tokens))
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+        longest = self._padded_length(max(map(len, rows)))
+        ids = np.full((len(rows), longest), self._tokenizer.pad_token_id or 0, dtype=np.int64)  # (b, longest)
+        mask = np.zeros_like(ids)
+        for line, row in enumerate(rows):
+            place = slice(longest - len(row), None) if self._tokenizer.padding_side == "left" else slice(0, len(row))
+            ids[line, place], mask[line, place] = row, 1
+        return {
+            "input_ids": torch.from_numpy(ids).to(self.device),
+            "attention_mask": torch.from_numpy(mask).to(self.device),
+        }

@@ -1,0 +1,1 @@
+"""Losses and the teachers that they learn from."""

@@ -1,0 +1,74 @@
+"""The folder of a cross-encoder that teaches: found, checked and named by its content, before anything is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.core.errors import ModelError
+from engine.encoders.model_folder import read_object
+from engine.encoders.safetensors_header import file_sha256, tensor_names
+
+_CONFIGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_HEAD = "ForSequenceClassification"
+_SAVE_AGAIN = (
+    "On a machine that has the model, run CrossEncoder(name).save_pretrained(folder) and copy that folder here."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEncoderFolder:
+    """A checked model that scores a (query, chunk) pair. `cache`: the file its scores are kept in; None keeps none."""
+
+    path: Path
+    fingerprint: str
+    cache: Path | None = None
+
+
+def resolve_cross_encoder(path: Path, caches: Path | None = None) -> CrossEncoderFolder:
+    """The checked folder: config.json, tokenizer.json and safetensors of a sequence classifier with one or two labels.
+
+    `caches` is the folder for cached scores. Raises ModelError for a folder that is missing or incomplete, holds another
+    kind of model, or would need unsafe code (pickled weights, custom Python). Nothing is ever downloaded.
+    """
+    if not path.is_dir():
+        raise _unusable(path, "There is no such folder; nothing is downloaded.")
+    for name in ("config.json", "tokenizer.json"):
+        if not (path / name).is_file():
+            raise _unusable(path, f"{name} is missing.")
+    _check_config(path, read_object(path / "config.json"))
+    files = [*_weights(path), *(path / name for name in _CONFIGS if (path / name).is_file())]
+    digests = [f"{file.name} {file_sha256(file)}" for file in files]
+    fingerprint = hashlib.sha256("\n".join(digests).encode()).hexdigest()
+    return CrossEncoderFolder(path, fingerprint, caches / f"pair-scores-{fingerprint[:16]}.bin" if caches else None)
+
+
+def _check_config(path: Path, config: dict[str, Any]) -> None:
+    for name in ("config.json", "tokenizer_config.json"):
+        if (path / name).is_file() and read_object(path / name).get("auto_map"):
+            raise _unusable(path, f"{name} names custom Python code (auto_map), which is never run.")
+    kinds = config.get("architectures")
+    if not isinstance(kinds, list) or not kinds or not str(kinds[0]).endswith(_HEAD):
+        found = kinds[0] if isinstance(kinds, list) and kinds else "not named"
+        raise _unusable(path, f"Its architecture is {found}; a cross-encoder's ends in {_HEAD}.")
+    labels = config.get("id2label")
+    if isinstance(labels, dict) and len(labels) > 2:
+        raise _unusable(path, f"It tells {len(labels)} classes apart; wanted is one relevance score, or no and yes.")
+
+
+def _weights(path: Path) -> list[Path]:
+    found = sorted(path.glob("model*.safetensors"))
+    if not found:
+        pickles = [*path.glob("*.bin"), *path.glob("*.pt")]
+        raise _unusable(
+            path, f"Its weights are only in {pickles[0].name}, a pickle file." if pickles else "It has no weights."
+        )
+    for file in found:
+        tensor_names(file)
+    return found
+
+
+def _unusable(path: Path, why: str) -> ModelError:
+    return ModelError(f"The cross-encoder in {path} cannot be used.", why, _SAVE_AGAIN)

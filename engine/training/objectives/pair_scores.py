@@ -1,0 +1,172 @@
+"""A cross-encoder's scores of the (query, chunk) pairs of a batch: what the student learns from where it is the teacher."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from engine.core.errors import ModelError
+from engine.encoders.hardware import Hardware
+from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
+from engine.training.compute.peers import ALONE, Peers
+from engine.training.compute.workers import Workers
+from engine.training.data import Batch, TrainingData
+from engine.training.objectives.cross_encoder import CrossEncoderFolder
+from engine.training.objectives.score_cache import KEY_BYTES, ScoreCache
+
+MAX_TOKENS = 512
+_BLOCK = 4  # micro-batches per worker between two calls of `pause`
+_INPUTS = ("input_ids", "token_type_ids")
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # their positions begin behind the padding token's
+Texts = Sequence[str]
+
+
+def pair_scores(
+    data: TrainingData,
+    hardware: Hardware,
+    workers: Workers,
+    budget: int,
+    pause: Callable[[], None],
+    peers: Peers = ALONE,
+) -> Callable[[Batch], npt.NDArray[np.float32]]:
+    """The scores (q, c) of a batch's pairs, by `data.cross_encoder`; 0 for chunks that are no candidates of a query.
+
+    Of several processes the leading one scores, and the others get its scores; `pause` asks all of them, so it is left
+    out there. Raises ModelError where the model cannot be loaded.
+    """
+    assert data.cross_encoder is not None
+    scorer: PairScorer | None = None
+    if peers.leads:
+        scorer = PairScorer(data.cross_encoder, hardware, workers, budget, pause if peers.count == 1 else lambda: None)
+
+    def scores(batch: Batch) -> npt.NDArray[np.float32]:
+        found = np.empty(0, dtype=np.float32)
+        if scorer is not None:
+            queries, chunks = [data.queries[i] for i in batch.queries], [data.chunks[i] for i in batch.chunks]
+            found = scorer.scores(queries, chunks, batch.candidates)
+        return peers.decide(found)
+
+    return scores
+
+
+class PairScorer:
+    """Scores pairs, each once: what the cache has is not computed again.
+
+    The score is the logit of a model with one label, and logit(yes) − logit(no) of one with two. A pair is cut at 512
+    tokens. Scores are kept batch by batch, so that a training that is broken off and resumed meets the same ones.
+    `budget`: tokens of a micro-batch; `pause` is called between blocks and may raise.
+    """
+
+    def __init__(
+        self,
+        folder: CrossEncoderFolder,
+        hardware: Hardware,
+        workers: Workers,
+        budget: int,
+        pause: Callable[[], None],
+    ) -> None:
+        self._workers, self._budget, self._pause = workers, budget, pause
+        self._device = hardware.device
+        self._model, self._tokenizer = _load(folder, hardware)
+        self._max_tokens = _max_tokens(self._model.config, self._tokenizer)
+        self.cache = ScoreCache(folder.cache)
+
+    def scores(self, queries: Texts, chunks: Texts, wanted: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.float32]:
+        """(q, c) float32; 0 where `wanted` (q, c) is False."""
+        found = np.zeros((len(queries), len(chunks)), dtype=np.float32)
+        rows, columns = (
+            places.tolist() for places in np.nonzero(np.ones(found.shape, np.bool_) if wanted is None else wanted)
+        )
+        names = [_digest(text.encode("utf-8", "surrogatepass")) for text in (*queries, *chunks)]
+        keys = [_digest(names[row] + names[len(queries) + column]) for row, column in zip(rows, columns, strict=True)]
+        missing = {
+            key: (queries[row], chunks[column])
+            for key, row, column in zip(keys, rows, columns, strict=True)
+            if key not in self.cache
+        }
+        if missing:
+            self.cache.add(list(missing), self._compute(list(missing.values())))
+        found[rows, columns] = [self.cache[key] for key in keys]
+        return found
+
+    def _compute(self, pairs: list[tuple[str, str]]) -> npt.NDArray[np.float32]:
+        """(n,) scores of n pairs."""
+        clean = [
+            [text.encode("utf-8", "replace").decode("utf-8") for text in side] for side in zip(*pairs, strict=True)
+        ]
+        encoded = self._tokenizer(
+            *clean, truncation="longest_first", max_length=self._max_tokens, padding=False, verbose=False
+        )
+        batches = micro_batches(list(map(len, encoded["input_ids"])), self._budget)
+        scores = np.empty(len(pairs), dtype=np.float32)
+
+        def score(batch: MicroBatch) -> None:
+            with torch.no_grad():
+                logits = self._model(**self._padded(encoded, batch)).logits.float()  # (b, labels)
+            scores[batch.places] = (
+                (logits[:, -1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]).cpu().numpy()
+            )
+
+        stride = _BLOCK * self._workers.count
+        for start in range(0, len(batches), stride):
+            self._pause()
+            self._workers.map(score, batches[start : start + stride])
+        return scores
+
+    def _padded(self, encoded: Any, batch: MicroBatch) -> dict[str, Tensor]:
+        rows = {name: [encoded[name][i] for i in batch.places] for name in _INPUTS if name in encoded}
+        lengths = [len(row) for row in rows["input_ids"]]
+        longest = max(max(lengths), min(grid_length(max(lengths)), self._max_tokens))
+        filler = {"input_ids": self._tokenizer.pad_token_id or 0}
+        inputs = {name: np.full((len(lengths), longest), filler.get(name, 0), dtype=np.int64) for name in rows}
+        mask = np.zeros((len(lengths), longest), dtype=np.int64)
+        for line, length in enumerate(lengths):
+            place = slice(longest - length, None) if self._tokenizer.padding_side == "left" else slice(0, length)
+            mask[line, place] = 1
+            for name, values in rows.items():
+                inputs[name][line, place] = values[line]
+        inputs["attention_mask"] = mask
+        return {name: torch.from_numpy(value).to(self._device) for name, value in inputs.items()}
+
+
+def _load(folder: CrossEncoderFolder, hardware: Hardware) -> tuple[Any, Any]:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    path = str(folder.path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, **safe)
+        dtype = getattr(torch, hardware.dtype)
+        model = AutoModelForSequenceClassification.from_pretrained(path, dtype=dtype, use_safetensors=True, **safe)
+        model = model.eval().to(hardware.device)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise _unusable(folder, (str(error).strip() or type(error).__name__).splitlines()[0]) from error
+    if model.config.num_labels > 2:
+        raise _unusable(folder, f"It gives {model.config.num_labels} numbers for a pair, wanted are one or two.")
+    return model, tokenizer
+
+
+def _max_tokens(config: Any, tokenizer: Any) -> int:
+    positions = getattr(config, "max_position_embeddings", None) or MAX_TOKENS
+    positions -= 2 if config.model_type in _OFFSET_POSITIONS else 0
+    return int(min(MAX_TOKENS, positions, tokenizer.model_max_length))
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=KEY_BYTES).digest()
+
+
+def _unusable(folder: CrossEncoderFolder, why: str) -> ModelError:
+    return ModelError(
+        f"The cross-encoder in {folder.path} cannot be loaded.",
+        why,
+        "Copy the folder again, or set training.teacher to mixture.",
+    )

@@ -1,0 +1,123 @@
+"""Masked-language modelling on the corpus (METHODS.md §3, PT): guess hidden words of the chunks, train the LoRA layers.
+
+It trains the layers that fine-tuning trains, so that its adapter is one like any other. The head that guesses the words
+is needed for this alone and is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import Tensor
+
+from engine.core.events import Choice, Emit
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import ModelFolder
+from engine.training.compute import faults
+from engine.training.compute.plan import look, make_plan
+from engine.training.compute.workers import Workers, choose_workers
+from engine.training.config import TrainingConfig
+from engine.training.data import TrainingData
+from engine.training.heldout import build_pool
+from engine.training.loop import STAGE, Ended, Loop, Setup, Slopes, TrainResult
+from engine.training.model.student import Student
+from engine.training.pretraining.masked_batches import MaskedBatches
+from engine.training.pretraining.masked_loss import masked_gradients
+from engine.training.pretraining.mlm_head import MaskedLanguageHead
+from engine.training.schedule import learning_rate
+
+_HEAD_ALONE = 0.2  # share of the steps in which a fresh head learns alone, so that its noise does not reach the adapter
+_FRESH_HEAD_RATE = 1e-3
+
+
+def pretrain(
+    model: ModelFolder,
+    data: TrainingData,
+    config: TrainingConfig,
+    hardware: Hardware,
+    folder_checkpoints: Path,
+    emit: Emit,
+    should_stop: Callable[[], bool],
+    should_finish: Callable[[], bool] = lambda: False,
+) -> TrainResult:
+    """Pre-train a LoRA adapter for `model` on `data.chunks`; as `train` as to resuming, stopping, finishing and errors.
+
+    With the method PT, held-out checks stop it and choose the best step, as in fine-tuning. With PT-FT the last step is
+    the result and nothing is measured: masked words say little about search, and what follows is to make use of them.
+    Ask `engine.training.pretraining.mlm_head.unsuitable` before.
+    """
+    with faults.memory_errors():
+        student = Student(model, config, hardware)
+        plan = make_plan(student, config, hardware, look(hardware))
+        for choice in plan.choices if config.method == "PT" else ():  # fine-tuning tells them where it follows
+            emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
+        student.rework_blocks(checkpointing=plan.checkpointing, compiled=plan.compiled)
+        with Workers(*choose_workers(student, config, hardware)) as workers:
+            setup = Setup(
+                student, data, config, hardware, workers, plan, folder_checkpoints, emit, should_stop, should_finish
+            )
+            return _Pretraining(setup).run()
+
+
+def of_new_head(alone: int) -> str:
+    """What becomes of a head that learns alone for so many steps."""
+    first = f"learns alone for {alone} step{'' if alone == 1 else 's'} and " if alone else ""
+    return f"the model's folder holds none; it {first}is thrown away in the end"
+
+
+class _Pretraining(Loop):
+    name = "Pre-training"
+    of_what = " of pre-training"
+    rate_setting = "pretrain_learning_rate"
+
+    def __init__(self, setup: Setup) -> None:
+        data, config = setup.data, setup.config
+        pool = build_pool(data, config) if config.method == "PT" else None
+        super().__init__(setup, config.pretrain_steps, pool, setup.key(before=["pre-training"]))
+        self.batches = MaskedBatches(self.student, data.chunks, config, self._stop_if_asked)
+        self.head = MaskedLanguageHead(self.student, self.batches.token_counts, config.seed)
+        self.alone = round(_HEAD_ALONE * config.pretrain_steps) if self.head.fresh else 0
+        self.adapter, self.own = list(self.student.masters.values()), list(self.head.masters.values())
+        self.optimizer = self._adamw(self.adapter, self.own)
+
+    @property
+    def masters(self) -> dict[str, Tensor]:
+        """The adapter and the head."""
+        return super().masters | {f"head/{name}": tensor for name, tensor in self.head.masters.items()}
+
+    def run(self) -> TrainResult:
+        """From the last checkpoint, or the base model, to the adapter."""
+        value, why = "the model's own", "its folder holds the weights"
+        if self.head.fresh:
+            value = "a new one"
+            why = of_new_head(self.alone)
+        self.emit(Choice(stage=STAGE, setting="head for masked words", value=value, reason=why))
+        return self._repeat()
+
+    def _publish(self) -> None:
+        super()._publish()
+        self.head.publish()
+
+    def _slopes(self) -> Slopes:
+        step, budget = self.state.step, self.plan.micro_batch_tokens
+        texts, alone = self.batches.batch(step), step < self.alone
+        value, slopes = masked_gradients(self.student, self.head, texts, self.workers, budget, head_alone=alone)
+        trained = self.own if alone else [*self.adapter, *self.own]
+        return Slopes(value, trained, slopes, self._rates(), sum(len(text.ids) for text in texts))
+
+    def _rates(self) -> tuple[float, float]:
+        """Learning rates of the adapter and of the head at this step."""
+        config, step, alone = self.config, self.state.step, self.alone
+        peak, warmup, steps = config.pretrain_learning_rate, config.warmup, config.pretrain_steps
+        adapter = 0.0 if step < alone else learning_rate(step - alone, steps - alone, peak, warmup)
+        return adapter, learning_rate(step, steps, max(peak, _FRESH_HEAD_RATE) if self.head.fresh else peak, warmup)
+
+    def _check_is_due(self) -> bool:
+        """Also none before the adapter is trained, but at the start."""
+        return super()._check_is_due() and not 0 < self.state.step <= self.alone
+
+    def _why(self, ended: Ended) -> str:
+        if self.pool is None:
+            return ""
+        return f"the adapter of step {self.state.best_step} is kept, which did best in the held-out checks"

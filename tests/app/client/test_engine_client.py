@@ -1,0 +1,242 @@
+"""The processes behind the app: answers, errors, deaths and cancellation, with the real engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bmembed_tui.client import engine_client
+from bmembed_tui.client.engine_client import Desk, GoneError, command, order, revive
+from engine.core.errors import EngineError, ModelError, StageError, UsageError
+
+
+def children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_answers_come_to_those_who_asked(new_project: Path) -> None:
+    async def story() -> list[object]:
+        desk = Desk(new_project)
+        try:
+            return await asyncio.gather(*(desk.ask("ping") for _ in range(20)), desk.ask("status"))
+        finally:
+            await desk.close()
+
+    *pongs, status = asyncio.run(story())
+    assert pongs == ["pong"] * 20
+    assert isinstance(status, dict)
+    assert status["project"] == str(new_project)
+
+
+def test_an_error_of_the_engine_keeps_its_type_and_words(new_project: Path) -> None:
+    async def story() -> None:
+        desk = Desk(new_project)
+        try:
+            await desk.ask("search", query="valve", mode="bm25")
+        finally:
+            await desk.close()
+
+    with pytest.raises(EngineError) as told:
+        asyncio.run(story())
+    assert type(told.value).__name__ == "NotBuiltError"
+    assert "engine run" in told.value.to_do
+
+
+def test_a_killed_process_fails_its_requests_and_is_started_anew(new_project: Path) -> None:
+    async def story() -> object:
+        desk = Desk(new_project)
+        try:
+            await desk.ask("ping")
+            before = children()
+            for child in before:
+                child.send_signal(signal.SIGSTOP)  # so that it cannot answer before it dies
+            waiting = asyncio.create_task(desk.ask("ping"))
+            await asyncio.sleep(0.1)
+            for child in before:
+                child.kill()
+            with pytest.raises(StageError, match="has ended"):
+                await asyncio.wait_for(waiting, 20)
+            return await asyncio.wait_for(desk.ask("ping"), 20)
+        finally:
+            await desk.close()
+
+    assert asyncio.run(story()) == "pong"
+
+
+def test_closing_leaves_no_process(new_project: Path) -> None:
+    async def story() -> int:
+        desk = Desk(new_project)
+        await desk.ask("ping")
+        count = len(children())
+        await desk.close()
+        with pytest.raises(StageError):
+            await desk.ask("ping")
+        return count
+
+    assert asyncio.run(story()) == 1
+    assert not children()
+
+
+def test_a_process_that_is_being_started_is_ended_by_closing(new_project: Path) -> None:
+    async def story() -> None:
+        desk = Desk(new_project)
+        asking = asyncio.create_task(desk.ask("ping"))
+        await asyncio.sleep(0)  # it begins to start the process
+        await desk.close()
+        assert not children()
+        with suppress(StageError):
+            await asyncio.wait_for(asking, 20)
+        assert not children()
+
+    asyncio.run(story())
+
+
+def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    serve = ["sh", "-c", f"if [ -e {tmp_path}/later ]; then exec cat; fi; sleep 1.5 & read line; exit 1"]
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
+
+    async def story() -> None:
+        desk = Desk(tmp_path)
+        first = asyncio.create_task(desk.ask("ping"))
+        while desk._process is None or desk._process.returncode is None:
+            await asyncio.sleep(0.02)
+        (tmp_path / "later").touch()
+        second = asyncio.create_task(desk.ask("ping"))  # starts another process
+        with pytest.raises(StageError, match="has ended"):
+            await asyncio.wait_for(first, 20)
+        assert await asyncio.wait_for(second, 20) is None  # `cat` answers with the request itself
+        await desk.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("line", ["3", "[1]", "null", '"x"', "no json", '{"id": 77, "result": 1}'])
+def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str) -> None:
+    answer = '{"jsonrpc": "2.0", "id": 1, "result": "pong"}'
+    serve = ["sh", "-c", f"read request; printf '%s\\n' '{line}' '{answer}'; cat"]
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
+
+    async def story() -> object:
+        desk = Desk(tmp_path)
+        try:
+            return await asyncio.wait_for(desk.ask("ping"), 20)
+        finally:
+            await desk.close()
+
+    assert asyncio.run(story()) == "pong"
+
+
+def test_an_engine_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: [str(tmp_path / "python"), "-m", "engine"])
+    for call in (command("status"), order("pause", "x"), Desk(tmp_path).ask("ping")):
+        with pytest.raises(StageError, match="could not be started"):
+            asyncio.run(call)
+
+
+@pytest.mark.parametrize(
+    ("serve", "kind", "why"),
+    [
+        ('echo \'{"type": "ModelError", "what": "No model.", "why": "w", "to_do": ""}\' >&2; exit 3', ModelError, "w"),
+        ("yes '[/ noise' | head -n 30000 >&2; echo 'no module [torch]' >&2; exit 1", GoneError, "no module [torch]"),
+        ("echo warning >&2; kill -9 $$", GoneError, "It may have run out of memory."),
+    ],
+)
+def test_a_server_that_cannot_start_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, serve: str, kind: type[EngineError], why: str
+) -> None:
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", serve])
+
+    async def story() -> None:
+        desk = Desk(tmp_path)
+        try:
+            await asyncio.wait_for(desk.ask("ping"), 20)
+        finally:
+            await desk.close()
+
+    with pytest.raises(kind) as told:
+        asyncio.run(story())
+    assert told.value.why == why
+
+
+def test_an_exit_code_may_count_as_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", "echo '[1]'; exit 3"])
+    assert asyncio.run(command("doctor", good=(0, 3))) == [1]
+    with pytest.raises(StageError, match="exit code 3"):
+        asyncio.run(command("doctor"))
+
+
+def test_an_order_comes_about_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", f"sleep 0.5; touch {tmp_path}/done"])
+
+    async def story() -> None:
+        task = asyncio.create_task(order("cancel", "x"))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+    assert (tmp_path / "done").exists()
+
+
+def test_a_command_tells_its_error_as_the_engine_means_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as told:
+        asyncio.run(command("status", str(tmp_path / "nowhere"), "--json"))
+    assert "nowhere" in told.value.what
+
+
+def test_a_cancelled_command_is_ended(new_project: Path) -> None:
+    async def story() -> None:
+        task = asyncio.create_task(command("serve", str(new_project), "--stdio"))
+        while not children():
+            await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+    assert not children()
+
+
+def test_the_engine_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "__init__.py").write_text("raise SystemExit('foreign code ran')")
+    (tmp_path / "json.py").write_text("raise SystemExit('foreign code ran')")
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(asyncio.run(command("status", "--json")), dict)
+
+
+def test_an_error_that_is_not_known_is_still_an_engine_error() -> None:
+    assert isinstance(revive({"type": "ModelError", "what": "a"}), ModelError)
+    for data in ({}, {"type": "os", "what": "x"}, {"type": "nearest"}, {"type": None}):
+        assert type(revive(data)) is StageError
+    assert os.getpid()
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_question_given_up_while_the_process_starts_does_not_spoil_the_next(new_project: Path, times: int) -> None:
+    async def story() -> object:
+        desk = Desk(new_project)
+        try:
+            first = asyncio.create_task(desk.ask("ping"))
+            while desk._starting is None:
+                await asyncio.sleep(0)
+            for _ in range(times):
+                first.cancel()
+                await asyncio.sleep(0)
+            with suppress(asyncio.CancelledError):
+                await first
+            return await asyncio.wait_for(desk.ask("ping"), 60)
+        finally:
+            await desk.close()
+
+    assert asyncio.run(story()) == "pong"
+    assert not children()

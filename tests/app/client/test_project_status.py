@@ -1,0 +1,92 @@
+"""What the sidebar says of each step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bmembed_tui.client.project_status import STAGES, STEPS, ProjectStatus, StageStatus, step_of, step_state
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.project.sidebar import SIGNS
+from engine.core.events import Paused, RunStarted, StageFailed, StageStarted
+
+STEP = {step.key: step for step in STEPS}
+
+
+def status(running: bool = False, **states: str) -> ProjectStatus:
+    return ProjectStatus(
+        running=running, stages={stage: StageStatus(stage, states.get(stage, "to do"), "") for stage in STAGES}
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "states", "shown"),
+    [
+        ("documents", {}, "to do"),
+        ("documents", {"ingest": "done"}, "done"),
+        ("model", {"ingest": "done"}, "to do"),
+        ("model", {"generate": "stale"}, "done"),
+        ("index", {"index": "done"}, "to do"),
+        ("index", {"index": "done", "rank": "stale"}, "stale"),
+        ("result", {"evaluate": "done", "embed": "done"}, "done"),
+        ("search", {}, "to do"),
+        ("search", {"index": "done"}, "BM25"),
+        ("search", {"index": "done", "embed": "stale"}, "done"),
+    ],
+)
+def test_states(step: str, states: dict[str, str], shown: str) -> None:
+    assert step_state(STEP[step], status(**states), RunState()) == shown
+
+
+@pytest.mark.parametrize(("counts", "shown"), [({"queries": 0}, "none"), ({"queries": 7}, "done"), ({}, "done")])
+def test_generation_that_kept_no_query_is_not_marked_as_done(counts: dict[str, int], shown: str) -> None:
+    made = replace(status(generate="done"), counts=counts)
+    assert step_state(STEP["queries"], made, RunState()) == shown
+    assert step_state(STEP["queries"], replace(made, stages=status(generate="stale").stages), RunState()) == "stale"
+    assert shown in SIGNS
+    assert SIGNS[shown] == {"none": "✗", "done": "✓"}[shown]
+
+
+def test_nothing_is_said_before_anything_is_known() -> None:
+    assert {step_state(step, ProjectStatus(), RunState()) for step in STEPS} == {""}
+
+
+def test_a_model_that_was_looked_at_is_done() -> None:
+    assert step_state(STEP["model"], status(), RunState(), frozenset({"model"})) == "done"
+
+
+def test_a_run_shows_where_it_is() -> None:
+    run = RunState()
+    run.apply_all([RunStarted(run="1", stages=list(STAGES)), StageStarted(stage="rank", fingerprint="", reason="")])
+    assert step_state(STEP["index"], status(running=True), run) == "running"
+    assert step_state(STEP["train"], status(running=True), run) == "to do"
+    run.apply(Paused(stage="rank"))
+    assert step_state(STEP["index"], status(running=True), run) == "paused"
+    run.apply(StageFailed(stage="rank", error={"what": "x"}))
+    assert step_state(STEP["index"], status(), run) == "failed"
+
+
+@pytest.mark.parametrize("stage", ["index", "rank"])
+def test_a_stage_that_has_begun_since_the_status_was_asked_for_is_running(stage: str) -> None:
+    """The rail said "4 Index to do" beside "Building the BM25 index …"."""
+    run = RunState()
+    run.apply_all([RunStarted(run="1", stages=list(STAGES)), StageStarted(stage=stage, fingerprint="", reason="")])
+    assert step_state(STEP["index"], status(ingest="done"), run) == "running"
+    assert step_state(STEP["train"], status(ingest="done"), run) == "to do"
+    run.apply(Paused(stage=stage))
+    assert step_state(STEP["index"], status(ingest="done"), run) == "paused"
+    run.lose()
+    assert step_state(STEP["index"], status(ingest="done"), run) == "to do"
+
+
+def test_every_stage_has_a_step() -> None:
+    assert [step_of(stage) for stage in STAGES] == [
+        "documents",
+        "index",
+        "queries",
+        "index",
+        "train",
+        "result",
+        "result",
+    ]

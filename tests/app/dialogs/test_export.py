@@ -1,0 +1,201 @@
+"""Export and removal from within the app, done by the real engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, opened, screen_text, until, until_text
+from textual.pilot import Pilot
+
+from bmembed_tui.client.engine_client import Desk
+from bmembed_tui.dialogs import export
+from bmembed_tui.home.recents import recent, remember
+from bmembed_tui.home.screen import HomeScreen
+from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.widgets.fields import PathField
+from bmembed_tui.widgets.safe import SafeOptions
+from engine.export.kinds import ALL, DEFAULT, KINDS
+from engine.project.folder import ProjectFolder
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+async def _export_dialog(pilot: Pilot[Any]) -> export.ExportScreen:
+    await opened(pilot, "result")
+    await until(pilot, lambda: not pilot.app.screen.query_one("#export").disabled, "the report")
+    pilot.app.screen.query_one("#export").focus()
+    await pilot.press("enter")
+    await until_text(pilot, "Export handbook")
+    assert isinstance(pilot.app.screen, export.ExportScreen)
+    return pilot.app.screen
+
+
+def _told(pilot: Pilot[Any]) -> str:
+    """What the dialog says, without white space: a long path is broken anywhere."""
+    lines = screen_text(pilot.app).splitlines()  # type: ignore[arg-type]
+    return "".join("".join(line.split("│")[1].split()) for line in lines if line.count("│") > 1)
+
+
+def test_the_parts_are_those_of_the_engine() -> None:
+    assert tuple(export.PARTS) == ALL
+    assert export.USUAL == DEFAULT
+    assert tuple(name for name, kind in KINDS.items() if kind.holds_text) == export.WITH_TEXT
+
+
+def test_the_usual_parts_are_exported_by_enter_alone(finished_project: Path, tmp_path: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        await _export_dialog(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: "✓/" in _told(pilot), "what was exported")
+        shown = _told(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+        return shown
+
+    shown = drive(story, finished_project)
+    made = tmp_path / "handbook-model"
+    assert (made / "README.md").is_file()
+    assert json.loads((made / "manifest.json").read_text())["kinds"] == ["adapter", "model"]
+    assert f"✓{made}:" in shown
+    assert "Wordsofyourdocuments" not in shown
+
+
+def test_other_parts_are_chosen_and_what_holds_text_is_said(finished_project: Path, tmp_path: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        screen = await _export_dialog(pilot)
+        screen.query_one("#export-folder", PathField).value = str(tmp_path / "taken")
+        parts = screen.query_one("#export-parts", SafeOptions)
+        parts.focus()
+        await pilot.press("home", "space", "down", "enter", "end", "up", "space")  # no adapter, no model, but chunks
+        screen.query_one("#export").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: "✓/" in _told(pilot), "what was exported")
+        return screen_text(pilot.app)
+
+    shown = drive(story, finished_project)
+    assert json.loads((tmp_path / "taken" / "manifest.json").read_text())["kinds"] == ["chunks"]
+    assert "Words of your documents are in: chunks." in shown
+
+
+def test_what_the_engine_refuses_is_told_and_can_be_put_right(finished_project: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "own.txt").write_text("mine")
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await _export_dialog(pilot)
+        field, button = screen.query_one("#export-folder", PathField), screen.query_one("#export")
+        field.value = str(tmp_path / "taken")
+        await pilot.press("enter")
+        await until_text(pilot, "exists already")
+        assert button.region in screen.query_one(".dialog").region
+        field.value = ""
+        await until(pilot, lambda: not button.has_class("-active"), "the button")  # held down, it is not pressed
+        await pilot.press("enter")
+        await until_text(pilot, "Type the name of a folder")
+        field.value = str(tmp_path / "second")
+        await until(pilot, lambda: not button.has_class("-active"), "the button")
+        await pilot.press("enter")
+        await until(pilot, lambda: "✓/" in _told(pilot), "what was exported")
+        assert screen.query_one("#cancel").region in screen.query_one(".dialog").region
+
+    drive(story, finished_project, size=(80, 24))
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["own.txt"]
+    assert (tmp_path / "second" / "manifest.json").is_file()
+
+
+def test_a_folder_is_offered_that_is_not_there_yet(tmp_path: Path) -> None:
+    assert export.free_folder("handbook") == str(tmp_path / "handbook-model")
+    (tmp_path / "handbook-model").mkdir()
+    assert export.free_folder("handbook") == str(tmp_path / "handbook-model-2")
+
+
+async def _ask_to_remove(pilot: Pilot[Any], answer: str) -> None:
+    await until_text(pilot, "Remove the project handbook?")
+    assert "Your documents and your exports stay" in screen_text(pilot.app).replace("\n", " ")
+    pilot.app.screen.query_one(f"#answer-{answer}").focus()
+    await pilot.press("enter")
+
+
+def test_a_project_is_removed_from_within_and_what_may_hold_text_is_told(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.status.stages, "the status")
+        screen.action_remove()
+        await _ask_to_remove(pilot, "keep")
+        await until(pilot, lambda: pilot.app.screen is screen, "the project")
+        assert (finished_project / "project.toml").exists()
+        screen.action_remove()
+        await _ask_to_remove(pilot, "remove")
+        await until_text(pilot, "handbook is removed.")
+        told = screen_text(pilot.app)
+        await pilot.press("end")
+        await until_text(pilot, "free space of the disk")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen), "the first screen")
+        await until(pilot, lambda: "handbook" not in screen_text(pilot.app), "the list without it")
+        return told
+
+    documents = sorted(path for path in (finished_project / "documents").rglob("*") if path.is_file())
+    told = drive(story, finished_project, size=(120, 60))
+    assert sorted(path for path in finished_project.rglob("*") if path.is_file()) == documents
+    assert "vector index" in told
+    assert "Kept there, as this program did not make it: documents" in told
+    assert recent() == []
+
+
+def test_a_marked_project_is_removed_on_the_first_screen(finished_project: Path) -> None:
+    remember(finished_project)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "Open  handbook")
+        await pilot.press("home", "delete")
+        told = pilot.app._notifications
+        await until(pilot, lambda: any("Mark a project" in one.message for one in told), "the hint")
+        await pilot.press("end", "delete")
+        await _ask_to_remove(pilot, "remove")
+        await until_text(pilot, "handbook is removed.")
+        await pilot.press("escape")
+        await until(pilot, lambda: "handbook" not in screen_text(pilot.app), "the list without it")
+
+    drive(story)
+    assert sorted(path.name for path in finished_project.iterdir()) == ["documents"]
+
+
+def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "result")
+        screen.action_remove()
+        with ProjectFolder(finished_project).locked():
+            await _ask_to_remove(pilot, "remove")
+            await until_text(pilot, "handbook was not removed.")
+            assert "A run holds the project" in screen_text(pilot.app)
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is screen, "the project")
+        assert (await screen.desk.ask("status"))["name"] == "handbook"
+
+    drive(story, finished_project)
+    assert (finished_project / "project.toml").exists()
+
+
+def test_the_process_that_answers_is_started_again_after_its_end(finished_project: Path) -> None:
+    async def story(_pilot: Pilot[Any]) -> tuple[int, int]:
+        desk = Desk(finished_project)
+        pids = []
+        for _ in range(2):
+            await desk.ask("ping")
+            assert desk._process is not None
+            pids.append(desk._process.pid)
+            await desk.restart()
+        await desk.close()
+        return pids[0], pids[1]
+
+    first, second = drive(story)
+    assert first != second

@@ -1,0 +1,430 @@
+"""The first screen: the sample, a new project, the list of projects, a run in progress."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until, until_text
+from textual.pilot import Pilot
+from textual.widgets import OptionList, TextArea
+
+from bmembed_tui.client.engine_client import command
+from bmembed_tui.home.new_project import NewProjectScreen, suggested_name
+from bmembed_tui.home.projects import Known, look_at, run_doing
+from bmembed_tui.home.recents import recent, remember
+from bmembed_tui.home.sample import import_questions, sample_project
+from bmembed_tui.home.screen import HomeScreen
+from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.widgets.fields import completion
+from engine.core.events import Paused, Progress, StageStarted, TrainStep, encode
+from engine.project.folder import ProjectFolder, projects_root, sample_documents
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def _project(path: Path, documents: str = "documents") -> ProjectFolder:
+    return ProjectFolder.create(path, {"corpus": {"paths": [documents]}})
+
+
+async def _type(pilot: Pilot[Any], text: str) -> None:
+    for part in (text[:-1], text[-1]):
+        pilot.app.screen.focused.insert_text_at_cursor(part)  # type: ignore[union-attr]
+        await pilot.pause(0)
+
+
+def _opened(pilot: Pilot[Any]) -> bool:
+    screen = pilot.app.screen
+    return isinstance(screen, ProjectScreen) and screen.pane is not None
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_the_first_start_offers_the_sample_a_new_project_and_another_folder(size: tuple[int, int]) -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        await until_text(pilot, "Open another folder")
+        return screen_text(pilot.app)
+
+    shown = drive(story, size=size)
+    assert shown.index("Try the sample") < shown.index("New project") < shown.index("Open another folder")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("running", [0, 2])
+def test_what_is_found_later_moves_nothing(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], running: int
+) -> None:
+    looking = threading.Event()
+
+    def known() -> list[Known]:
+        looking.wait(30)
+        return [Known(Path(f"/home/ada/{number}"), number > 8 - running, "train") for number in range(9)]
+
+    monkeypatch.setattr("bmembed_tui.home.projects.known", known)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "Open another folder")
+        await until_text(pilot, "n new project")
+        before = screen_text(pilot.app).splitlines()
+        looking.set()
+        await until_text(pilot, "/home/ada")
+        after = screen_text(pilot.app).splitlines()
+        place = next(number for number, line in enumerate(before) if "Open another folder" in line)
+        kept = slice(place - 2, place + 1)
+        assert before[kept] == after[kept]
+        assert before[: place - 3] == after[: place - 3]
+        assert ("Go to the run in progress  7  train" in after[place - 3]) == bool(running)
+        assert ("Go to the run in progress  8  train" in after[place + 1]) == bool(running)
+        assert [line.strip()[:1] for line in before] == [line.strip()[:1] for line in after]  # the frame, too
+        assert "Open  6" in "\n".join(after)
+
+    drive(story, size=size)
+
+
+def test_a_run_that_comes_or_goes_takes_nobody_from_where_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Known(Path("/home/ada/manuals"))]
+    monkeypatch.setattr("bmembed_tui.home.projects.known", lambda: list(found))
+
+    async def story(pilot: Pilot[Any]) -> None:
+        choices = pilot.app.screen.query_one("#home-choices", OptionList)
+
+        async def told(known: Known) -> str | None:
+            found[:] = [known]
+            pilot.app.screen.load()
+            await until(pilot, lambda: choices.has_class("-running") == known.running)
+            assert choices.highlighted is not None
+            return choices.get_option_at_index(choices.highlighted).id
+
+        await until_text(pilot, "Open  manuals")
+        idle, running = found[0], Known(Path("/home/ada/manuals"), True, "train")
+        assert await told(running) == "at:/home/ada/manuals"  # at the first line, nothing was chosen yet
+        await pilot.press("down")
+        assert await told(idle) == "sample"
+        await pilot.press("down")
+        assert await told(running) == "new"
+        await pilot.press("up", "up")
+        assert await told(idle) == "at:/home/ada/manuals"
+
+    drive(story)
+
+
+def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents() -> None:
+    async def story(pilot: Pilot[Any]) -> tuple[str, Path]:
+        await until_text(pilot, "Try the sample")
+        await pilot.press("enter")
+        await until(pilot, lambda: _opened(pilot), "the sample")
+        await until_text(pilot, "132 files")
+        return pilot.app.screen.pane.step, pilot.app.screen.project.path
+
+    step, path = drive(story)
+    assert (step, path) == ("documents", projects_root() / "sample")
+    settings = ProjectFolder(path).settings()
+    assert settings.corpus.paths == [str(sample_documents())]
+    assert settings.training.preset == "quick"
+    assert len(list((path / "imports").glob("judgments-*.jsonl"))) == 1
+    assert recent() == [path]
+
+
+def test_the_sample_takes_a_free_name_where_its_own_is_taken_and_is_found_again() -> None:
+    _project(projects_root() / "sample")
+    (projects_root() / "sample-2").mkdir()
+    (projects_root() / "sample-2" / "letter.txt").write_text("mine")
+    (projects_root() / "sample-3").mkdir()
+
+    made = [asyncio.run(sample_project()).path for _ in range(2)]
+
+    assert made == [projects_root() / "sample-3"] * 2
+
+
+def test_the_samples_questions_are_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    async def note(*arguments: str) -> None:
+        asked.append(arguments)
+
+    project = asyncio.run(sample_project())
+    monkeypatch.setattr("bmembed_tui.home.sample.command", note)
+    asyncio.run(import_questions(project))
+    (project.path / "imports" / "judgments-1.jsonl").write_text("{}")
+    asyncio.run(import_questions(project))
+    assert asked == [("import-judgments", str(project.path), str(sample_documents().parent / "questions.jsonl"))]
+
+
+def test_a_broken_project_is_named_in_the_list_and_told_when_it_is_opened(tmp_path: Path) -> None:
+    _project(projects_root() / "sound")
+    broken = _project(projects_root() / "broken")
+    (broken.path / "project.toml").write_text("[corpus\n")
+
+    async def story(pilot: Pilot[Any]) -> tuple[str, str]:
+        await until_text(pilot, "sound")
+        before = screen_text(pilot.app)
+        await pilot.press("down", "down", "down", "enter")
+        await until_text(pilot, "Copy")
+        told = screen_text(pilot.app)
+        await pilot.press("escape", "down", "enter")
+        await until(pilot, lambda: _opened(pilot), "the sound project")
+        return before, told
+
+    before, told = drive(story)
+    assert "✗ Open  broken" in before
+    assert "  Open  sound" in before
+    assert "project.toml" in told
+
+
+def test_a_broken_project_is_mended_and_opened(tmp_path: Path) -> None:
+    broken = _project(projects_root() / "broken")
+    (broken.path / "project.toml").write_bytes(b"[corpus\r\n# mine\r\n")
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "broken")
+        await pilot.press("down", "down", "down", "enter")
+        await until_text(pilot, "Mend it")
+        await pilot.press("enter")
+        await until_text(pilot, "project.toml of broken")
+        area = pilot.app.screen.query_one(TextArea)
+        await until(pilot, lambda: area.text == "[corpus\n# mine\n", "the text")
+        await pilot.press("end", "]", "ctrl+s")
+        await until(pilot, lambda: _opened(pilot), "the mended project")
+
+    drive(story)
+    assert (broken.path / "project.toml").read_bytes() == b"[corpus]\r\n# mine\r\n"
+
+
+def test_a_project_that_vanished_leaves_the_list_and_a_damaged_list_is_empty(tmp_path: Path) -> None:
+    kept, gone = _project(tmp_path / "kept"), _project(tmp_path / "gone")
+    for project in (kept, gone):
+        remember(project.path)
+    assert recent() == [gone.path, kept.path]
+    (gone.path / "project.toml").unlink()
+    assert recent() == [kept.path]
+    (tmp_path / "state" / "bmembed" / "recent.json").write_text('{"not": ["a list"')
+    assert recent() == []
+
+
+def test_remembering_a_project_looks_at_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, more = _project(tmp_path / "kept"), _project(tmp_path / "more")
+    remember(kept.path)
+
+    def look(_path: Path) -> bool:
+        raise AssertionError("a disk that is gone answers late")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bmembed_tui.home.recents._holds_project", look)
+        remember(more.path)
+    assert recent() == [more.path, kept.path]
+
+
+def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asyncio.Event()
+
+    async def never(_project: ProjectFolder) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("bmembed_tui.home.sample.import_questions", never)
+    opened: list[Path] = []
+    monkeypatch.setattr(
+        "bmembed_tui.app.BmembedApp.open_project", lambda _app, project, *_: opened.append(project.path)
+    )
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "Try the sample")
+        await pilot.press("enter")
+        await asyncio.wait_for(asked.wait(), 60)
+
+    drive(story)
+    assert not opened
+
+
+def test_names_of_projects_are_shown_as_typed(tmp_path: Path) -> None:
+    remember(_project(tmp_path / "[@click=app.quit]x[" / "[bold]y\x1b[2J").path)
+
+    async def story(pilot: Pilot[Any]) -> str:
+        await until_text(pilot, "[bold]y")
+        return screen_text(pilot.app)
+
+    shown = drive(story)
+    assert "[bold]y␛[2J" in shown
+    assert "[@click=app.quit]x[" in shown
+
+
+def test_another_folder_is_opened_by_its_path_and_one_without_a_project_is_told(tmp_path: Path) -> None:
+    project = _project(tmp_path / "elsewhere" / "manuals")
+    (tmp_path / "elsewhere" / "plain").mkdir()
+
+    async def story(pilot: Pilot[Any]) -> str:
+        await pilot.press("o")
+        await until_text(pilot, "Open another folder")
+        await _type(pilot, f"{tmp_path}/elsewhere/pl")
+        await pilot.press("tab")
+        await until_text(pilot, "elsewhere/plain/")
+        await pilot.press("enter")
+        await until_text(pilot, "holds no project.toml")
+        told = screen_text(pilot.app)
+        await pilot.press("escape", "o")
+        await _type(pilot, f"{tmp_path}/nowhere")
+        await pilot.press("enter")
+        await until_text(pilot, "nowhere does not exist", 20)
+        await pilot.press("escape", "o")
+        await _type(pilot, str(project.path))
+        await pilot.press("enter")
+        await until(pilot, lambda: _opened(pilot), "the project")
+        assert pilot.app.screen.project.path == project.path
+        return told
+
+    assert "There is no project at" in drive(story, size=(200, 50))
+
+
+def test_a_run_in_progress_stands_first_with_what_it_does(new_project: Path) -> None:
+    remember(new_project)
+
+    async def story(pilot: Pilot[Any]) -> str:
+        await command("run", str(new_project), "--detach", "--json")
+        await command("pause", str(new_project))
+        try:
+            await until_text(pilot, "Open another")
+            pilot.app.screen.load()
+            await until_text(pilot, "▶ Go to the run in progress  handbook  paused: ")
+            return screen_text(pilot.app)
+        finally:
+            await command("cancel", str(new_project))
+
+    shown = drive(story)
+    assert shown.index("Go to the run") < shown.index("Try the sample")
+    assert "Open  handbook" not in shown
+
+
+def test_what_a_run_does_is_read_from_the_end_of_its_log(tmp_path: Path) -> None:
+    project = _project(tmp_path / "p")
+    assert run_doing(project.path) == "starting"
+    folder = project.path / "runs" / "20261121-1"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"run": "20261121-1", "state": "running"}))
+    started = StageStarted(stage="ingest", fingerprint="", reason="")
+    log = [encode(started), encode(Progress(stage="ingest", done=1050, total=2000, unit="files"))]
+    (folder / "events.jsonl").write_text("\n".join(log) + "\n")
+    assert run_doing(project.path) == "ingest · 1,050 of 2,000 files"
+    steps = [
+        TrainStep(
+            step=n, steps=4000, loss=1.0, learning_rate=1e-5, tokens_per_second=1.0, memory_mb=1.0, seconds_left=1.0
+        )
+        for n in range(1, 2001)
+    ]  # far more than is read: the stage's beginning is no longer seen
+    (folder / "events.jsonl").write_text("\n".join([*log, *map(encode, steps)]) + "\n")
+    assert run_doing(project.path) == "train · step 2,000 of 4,000"
+    with (folder / "events.jsonl").open("a") as file:
+        file.write(encode(Paused(stage="train")) + '\n{"event": "progress", "sta')
+    assert run_doing(project.path) == "paused: train · step 2,000 of 4,000"
+
+
+def test_a_project_that_cannot_be_locked_is_listed_with_the_reason(tmp_path: Path) -> None:
+    project = _project(tmp_path / "p")
+    (project.path / "run.lock").unlink(missing_ok=True)
+    (project.path / "run.lock").mkdir()
+    known = look_at(project.path)
+    assert not known.running
+    assert "cannot be locked" in known.problem
+
+
+def test_a_new_project_is_made_by_enter_alone_after_the_path_is_typed(tmp_path: Path) -> None:
+    documents = tmp_path / "Our Hand-book"
+    documents.mkdir()
+    (documents / "a.txt").write_text("Every batch is released by the head of quality.")
+
+    async def story(pilot: Pilot[Any]) -> Path:
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
+        await _type(pilot, f"{tmp_path}/Our")
+        await pilot.press("tab")
+        await until_text(pilot, f"Its folder will be {projects_root()}/Our Hand-book")
+        await until_text(pilot, "a.txt")
+        await pilot.press("enter", "enter", "enter", "down", "enter")
+        await until(pilot, lambda: _opened(pilot), "the project")
+        assert pilot.app.screen.pane.step == "documents"
+        return pilot.app.screen.project.path
+
+    path = drive(story, size=(160, 40))
+    assert path == projects_root() / "Our Hand-book"
+    settings = ProjectFolder(path).settings()
+    assert settings.corpus.paths == [str(documents)]
+    assert settings.training.preset == "quick"
+
+
+def test_a_new_project_says_while_typing_what_the_engine_would_refuse(tmp_path: Path) -> None:
+    documents = tmp_path / "papers"
+    documents.mkdir()
+    _project(projects_root() / "taken")
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
+        fields = pilot.app.screen
+        await pilot.press("enter", "enter", "enter", "enter")
+        await until_text(pilot, "No documents are chosen yet.")
+        await _type(pilot, f"{tmp_path}/paperz")
+        await until_text(pilot, "paperz does not exist.")
+        await pilot.press("backspace", "s")
+        await until_text(pilot, "Its folder will be")
+        name = fields.query_one("#new-name")
+        assert name.value == "papers"
+        name.value = "taken"
+        await until_text(pilot, "already holds a project")
+        name.value = "a:b"
+        await until_text(pilot, "'a:b' is not a project name.")
+        name.value = "fine"
+        fields.query_one("#new-place").value = str(tmp_path / "kept")
+        await until_text(pilot, f"Its folder will be {tmp_path}/kept/fine")
+        await pilot.press("escape")
+        await until_text(pilot, "Make no project?")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the form")
+        await pilot.press("escape")
+        await until_text(pilot, "Make no project?")
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen), "the first screen")
+
+    drive(story, size=(200, 50))
+    assert sorted(path.name for path in projects_root().iterdir()) == ["taken"]
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_folder_whose_name_is_no_text_is_refused_with_the_reason(tmp_path: Path) -> None:
+    folder = Path(f"{tmp_path}/odd\udcff")
+    folder.mkdir()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
+        pilot.app.screen.query_one("#new-documents").pick(folder)
+        await until_text(pilot, "bytes that are not text")
+
+    drive(story, size=(200, 50))
+
+
+def test_a_name_is_suggested_that_is_free_and_can_be_a_folder(tmp_path: Path) -> None:
+    assert suggested_name(Path("/srv/handbook")) == "handbook"
+    assert suggested_name(Path("/srv/a:b*c")) == "a-b-c"
+    assert suggested_name(Path("/")) == "documents"
+    _project(projects_root() / "handbook")
+    assert suggested_name(Path("/srv/handbook")) == "handbook-2"
+
+
+def test_a_path_is_completed_as_far_as_it_is_clear(tmp_path: Path) -> None:
+    for name in ("reports-2025", "reports-2026", "letters", ".hidden", "odd\x1bname"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "list.txt").write_text("")
+    assert completion(f"{tmp_path}/r") == f"{tmp_path}/reports-202"
+    assert completion(f"{tmp_path}/reports-2026") == f"{tmp_path}/reports-2026/"
+    assert completion(f"{tmp_path}/l") == f"{tmp_path}/letters/"
+    assert completion(f"{tmp_path}/l", files=True) == f"{tmp_path}/l"
+    assert completion(f"{tmp_path}/.h") == f"{tmp_path}/.hidden/"
+    assert completion(f"{tmp_path}/odd") == f"{tmp_path}/odd"
+    assert completion(f"{tmp_path}/no/such") == f"{tmp_path}/no/such"
+    assert completion("~no-such-user/x") == "~no-such-user/x"

@@ -1,0 +1,277 @@
+"""Runs are followed, not owned: they outlive the app, are noticed wherever they began, and their deaths are told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.long_training import newest, pid_of, state_of
+from fixtures.pipeline import environment
+from textual.pilot import Pilot
+
+from bmembed_tui.dialogs.confirmations import ErrorDialog
+from engine.core.events import (
+    EventLog,
+    RunFinished,
+    RunStarted,
+    StageFailed,
+    StageFinished,
+    StageStarted,
+    TrainStep,
+    read,
+)
+from engine.project.folder import ProjectFolder
+
+STOPPED = "stopped unexpectedly"
+
+
+async def dialog(pilot: Pilot[Any]) -> ErrorDialog:
+    await until(pilot, lambda: isinstance(pilot.app.screen, ErrorDialog), "the error's dialog")
+    assert isinstance(pilot.app.screen, ErrorDialog)
+    return pilot.app.screen
+
+
+def head_line(pilot: Pilot[Any]) -> str:
+    return screen_text(pilot.app).splitlines()[0]  # type: ignore[arg-type]
+
+
+def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_project: Path) -> None:
+    async def begin(pilot: Pilot[Any]) -> int:
+        screen = await opened(pilot)
+        screen.go("train")
+        await until(pilot, lambda: screen.status.state("train") == "stale", "the status")
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 3, "steps")
+        assert screen.pane is not None
+        assert screen.pane.step == "train"
+        return screen.run_state.steps[-1].step
+
+    left_at = drive(begin, long_project)
+    first = newest(long_project)
+    assert state_of(long_project) == "running"
+    assert ProjectFolder(long_project).is_running()
+
+    async def again(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        assert screen.pane is not None
+        assert screen.pane.step == "train"  # where the work is
+        await until(pilot, lambda: screen.run_state.steps and screen.run_state.steps[-1].step > left_at, "it to go on")
+        assert screen.run_state.steps[0].step == 1  # what happened while nobody looked on is there too
+        await until_text(pilot, "smoothed")
+        os.kill(pid_of(long_project, "stage"), signal.SIGKILL)
+        await dialog(pilot)
+        await until_text(pilot, "Copy")
+        shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        assert "was killed from outside" in shown
+        assert "it resumes" in shown
+        assert "Run again" in shown
+        log = [event for event, _ in read(first / "events.jsonl")]
+        made = max(event.step for event in log if isinstance(event, TrainStep))
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
+        await pilot.press("left", "left", "left", "enter")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        await until(
+            pilot, lambda: screen.run_state.run != first.name and screen.run_state.steps, "steps of another run"
+        )
+        begun = screen.run_state.steps[0].step
+        assert begun > max(1, made - 10)  # from the newest checkpoint, one of which is written every five steps
+        curve = screen.history.curve(screen.run_state, current=False)
+        assert curve.steps[0].step == 1  # the part of the run before is on the chart
+        os.kill(pid_of(long_project, "stage"), signal.SIGSEGV)
+        await dialog(pilot)
+        await until_text(pilot, "SIGSEGV")
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is screen and not screen.status.running)
+        await until_text(pilot, "Resume")
+        assert "the last run failed" in head_line(pilot)
+        assert "failed" in screen_text(pilot.app)  # type: ignore[arg-type]
+        await pilot.pause(2.5)  # two looks at the run: the error is not told again
+        assert pilot.app.screen is screen
+
+    drive(again, long_project)
+
+    async def later(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over, "the history")
+        await until_text(pilot, "the last run failed")
+        assert not isinstance(pilot.app.screen, ErrorDialog)  # of a failure of long ago no dialog
+
+    drive(later, long_project)
+
+
+def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
+    long_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over, "the history")
+        ask, answered = screen.desk.ask, asyncio.Event()
+
+        async def slow(*order: Any, **params: Any) -> Any:
+            await answered.wait()
+            return await ask(*order, **params)
+
+        monkeypatch.setattr(screen.desk, "ask", slow)
+        screen.go("train")
+        screen._live, screen._signature = True, ()
+        screen._run_changed(screen.run_state)
+        screen.load()  # as at the end of a stage: the answer on the way is older than the run's end
+        assert screen.going
+        before = newest(long_project)
+        await pilot.press("enter")
+        assert not screen.is_starting
+        answered.set()
+        await until(pilot, lambda: not screen.going, "the status")
+        assert newest(long_project) == before
+
+    drive(story, long_project)
+
+
+def test_a_run_of_the_command_line_is_noticed_and_its_death_too(long_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over, "the history")
+        run = subprocess.Popen(
+            [sys.executable, "-m", "engine", "run", str(long_project)], env=environment(),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "the run to be noticed")
+        await until_text(pilot, "running: train")
+        screen.action_go("train")
+        await until_text(pilot, "Keep best")
+        run.kill()
+        run.wait()
+        await until(pilot, lambda: STOPPED in head_line(pilot), "the end to be noticed")
+        await until_text(pilot, "Resume")
+        await until(pilot, lambda: "Keep best" not in screen_text(pilot.app), "the buttons to go")  # type: ignore[arg-type]
+        shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        assert f"Training {STOPPED}" in shown
+        await until(pilot, lambda: not screen.status.running)
+        assert not any(line.endswith(("running", "paused")) for line in shown.splitlines())
+        screen.action_go("index")
+        await until_text(pilot, "Rankings")
+        assert STOPPED in head_line(pilot)
+        assert pilot.app.screen is screen
+
+    drive(story, long_project)
+
+
+@pytest.mark.parametrize(("keys", "last"), [((), "search"), (("1",), "model")])
+def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
+    finished_project: Path, keys: tuple[str, ...], last: str
+) -> None:
+    """Where it leads to, Enter goes on from there."""
+    folder = finished_project / "runs" / "29990101-000000-000-0000"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"run": "x", "pid": os.getpid(), "state": "running", "time": 1}))
+    log = EventLog(folder / "events.jsonl")
+    log(RunStarted(run="x", stages=["train", "evaluate"]))
+    log(StageStarted(stage="train", fingerprint="f", reason="r"))
+
+    async def story(pilot: Pilot[Any]) -> str:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "train", "the step at work")
+        await pilot.press(*keys)
+        log(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary={}))
+        log(StageStarted(stage="evaluate", fingerprint="f", reason="r"))
+        await until(pilot, lambda: screen.run_state.current == "evaluate")
+        await until(pilot, lambda: "running: evaluate" in head_line(pilot))
+        shown = screen.pane
+        await until(
+            pilot, lambda: shown is not None and screen.focused is not None and shown in screen.focused.ancestors
+        )
+        log(StageFinished(stage="evaluate", seconds=1.0, peak_memory_mb=1.0, summary={}))
+        log(RunFinished(run="x", state="done", seconds=1.0))
+        await until(pilot, lambda: screen.run_state.over and not screen.going)
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.pane is not None and screen.pane is not shown, "the next step")
+        assert screen.pane is not None
+        return screen.pane.step
+
+    with ProjectFolder(finished_project).locked():
+        assert drive(story, finished_project) == last
+
+
+def test_a_run_that_was_killed_before_the_app_was_opened_is_not_shown_as_running(finished_project: Path) -> None:
+    folder = finished_project / "runs" / "29990101-000000-000-0000"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"run": "x", "pid": 999999999, "state": "running", "time": 1}')
+    log = EventLog(folder / "events.jsonl")
+    for event in (RunStarted(run="x", stages=["embed"]), StageStarted(stage="embed", fingerprint="f", reason="r")):
+        log(event)
+
+    async def story(pilot: Pilot[Any]) -> str:
+        await opened(pilot)
+        await until(pilot, lambda: STOPPED in head_line(pilot))
+        return screen_text(pilot.app)  # type: ignore[arg-type]
+
+    assert "running" not in drive(story, finished_project).split("\n", 1)[1].split("Search")[0]
+
+
+def test_a_run_that_fails_between_two_stages_tells_the_error_of_its_record(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bmembed_tui.project.runs.RECORD_SECONDS", 60.0)  # the record may be late on a busy machine
+    folder = finished_project / "runs" / "29990101-000000-000-0000"
+
+    async def story(pilot: Pilot[Any]) -> str:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over, "the history")
+        folder.mkdir()
+        log = EventLog(folder / "events.jsonl")
+        with ProjectFolder(finished_project).locked():
+            log(RunStarted(run="x", stages=["embed"]))
+            await until(pilot, lambda: screen.run_state.running)
+            log(RunFinished(run="x", state="failed", seconds=1.0))
+            await pilot.pause(0.5)
+            error = '{"type": "ResourceError", "what": "The disk [/ is full.", "why": "w", "to_do": "Free some."}'
+            (folder / "run.json").write_text(f'{{"run": "x", "state": "failed", "error": {error}}}')
+        shown = await dialog(pilot)
+        await until_text(pilot, "Copy")
+        assert type(shown._error).__name__ == "ResourceError"
+        return screen_text(pilot.app)  # type: ignore[arg-type]
+
+    shown = drive(story, finished_project)
+    assert "The disk [/ is full." in shown
+    assert "Free some." in shown
+
+
+def test_a_stage_failure_is_told_by_its_event(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bmembed_tui.dialogs.confirmations.QUIET_SECONDS", 5.0)  # keys may be slow on a busy machine
+    folder = finished_project / "runs" / "29990101-000000-000-0000"
+
+    async def story(pilot: Pilot[Any]) -> str:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over, "the history")
+        folder.mkdir()
+        log = EventLog(folder / "events.jsonl")
+        error = {"type": "Nonsense", "what": "It [@click=app.quit]broke[/].", "why": "", "to_do": ""}
+        with ProjectFolder(finished_project).locked():
+            for event in (
+                RunStarted(run="x", stages=["embed"]),
+                StageStarted(stage="embed", fingerprint="f", reason="r"),
+                StageFailed(stage="embed", error=error),
+                RunFinished(run="x", state="failed", seconds=1.0),
+            ):
+                log(event)
+            await dialog(pilot)
+            await until_text(pilot, "Copy")
+            await pilot.press("enter", "escape", "c", "enter")  # meant for what the dialog has covered
+        shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        assert "broke" in shown
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen is screen)
+        assert not screen.is_starting
+        return shown
+
+    assert "It [@click=app.quit]broke[/]." in drive(story, finished_project)

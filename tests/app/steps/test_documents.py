@@ -1,0 +1,362 @@
+"""Step Documents: what can be read, patterns, folders, reading, what was left out."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until, until_text
+from fixtures.pipeline import engine
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.steps.documents.pane import DocumentsPane
+from bmembed_tui.steps.documents.text import skipped_rows
+from bmembed_tui.widgets import folder_tree
+from bmembed_tui.widgets.fields import join_patterns, split_patterns
+from bmembed_tui.widgets.folder_tree import Entry, list_entries, size_text
+from bmembed_tui.widgets.safe import SafeTable
+from engine.project.folder import ProjectFolder
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def _project(tmp_path: Path, *folders: Path) -> Path:
+    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder) for folder in folders]}}).path
+
+
+async def _at_documents(pilot: Pilot[Any]) -> DocumentsPane:
+    app = pilot.app
+    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.pane is not None, "the project")
+    assert isinstance(app.screen, ProjectScreen)
+    app.screen.go("documents")
+    await until(pilot, lambda: _pane(pilot)._scanned is not None, "the files to be counted")
+    await pilot.pause()
+    return _pane(pilot)
+
+
+def _pane(pilot: Pilot[Any]) -> DocumentsPane:
+    pane: DocumentsPane = pilot.app.screen_stack[1].query_one(DocumentsPane)
+    return pane
+
+
+def _labels(pane: DocumentsPane) -> list[str]:
+    tree = pane.query_one("#sources", folder_tree.FolderTree)
+    return [str(line.path[-1].label) for line in tree._tree_lines]
+
+
+def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        pane = await _at_documents(pilot)
+        await until_text(pilot, "24 files")
+        await pilot.press("enter")
+        await until_text(pilot, "Reading …")
+        await until_text(pilot, "Continue")
+        shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen.pane.step == "model", "the next step")
+        assert pane.host.status.done("ingest", "index")
+        return shown
+
+    shown = drive(story, new_project, (80, 24))
+    assert "✓ Read: 24 documents, " in shown
+    assert all(button in shown for button in ("Read again", "Add folder", "Remove"))
+    assert "left out" not in shown
+
+
+def test_formats_are_counted_with_their_sums_and_names_are_shown_as_typed(tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for name, size in (("a.txt", 10), ("b.txt", 20), ("[@click=app.quit]x[.md", 1500), ("esc\x1b[2J\u202e.pic", 7)):
+        (folder / name).write_text("x" * size)
+
+    async def story(pilot: Pilot[Any]) -> tuple[list[list[str]], list[str]]:
+        pane = await _at_documents(pilot)
+        table = pane.query_one("#formats")
+        await until_text(pilot, "Left out: 1")
+        await until(pilot, lambda: len(_labels(pane)) == 5, "the tree")
+        return [[str(cell) for cell in table.get_row_at(row)] for row in range(table.row_count)], _labels(pane)[1:]
+
+    rows, names = drive(story, _project(tmp_path, folder))
+    assert names == ["[@click=app.quit]x[.md  1.5 kB", "a.txt  10 B", "b.txt  20 B", "esc␛[2J\ufffd.pic  7 B"]
+    assert rows == [["Markdown", "1", "1.5 kB"], ["plain text", "2", "30 B"], ["together", "3", "1.5 kB"]]
+
+
+def test_patterns_are_counted_while_typing_and_written_by_enter(new_project: Path) -> None:
+    before = (new_project / "project.toml").read_text()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await _at_documents(pilot)
+        field = pane.query_one("#exclude")
+        field.focus()
+        await pilot.press(*"policies", "slash")
+        await until_text(pilot, "12 files")
+        await until_text(pilot, "(now 24)")
+        assert (new_project / "project.toml").read_text() == before
+        await pilot.press("escape")
+        await until_text(pilot, "24 files")
+        assert (field.value, field.has_focus) == ("", True)
+        await pilot.press(*"policies", "slash", "comma", *"mail", "enter")
+        await until_text(pilot, "12 files (")
+        await until(pilot, lambda: (new_project / "project.toml").read_text() != before, "the change to be written")
+        await until(pilot, lambda: not field.is_changed, "the change to be kept")
+        kept = (new_project / "project.toml").read_text()
+        field.focus()
+        await pilot.press("comma", "exclamation_mark")
+        await until_text(pilot, "✗ A pattern in corpus.include")
+        await pilot.press("enter")
+        await until_text(pilot, "Copy")
+        await pilot.press("escape")
+        assert (new_project / "project.toml").read_text() == kept
+        field.value = ""
+        field.post_message(events.Paste("drafts/\n\n*.tmp\r\nold\x1b[2J\n"))
+        await until(pilot, lambda: field.patterns == ["drafts/", "*.tmp", "old␛[2J"], "the pasted lines as patterns")
+
+    drive(story, new_project, (160, 40))
+    assert ProjectFolder(new_project).settings().corpus.exclude == ["policies/", "mail"]
+
+
+def test_patterns_are_parted_and_put_together_again() -> None:
+    assert split_patterns(" a/, *.md ,,b c ") == ["a/", "*.md", "b c"]
+    assert join_patterns(["a/", "x,y", '"z']) == 'a/, "x,y", """z"'
+    assert split_patterns(join_patterns(["a/", "x,y", '"z', 'in"side'])) == ["a/", "x,y", '"z', 'in"side']
+    assert split_patterns("y" * 200_000 + ",b")[1] == "b"
+
+
+def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "one.txt").write_text("One more document about cooling.")
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await _at_documents(pilot)
+        await pilot.press("a")
+        await until_text(pilot, "Add a folder")
+        for char in str(more):
+            pilot.app.screen.focused.insert_text_at_cursor(char)
+        await pilot.press("enter")
+        await until_text(pilot, "25 files")
+        assert _labels(pane)[0] == "documents"
+        assert ProjectFolder(new_project).settings().corpus.paths == ["documents", str(more)]
+        await pilot.press("x")
+        await until_text(pilot, "Read documents no longer?")
+        await pilot.press("enter")
+        await until_text(pilot, "1 file (")
+
+    drive(story, new_project, (160, 40))
+    assert ProjectFolder(new_project).settings().corpus.paths == [str(more)]
+
+
+def test_what_a_change_makes_stale_is_said_before_it_is_written(new_project: Path, tmp_path: Path) -> None:
+    engine("run", str(new_project), "--only", "ingest,index")
+    (tmp_path / "more").mkdir()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await _at_documents(pilot)
+        field = pane.query_one("#exclude", Input)
+        for answer in ("escape", "enter"):
+            field.focus()
+            field.value = "incidents/"
+            await pilot.press("enter")
+            await until_text(pilot, "Makes stale: ingest")
+            assert ProjectFolder(new_project).settings().corpus.exclude == []
+            await pilot.press(answer)
+            await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen))
+        await until(pilot, lambda: ProjectFolder(new_project).settings().corpus.exclude == ["incidents/"])
+        await until(pilot, lambda: pane.host.status.state("ingest") == "stale")
+
+    drive(story, new_project, (160, 40))
+
+
+@pytest.mark.parametrize(
+    ("files", "told"), [({}, "No readable documents in"), ({"a.txt": b"\xff\xfe\x00"}, "None of the files")]
+)
+def test_a_folder_without_text_gives_the_engines_error(tmp_path: Path, files: dict[str, bytes], told: str) -> None:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+    async def story(pilot: Pilot[Any]) -> str:
+        pane = await _at_documents(pilot)
+        await pilot.press("enter")
+        await until_text(pilot, told)
+        await until(pilot, lambda: not pane.is_reading(), "the run's end")
+        await pilot.press("escape")
+        await until_text(pilot, f"✗ {told}")
+        assert str(pane.query_one("#primary").label) == "Read the documents"
+        return screen_text(pilot.app)  # type: ignore[arg-type]
+
+    assert "→ Put documents that hold text there" in drive(story, _project(tmp_path, folder), (120, 40))
+
+
+def test_one_short_document_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "a.txt").write_text("three little words")
+
+    async def story(pilot: Pilot[Any]) -> str:
+        await _at_documents(pilot)
+        await until_text(pilot, "1 file (18 B) can be read")
+        await pilot.press("enter")
+        await until_text(pilot, "Continue")
+        return screen_text(pilot.app)  # type: ignore[arg-type]
+
+    assert "✓ Read: 1 document, 1 chunk." in drive(story, _project(tmp_path, folder), (120, 40))
+
+
+def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(new_project: Path) -> None:
+    broken = new_project / "documents" / "[red]broken[@click=app.quit].txt"
+    broken.write_bytes(bytes(range(256)) * 20)
+    engine("run", str(new_project), "--only", "ingest,index")
+
+    async def story(pilot: Pilot[Any]) -> str:
+        pane = await _at_documents(pilot)
+        await until_text(pilot, "Left out: 1")
+        await until_text(pilot, "Try again")
+        shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        broken.write_text("The broken file was mended.")
+        await pilot.press("r")
+        await until_text(pilot, "25 documents")
+        await until(pilot, lambda: not pane.query_one("#skipped-part").display, "the list to be empty")
+        return shown
+
+    shown = drive(story, new_project, (160, 40))
+    assert "[red]broken[@click=app.quit].txt" in shown
+    assert "1 file was left out" in shown
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(new_project: Path, size: tuple[int, int]) -> None:
+    """Paths may be long, and so may reasons: the line under the list tells both of the row that the cursor is at."""
+    long = "a folder whose name is long/and one in it/report of the first quarter.txt"
+    for path, content in (("binary.txt", bytes(range(256)) * 20), (long, b"")):
+        (new_project / "documents" / path).parent.mkdir(parents=True, exist_ok=True)
+        (new_project / "documents" / path).write_bytes(content)
+    engine("run", str(new_project), "--only", "ingest,index")
+
+    def shown(pilot: Pilot[Any]) -> str:
+        return " ".join(screen_text(pilot.app).split())  # type: ignore[arg-type]
+
+    async def story(pilot: Pilot[Any]) -> str:
+        pane = await _at_documents(pilot)
+        table = pane.query_one("#skipped", SafeTable)
+        await until(pilot, lambda: table.row_count == 2 and table.region.height > 2, "the list")
+        table.focus()
+        await pilot.press("down")
+        await until(pilot, lambda: "binary.txt: binary content, not text" in shown(pilot), "the second reason")
+        await pilot.press("up")
+        await until(pilot, lambda: "first quarter.txt: empty" in shown(pilot), "the first reason")
+        return shown(pilot)
+
+    assert "first quarter.txt" in drive(story, new_project, size)
+
+
+def test_a_folder_that_is_missing_and_a_mistake_in_project_toml_are_told(tmp_path: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> list[str]:
+        pane = await _at_documents(pilot)
+        await until_text(pilot, "→ Check corpus.paths in project.toml.")
+        await until(pilot, lambda: "✗ no such file or directory" in _labels(pane), "the tree")
+        labels = _labels(pane)
+        (pane.host.project.path / "project.toml").write_text('[corpus]\npath = ["documents"]\n')
+        pane.entered()
+        await until_text(pilot, "corpus.path")
+        return labels
+
+    gone = tmp_path / "gone"
+    assert drive(story, _project(tmp_path, gone), (120, 40)) == [str(gone), "✗ no such file or directory"]
+
+
+@pytest.mark.parametrize("count", [1200, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_a_large_folder_is_listed_beside_the_app_and_shown_by_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    handle = os.open(folder, os.O_RDONLY)
+    for number in range(count):
+        os.close(os.open(f"{number:06}.txt", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
+    os.close(handle)
+    listing, threads = threading.Event(), list[int]()
+
+    def held(*arguments: Any) -> list[Entry]:
+        threads.append(threading.get_ident())
+        listing.wait(60)
+        return list_entries(*arguments)
+
+    monkeypatch.setattr(folder_tree, "list_entries", held)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await _at_documents(pilot)
+        pane.query_one("#exclude").focus()
+        await pilot.press("x")  # the folder is still being listed, and the app goes on
+        assert pane.query_one("#exclude").value == "x"
+        assert _labels(pane) == [str(folder), "looking …"]
+        listing.set()
+        await until(pilot, lambda: len(_labels(pane)) == 502, "the first page")
+        assert _labels(pane)[1:3] == ["000000.txt  0 B", "000001.txt  0 B"]
+        assert _labels(pane)[-1] == f"… {count - 500:,} more"
+        tree = pane.query_one("#sources", folder_tree.FolderTree)
+        tree.focus()
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: len(_labels(pane)) == 1002, "the second page")
+        assert _labels(pane)[501] == "000500.txt  0 B"
+        assert _labels(pane)[-1] == f"… {count - 1000:,} more"
+        assert tree.cursor_line == 501
+        await until_text(pilot, f"{count:,}")
+
+    drive(story, _project(tmp_path, folder), (120, 40))
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_folders_come_before_files_and_case_does_not_matter(tmp_path: Path) -> None:
+    for name in ("zoo", "Alps"):
+        (tmp_path / name).mkdir()
+    for name in ("b.txt", "A.txt", ".hidden"):
+        (tmp_path / name).write_text("")
+    assert [entry.name for entry in list_entries(tmp_path)] == ["Alps", "zoo", "A.txt", "b.txt"]
+    assert [entry.name for entry in list_entries(tmp_path, files=False, hidden=True)] == ["Alps", "zoo"]
+
+
+def test_files_left_out_are_counted_once() -> None:
+    unread = [
+        {"source": "documents", "path": "a.txt", "reason": "empty", "known": True},
+        {"source": "", "path": "old.pdf", "reason": "passed over long ago", "known": False},
+    ]
+    passed = [{"source": "documents", "path": path, "reason": "no"} for path in ("b.pdf", "a.txt")]
+    scan = {"skipped": passed, "skipped_total": 700}
+    rows, total = skipped_rows(unread, 1, scan)
+    assert rows == [("b.pdf", "no"), ("a.txt", "empty")]
+    assert total == 700
+    assert skipped_rows(unread, 3001, scan)[1] == 3700
+
+
+def test_equal_paths_in_two_folders_are_two_files() -> None:
+    unread = [{"source": f"/{place}", "path": "a.txt", "reason": place, "known": True} for place in ("old", "new")]
+    scan = {
+        "skipped": [{"source": "/new", "path": name, "reason": "no"} for name in ("b.pdf", "a.txt")],
+        "skipped_total": 2,
+    }
+    rows, total = skipped_rows(unread, 2, scan)
+    assert rows == [("b.pdf", "no"), ("a.txt (in /new)", "new"), ("a.txt (in /old)", "old")]
+    assert total == 3
+
+
+def test_sizes_are_said_in_powers_of_a_thousand() -> None:
+    assert [size_text(n) for n in (0, 999, 1000, 215_900, 4_000_000)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "215.9 kB",
+        "4.0 MB",
+    ]

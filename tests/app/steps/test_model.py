@@ -1,0 +1,264 @@
+"""Step Model: what runs where and why, another encoder, and changes that are shown before they are written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until, until_text
+from fixtures.scripted import recorded_command
+from textual.content import Content
+from textual.pilot import Pilot
+
+from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.steps.model.hanging import hanging
+from bmembed_tui.steps.model.pane import ModelPane
+from bmembed_tui.steps.model.text import choice_line, machine_text, model_line
+from bmembed_tui.widgets.change_line import ChangeLine, effect
+from bmembed_tui.widgets.choice_row import ChoiceRow
+
+
+@pytest.fixture
+def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor's recorded findings: for tests that are not about the machine, so that the engine need not load torch."""
+    ask = ModelPane.ask
+
+    async def answer(pane: ModelPane, method: str, **params: Any) -> Any:
+        return {"findings": recorded_command("doctor")} if method == "doctor" else await ask(pane, method, **params)
+
+    monkeypatch.setattr(ModelPane, "ask", answer)
+
+
+async def model_step(pilot: Pilot[Any]) -> ModelPane:
+    """Go to the step and wait until the doctor has told."""
+    app = pilot.app
+    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.status.stages, "the project")
+    screen = app.screen
+    assert isinstance(screen, ProjectScreen)
+    await until(pilot, lambda: screen.pane is not None, "the first step")
+    screen.action_go("model")
+    await until(pilot, lambda: isinstance(screen.pane, ModelPane), "the step")
+    assert isinstance(screen.pane, ModelPane)
+    await until(pilot, lambda: "memory" in told(screen.pane, "machine"), "the doctor's findings")
+    await until(pilot, lambda: app.focused is screen.pane.query_one("#primary"), "the focus")  # type: ignore[union-attr]
+    return screen.pane
+
+
+def told(pane: Any, name: str) -> str:
+    return str(pane.query_one(f"#{name}").render())
+
+
+def written(project: Path) -> dict[str, Any]:
+    return tomllib.loads((project / "project.toml").read_text(encoding="utf-8"))
+
+
+async def typed(pilot: Pilot[Any], name: str, text: str) -> None:
+    field = pilot.app.screen.query_one(f"#{name}")
+    field.value = text[:-1]  # type: ignore[attr-defined]
+    field.focus()
+    await pilot.press("end", text[-1], "enter")
+
+
+async def choose(pilot: Pilot[Any], name: str, value: str) -> None:
+    """Move in a row of choices and press Enter, as a user does."""
+    row = pilot.app.screen.query_one(f"#{name}", ChoiceRow)
+    row.focus()
+    await pilot.press(*["left"] * len(row.values), *["right"] * row.values.index(value), "enter")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple[int, int]) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await model_step(pilot)
+        assert told(pane, "device-note") == "→ cpu: as set"
+        assert told(pane, "dtype-note") == "→ float32: as set"
+        assert "32 dimensions" in told(pane, "model-note")
+        assert "At most 12 steps of 8 queries." in told(pane, "preset-note")
+        for topic in ("gpu:", "memory:", "memory need:", "disk:", "disk need:"):
+            assert topic in told(pane, "machine")
+        assert "● float32" in screen_text(pilot.app)  # type: ignore[arg-type]
+        assert pilot.app.focused is pane.query_one("#primary")
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen.pane.step == "queries")  # type: ignore[attr-defined]
+
+    drive(story, finished_project, size)
+
+
+@pytest.mark.usefixtures("known_machine")
+def test_a_change_is_shown_before_it_is_written(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await model_step(pilot)
+        row = pane.query_one("#model-preset", ChoiceRow)
+        await choose(pilot, "model-preset", "paper")
+        await until_text(pilot, "Makes stale: train, evaluate, embed")
+        assert written(finished_project)["training"]["preset"] == "quick"
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: row.value == "quick", "the row as it was")
+        assert pilot.app.focused is row
+        await choose(pilot, "model-preset", "paper")
+        await until_text(pilot, "Makes stale: train, evaluate, embed")
+        await pilot.press("enter")
+        await until(pilot, lambda: written(finished_project)["training"]["preset"] == "paper", "paper in project.toml")
+        screen = pilot.app.screen
+        await until(pilot, lambda: screen.status.state("train") == "stale")  # type: ignore[attr-defined]
+        assert row.value == "paper"
+        assert not pane.query_one(ChangeLine).waiting
+
+    drive(story, finished_project)
+
+
+def test_what_makes_nothing_stale_is_written_at_once(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await model_step(pilot)
+        await choose(pilot, "model-dtype", "float16")
+        await until(pilot, lambda: written(new_project)["encoder"]["dtype"] == "float16", "float16 in project.toml")
+        await until(pilot, lambda: "✗ problem: float16 needs a CUDA GPU" in told(pane, "device-note"), "the reason")
+
+    drive(story, new_project)
+
+
+def test_a_folder_that_is_no_model_is_refused_with_the_reason(
+    finished_project: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    broken = Path(shutil.copytree(tiny_model, tmp_path / "[@click=app.quit]m["))
+    for path in broken.glob("*.safetensors"):
+        path.unlink()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await model_step(pilot)
+        await typed(pilot, "model-folder", str(tmp_path / "nothing"))
+        await until(pilot, lambda: "✗ problem" in told(pane, "model-note"), "the first reason")
+        await typed(pilot, "model-folder", str(broken))
+        await until(pilot, lambda: "[@click=app.quit]m[" in told(pane, "model-note"), "the second reason")
+        assert "safetensors" in told(pane, "model-note")
+        assert "✗ problem" in told(pane, "model-note")
+
+    before = written(finished_project)
+    drive(story, finished_project)
+    assert written(finished_project) == before
+
+
+def test_another_model_is_taken_after_a_look(finished_project: Path, tiny_model: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(tiny_model, tmp_path / "other"))
+    settings = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**settings, "hidden_dropout_prob": 0.2}))
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await model_step(pilot)
+        screen = pilot.app.screen
+        await choose(pilot, "model-encoder", "bundled")
+        await until_text(pilot, "Makes stale: ")
+        screen.action_go("documents")  # type: ignore[attr-defined]  # away without Apply
+        await until(pilot, lambda: pane.query_one("#model-encoder", ChoiceRow).value == "folder", "the row as it was")
+        screen.action_go("model")  # type: ignore[attr-defined]
+        await until(pilot, lambda: pilot.app.focused is pane.query_one("#primary"), "the step")
+        await typed(pilot, "model-folder", str(other))
+        await until_text(pilot, "Makes stale: ")
+        assert "✓ other" in told(pane, "model-note")
+        await pilot.press("enter")
+        await until(pilot, lambda: written(finished_project)["encoder"]["model"] == str(other), "the model")
+        await until(pilot, lambda: screen.status.state("embed") == "stale", "stale vectors")  # type: ignore[attr-defined]
+        await choose(pilot, "model-encoder", "bundled")  # nothing more becomes stale: written at once
+        await until(pilot, lambda: "model" not in written(finished_project)["encoder"], "the default model")
+
+    drive(story, finished_project)
+
+
+@pytest.mark.usefixtures("known_machine")
+def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await model_step(pilot)
+        screen, let = pilot.app.screen, asyncio.Event()
+        answer = screen.desk.ask  # type: ignore[attr-defined]
+
+        async def ask(method: str, **params: Any) -> Any:
+            if method == "what_if":
+                await let.wait()
+            return await answer(method, **params)
+
+        screen.desk.ask = ask  # type: ignore[attr-defined]
+        change = screen.query_one("#model-change", ChangeLine)
+        change._ask = ask
+        before = pilot.app.focused
+        change.propose({"training.preset": "cl"})
+        await pilot.press("f5")
+        let.set()
+        await until_text(pilot, "Makes stale")
+        assert pilot.app.focused is before
+        change.propose({"training.preset": "cl"})
+        await until(pilot, lambda: pilot.app.focused is change.query_one("#change-apply"), "the focus on Apply")
+
+    drive(story, finished_project)
+
+
+@pytest.mark.usefixtures("known_machine")
+def test_a_row_of_choices_is_chosen_by_mouse_too(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await model_step(pilot)
+        row = pilot.app.screen.query_one("#model-preset", ChoiceRow)
+        column = 10 + len("● standard ") + 3 + row.values.index("quick")  # within the second choice
+        assert row.values[:2] == ["standard", "quick"]
+        await pilot.click(row, offset=(12, 0))
+        await until(pilot, lambda: written(new_project)["training"]["preset"] == "standard", "standard")
+        await pilot.click(row, offset=(column, 0))
+        await until(pilot, lambda: written(new_project)["training"]["preset"] == "quick", "quick")
+
+    drive(story, new_project)
+
+
+def finding(topic: str, state: str, found: str, follows: str) -> dict[str, str]:
+    return {"topic": topic, "state": state, "found": found, "follows": follows}
+
+
+def test_problems_have_a_sign_and_words_and_come_first() -> None:
+    findings = [
+        finding("memory", "good", "9 GB free", "enough"),
+        finding("gpu", "good", "no CUDA GPU: none is there", "everything works without one"),
+        finding("disk", "problem", "1 GB free", "free some"),
+        finding("version", "problem", "peft is missing", "install it"),
+        finding("model", "problem", "[b]x[/", "No safetensors."),
+        finding("device", "good", "cpu", "no CUDA GPU was found"),
+    ]
+    lines = machine_text(findings).plain.splitlines()
+    assert lines == [
+        "✗ problem disk: 1 GB free — free some",
+        "✗ problem version: peft is missing — install it",
+        "· gpu: no CUDA GPU: none is there — everything works without one",
+        "✓ memory: 9 GB free — enough",
+    ]
+    assert model_line(findings).plain == "✗ problem: [b]x[/. No safetensors."
+    assert choice_line(findings, "device").plain == "→ cpu: no CUDA GPU was found"
+    assert choice_line(findings, "dtype").plain == "not known while something else is wrong"
+
+
+@pytest.mark.parametrize(
+    ("width", "rows"),
+    [
+        (40, ["✓ memory: 9 GB free, more than enough"]),
+        (20, ["✓ memory: 9 GB free,", "  more than enough"]),
+        (12, ["✓ memory: 9", "  GB free,", "  more than", "  enough"]),
+        (2, ["✓ memory: 9 GB free, more than enough"]),
+    ],
+)
+def test_a_line_goes_on_under_its_text(width: int, rows: list[str]) -> None:
+    line = Content.assemble("✓ ", ("memory: ", "bold"), "9 GB free, more than enough")
+    broken = hanging(line, width)
+    assert broken.plain.split("\n") == rows
+    assert {broken.plain[span.start : span.end].strip() for span in broken.spans} == {"memory:"}
+
+
+def test_the_effect_of_a_change_in_words() -> None:
+    stages = [
+        {"stage": "generate", "before": "done", "after": "stale", "reason": "The backend gguf needs a language model."},
+        {"stage": "rank", "before": "done", "after": "stale", "reason": "generate is stale"},
+        {"stage": "train", "before": "stale", "after": "done", "reason": "up to date"},
+    ]
+    text = effect(stages).plain
+    assert "Makes stale: generate, rank." in text
+    assert "Up to date again: train." in text
+    assert "✗ The backend gguf needs a language model." in text

@@ -1,0 +1,617 @@
+"""Step Queries: a sample beside its chunks, the run that makes them, and the table in which they are changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import threading
+import tomllib
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from fixtures import pictures
+from fixtures.app import drive, screen_text, until, until_text
+from fixtures.fake_endpoint import Raw, serving
+from fixtures.pipeline import engine
+from fixtures.scripted import ScriptedDesk
+from fixtures.tiny_gguf import build_tiny_gguf
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from bmembed_tui.client.project_status import ProjectStatus, StageStatus
+from bmembed_tui.client.run_history import History, StageRecord
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
+from bmembed_tui.steps.queries.evidence import evidence_span
+from bmembed_tui.steps.queries.generation import QueryMaking
+from bmembed_tui.steps.queries.pane import QueriesPane
+from bmembed_tui.steps.queries.sample import duration
+from bmembed_tui.steps.queries.table import PAGES_HELD, QueryTable
+from bmembed_tui.steps.queries.text import UP_TO_DATE, making_text, progress_text, standing, standing_text
+from bmembed_tui.widgets.choice_row import ChoiceRow
+from engine.core.errors import StageError
+from engine.core.events import Choice, Progress, RunStarted, StageStarted
+from engine.core.records import Query
+from engine.project.folder import ProjectFolder
+
+HOSTILE = "[@click=app.quit]x[/] \x1b[31m\u202eevil [/"
+
+
+@pytest.fixture(scope="module")
+def read_built(new_built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose documents have been read; it has no queries yet."""
+    path = Path(shutil.copytree(new_built, tmp_path_factory.mktemp("read") / "handbook"))
+    engine("run", str(path), "--only", "ingest,index")
+    return path
+
+
+@pytest.fixture
+def read_project(read_built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(read_built, tmp_path / "handbook"))
+
+
+async def queries_step(pilot: Pilot[Any]) -> QueriesPane:
+    app = pilot.app
+    await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.status.stages, "the project")
+    screen = app.screen
+    assert isinstance(screen, ProjectScreen)
+    await until(pilot, lambda: screen.pane is not None, "the first step")
+    screen.action_go("queries")
+    await until(pilot, lambda: isinstance(screen.pane, QueriesPane), "the step")
+    assert isinstance(screen.pane, QueriesPane)
+    await until(pilot, lambda: app.focused is screen.pane.query_one("#primary"), "the focus")  # type: ignore[union-attr]
+    return screen.pane
+
+
+async def table_of(pilot: Pilot[Any]) -> QueryTable:
+    pane = await queries_step(pilot)
+    table = pane.query_one(QueryTable)
+    await until(pilot, lambda: table.current is not None, "the queries")
+    return table
+
+
+def shown(pilot: Pilot[Any]) -> str:
+    return screen_text(pilot.app)  # type: ignore[arg-type]
+
+
+def stored(project: Path) -> list[Query]:
+    with closing(ProjectFolder.open(project).store()) as store:
+        return store.queries()
+
+
+def put(project: Path, queries: list[Query]) -> None:
+    with closing(ProjectFolder.open(project).store()) as store:
+        artifact = store.artifact("queries")
+        assert artifact is not None
+        store.replace_queries(queries, artifact)
+
+
+def settings(project: Path) -> dict[str, Any]:
+    return tomllib.loads((project / "project.toml").read_text(encoding="utf-8"))["queries"]
+
+
+async def typed(pilot: Pilot[Any], name: str, text: str) -> None:
+    field = pilot.app.screen.query_one(f"#{name}")
+    field.focus()
+    field.insert_text_at_cursor(text[:-1])  # type: ignore[attr-defined]
+    await pilot.press(text[-1], "enter")
+
+
+async def choose(pilot: Pilot[Any], name: str, value: str) -> None:
+    row = pilot.app.screen.query_one(f"#{name}", ChoiceRow)
+    row.focus()
+    await pilot.press(*["left"] * len(row.values), *["right"] * row.values.index(value), "enter")
+
+
+def test_documents_are_read_first_then_a_sample_comes_by_itself(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "The documents have not been read yet.")
+        await until(pilot, lambda: pilot.app.focused is pane.query_one("#primary"))
+        assert "Read the documents first" in shown(pilot)
+        await pilot.press("enter")
+        await until_text(pilot, "Working …")
+        await until_text(pilot, "Sample of 6 chunks:")
+        assert "Generate the queries and go on" in shown(pilot)
+        assert pane.is_attached
+
+    drive(story, new_project)
+    assert not stored(new_project)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_a_sample_stands_beside_its_chunks(read_project: Path, size: tuple[int, int]) -> None:
+    found = json.loads(engine("sample", str(read_project), "--count", "6", "--json").stdout)
+    item = next(item for item in found["items"] if item["queries"])
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "Sample of 6 chunks:")
+        made = [query for item in found["items"] for query in item["queries"]]
+        kept = sum(query["kept"] for query in made)
+        told = str(pane.query_one("#sample-told").render())
+        assert f"{kept} of {len(made)} queries kept ({kept / len(made):.0%})" in told
+        assert f"All {found['estimate']['chunks']} chunks: about" in told
+        options = pane.query_one("#sample-queries", OptionList)
+        texts = [str(options.get_option_at_index(number).prompt) for number in range(options.option_count)]
+        assert texts[0] == f"✓ {item['queries'][0]['kind']}: {item['queries'][0]['text']}"
+        left_out = [f"✗ {q['kind']}: {q['text']} — left out: {q['reason']}" for q in made if not q["kept"]]
+        assert [text for text in texts if "left out" in text] == left_out
+        assert "an estimate" in texts[-1]
+        chunk = pane.query_one("#sample-chunk").render()
+        assert str(chunk).startswith(item["path"])
+        assert item["queries"][0]["evidence"] in str(chunk)
+        assert item["path"] in shown(pilot)
+
+    drive(story, read_project, size)
+
+
+def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> None:
+    def samples() -> list[psutil.Process]:
+        found = []
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):  # it has just ended
+                found += [child] * ("sample" in child.cmdline())
+        return found
+
+    with serving(lambda _request, _number: Raw(wait=threading.Event())) as endpoint:
+        folder = ProjectFolder.open(read_project)
+        folder.change_settings({"queries.backend": "endpoint", "queries.endpoint": endpoint.url})
+
+        async def story(pilot: Pilot[Any]) -> None:
+            pane = await queries_step(pilot)
+            await until_text(pilot, "gets the documents'")
+            assert not pane.check_action("stop_sample", ())
+            assert not endpoint.requests  # nothing is sent before the user asks
+            for number, key in enumerate(("escape", "2"), 1):
+                await pilot.press("s")
+                await until(pilot, lambda number=number: len(endpoint.requests) >= number, "a request")  # type: ignore[misc]
+                assert samples()
+                await pilot.press(key)
+                await until(pilot, lambda: not samples(), "the end of the process", 20)
+                assert "The sample was stopped" in str(pane.query_one("#sample-told").render())
+
+        drive(story, read_project)
+
+
+def test_automatic_asks_a_server_that_is_named_only_when_the_user_says_so(read_project: Path) -> None:
+    with serving(lambda _request, _number: json.dumps({"questions": []})) as endpoint:
+        folder = ProjectFolder.open(read_project)
+        folder.change_settings({"queries.endpoint": endpoint.url, "queries.prompt": "one-step"})
+
+        async def story(pilot: Pilot[Any]) -> None:
+            pane = await queries_step(pilot)
+            await until_text(pilot, "Sample of 6 chunks:")
+            await choose(pilot, "source-backend", "auto")
+            await until(pilot, lambda: settings(read_project).get("backend") == "auto", "the backend")
+            making = pane.query_one(QueryMaking)
+            await until(pilot, lambda: not making._chosen_now, "the look at the new settings")
+            assert not making.sampling
+            assert not endpoint.requests
+            await pilot.press("s")
+            await until(pilot, lambda: bool(endpoint.requests), "a request")
+
+        drive(story, read_project)
+
+
+def test_only_generate_then_the_table(read_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "Only generate")
+        pane.query_one("#only").focus()
+        await pilot.press("enter")
+        await until_text(pilot, "queries kept of")
+        await until_text(pilot, "Generate again")
+        assert "Continue" in shown(pilot)
+        assert pilot.app.screen.status.state("rank") == "to do"  # type: ignore[attr-defined]
+
+    drive(story, read_project)
+    assert len(stored(read_project)) > 100
+
+
+def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -> None:
+    queries = stored(finished_project)
+    by_kind = [query for query in queries if query.kind == "claim"]
+    by_both = [query for query in by_kind if query.split == "train"]
+    word = by_both[0].text.split()[-1]
+    left = [query for query in by_both if word.lower() in query.text.lower()]
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        assert table.total == len(queries)
+        assert f"{len(queries)} queries kept of" in shown(pilot)
+        await choose(pilot, "list-kind", "claim")
+        await until(pilot, lambda: table.total == len(by_kind), "the claims")
+        await choose(pilot, "list-split", "train")
+        await until(pilot, lambda: table.total == len(by_both), "the claims that are trained on")
+        await pilot.press("slash")
+        await pilot.press(*word)
+        await until(pilot, lambda: table.total == len(left), "those with the word")
+        assert table.current is not None
+        assert table.current["id"] == left[0].id
+        await until_text(pilot, f"{len(left)} of {len(queries)}")
+
+    drive(story, finished_project)
+
+
+def test_queries_that_were_left_out_are_listed_with_their_reasons(finished_project: Path) -> None:
+    queries = stored(finished_project)
+    lost = [(replace(queries[n], text=f"lost query [/{n}]"), f"duplicate: the same as {n}") for n in range(3)]
+    with closing(ProjectFolder.open(finished_project).store()) as store:
+        artifact = store.artifact("queries")
+        assert artifact is not None
+        artifact = replace(artifact, info={**artifact.info, "rejected": {"duplicate": 3}})
+        store.replace_queries(queries, artifact, lost)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        await choose(pilot, "list-split", "left out")
+        await until(pilot, lambda: table.total == 3, "those left out")
+        await until_text(pilot, "Left out: duplicate: the same as 0")
+        assert "lost query [/0]" in shown(pilot)
+        assert "3 of 3" in shown(pilot)
+        table.focus()
+        await pilot.press("down", "space", "d", "enter")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, ProjectScreen), "they can be neither deleted nor edited"
+        await choose(pilot, "list-split", "all")
+        await until(pilot, lambda: table.total == len(queries), "the queries")
+
+    drive(story, finished_project)
+    assert len(stored(finished_project)) == len(queries)
+
+
+def test_importing_says_what_becomes_stale(finished_project: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps({"query": "Where is it?", "evidence": stored(finished_project)[0].evidence}) + "\n")
+    ProjectFolder.open(finished_project).change_settings({"queries.backend": "both"})
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await queries_step(pilot)
+        await choose(pilot, "queries-view", "source")
+        await until(pilot, lambda: pilot.app.screen.query_one("#source-import").display, "the field")
+        await typed(pilot, "source-import", str(file))
+        await until_text(pilot, "are stale now")
+
+    drive(story, finished_project)
+
+
+def test_the_filters_say_how_many_there_are_where_there_is_room(finished_project: Path) -> None:
+    def numbered(pilot: Pilot[Any]) -> bool:
+        return re.search(r"○ train \d", screen_text(pilot.app)) is not None  # type: ignore[arg-type]
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await queries_step(pilot)
+        await until(pilot, lambda: numbered(pilot), "the counts")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: not numbered(pilot))
+        await until_text(pilot, "○ train")
+        await pilot.resize_terminal(140, 40)
+        await until(pilot, lambda: numbered(pilot), "the counts again")
+
+    drive(story, finished_project)
+
+
+def test_a_query_is_edited_beside_its_chunk(finished_project: Path) -> None:
+    first, second, *_ = stored(finished_project)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
+        await until_text(pilot, first.evidence.split()[0])
+        text = pilot.app.screen.query_one(QueryText)
+        assert text.text == first.text
+        text.text = second.text
+        await pilot.press("enter")
+        await until_text(pilot, "The text equals another query.")
+        text.text = "What did nobody ask before?"
+        await pilot.press("enter")
+        await until(pilot, lambda: table.current and table.current["text"] == "What did nobody ask before?", "the text")
+        screen = pilot.app.screen
+        await until(pilot, lambda: screen.status.state("rank") == "stale", "stale ranking")  # type: ignore[attr-defined]
+
+    drive(story, finished_project)
+    assert stored(finished_project)[0].text == "What did nobody ask before?"
+
+
+def editing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> asyncio.Event:
+    """The record in the engine's place; a query is saved when the event is set."""
+    pictures.play_record(monkeypatch, folder)
+    saved, answer = asyncio.Event(), ScriptedDesk.ask
+
+    async def ask(self: ScriptedDesk, method: str, **params: Any) -> Any:
+        if method != "edit_query":
+            return await answer(self, method, **params)
+        await saved.wait()
+        return {"id": params["id"], "text": params["text"]}
+
+    monkeypatch.setattr(ScriptedDesk, "ask", ask)
+    return saved
+
+
+async def dialog_of(pilot: Pilot[Any]) -> EditQueryDialog:
+    pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "queries")  # type: ignore[attr-defined]
+    await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+    await until(pilot, lambda: pilot.app.screen.query("QueryTable") and pilot.app.screen.query_one(QueryTable).current)
+    await pilot.press("e")
+    await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
+    dialog = pilot.app.screen
+    assert isinstance(dialog, EditQueryDialog)
+    return dialog
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_escape_while_a_query_is_saved_leaves_nothing_but_the_dialog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: bool
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        saved = editing(monkeypatch, tmp_path)
+        dialog = await dialog_of(pilot)
+        dialog.query_one(QueryText).text = "What did nobody ask before?"
+        await pilot.press("enter", "escape")
+        assert dialog in pilot.app.screen_stack
+        if over:
+            pilot.app.show_error(StageError("The run failed.", "", ""))  # type: ignore[attr-defined]
+            await pilot.pause()
+        saved.set()
+        if over:
+            await until(pilot, lambda: dialog._changed is not None, "the answer")
+            assert len(pilot.app.screen_stack) == 4
+            await pilot.press("escape")
+        await until(pilot, lambda: dialog not in pilot.app.screen_stack, "the end of the dialog")
+        await pilot.pause(0.2)
+        assert isinstance(pilot.app.screen, ProjectScreen)
+
+    drive(story)
+
+
+def test_a_query_that_was_worded_anew_is_not_dropped_without_a_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        editing(monkeypatch, tmp_path)
+        dialog = await dialog_of(pilot)
+        await pilot.press("x", "escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen is dialog, "the dialog again")
+        assert dialog.query_one(QueryText).text.endswith("x")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the table")
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, EditQueryDialog), "the dialog")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "no question")
+
+    drive(story)
+
+
+def test_queries_are_deleted_after_a_question_and_only_in_the_table(finished_project: Path) -> None:
+    ids = [query.id for query in stored(finished_project)]
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        await pilot.press("d")  # the focus is on the step's button
+        table.focus()
+        for marks, keys, total in (
+            (("home",), ("right", "enter"), len(ids)),
+            (("home",), ("enter",), len(ids) - 1),
+            (("home", "space", "down", "space"), ("right", "enter"), len(ids) - 1),
+            (("home", "space", "down", "space"), ("enter",), len(ids) - 3),
+        ):
+            table.unmark()
+            await pilot.press(*marks)
+            assert not isinstance(pilot.app.screen, QuestionDialog)
+            await pilot.press("d", "d")
+            await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+            assert f"Delete {'2 queries' if 'space' in marks else '1 query'}?" in shown(pilot)
+            await pilot.press(*keys)
+            await until(pilot, lambda total=total: table.total == total and table.current)  # type: ignore[misc]
+            await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the table")
+        await until(pilot, lambda: not table.marked, "no marks")
+
+    drive(story, finished_project)
+    assert [query.id for query in stored(finished_project)] == [ids[2], *ids[4:]]
+
+
+def test_eight_thousand_queries_are_read_a_page_at_a_time(finished_project: Path) -> None:
+    first = stored(finished_project)[0]
+    put(finished_project, [replace(first, text=f"query number {number}") for number in range(8000)])
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        assert table.total == 8000
+        assert len(table._pages) <= 2
+        table.focus()
+        await pilot.press("end")
+        await until_text(pilot, "query number 7999")
+        assert len(table._pages) <= 4
+        await pilot.press("home", *["pagedown"] * 30)
+        await until(pilot, lambda: table.missing_page() is None and table.current, "the pages in sight")
+        assert table.current is not None
+        assert table.current["text"] == f"query number {table.cursor}"
+        assert len(table._pages) <= PAGES_HELD
+        table.scroll_to(y=0, animate=False)  # by the wheel: the cursor stays, what is in sight comes
+        await until_text(pilot, "query number 3 ")
+
+    drive(story, finished_project, (100, 30))
+
+
+def test_hostile_queries_show_as_typed(finished_project: Path) -> None:
+    first = stored(finished_project)[0]
+    put(finished_project, [replace(first, text=HOSTILE, evidence=HOSTILE)])
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await table_of(pilot)
+        await until_text(pilot, "[@click=app.quit]x[/] ␛[31m\ufffdevil [/")
+        await pilot.press("e")
+        await until_text(pilot, "Its evidence: [@click=app.quit]x[/]")
+        assert "\x1b" not in shown(pilot)
+        assert "\u202e" not in shown(pilot)
+        await pilot.press("enter")  # unchanged: nothing is written
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen))
+
+    drive(story, finished_project)
+    assert stored(finished_project)[0].text == HOSTILE
+
+
+def test_a_source_that_cannot_be_used_is_told_in_place(read_project: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"query": "what?"\n')
+    good = tmp_path / "good.jsonl"
+    good.write_text(json.dumps({"query": "Who reported it?", "evidence": "Reported by Catarina Valdrez"}) + "\n")
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "Sample of 6 chunks:")
+        await choose(pilot, "source-backend", "gguf")
+        await until_text(pilot, "Type the path of a GGUF file")
+        assert "backend" not in settings(read_project)
+        await pilot.press(*"/no/such.gguf", "enter")
+        await until_text(pilot, "There is no such file.")
+        await until_text(pilot, "✗ problem: The language model /no/such.gguf cannot be used.")
+        await choose(pilot, "source-backend", "imported")
+        await until_text(pilot, "Enter imports it")
+        await until(pilot, lambda: pilot.app.focused is pane.query_one("#source-import"), "the focus")
+        await typed(pilot, "source-import", str(tmp_path / "bad.jsonl"))
+        await until_text(pilot, "✗")
+        await until(pilot, lambda: "bad.jsonl" in str(pane.query_one("#source-note").render()), "the file's error")
+        assert settings(read_project)["backend"] == "gguf"
+        field = pane.query_one("#source-import")
+        field.value = ""  # type: ignore[attr-defined]
+        await typed(pilot, "source-import", str(good))
+        await until(pilot, lambda: settings(read_project)["backend"] == "imported", "the backend")
+        await until_text(pilot, "1 file was imported so far")
+        await until_text(pilot, "Who reported it?")
+
+    drive(story, read_project)
+
+
+def test_a_model_is_chosen_among_those_on_this_machine(
+    read_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS"):
+        monkeypatch.delenv(name, raising=False)
+    folder = home / ".lmstudio" / "models" / "ours"
+    folder.mkdir(parents=True)
+    tiny = build_tiny_gguf(folder / "tiny.gguf")
+    (folder / "cut[@click=app.quit].gguf").write_bytes(tiny.read_bytes()[:2000])
+    ProjectFolder.open(read_project).change_settings({"queries.answer_tokens": 64, "queries.prompt": "one-step"})
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await until_text(pilot, "Sample of 6 chunks:")
+        await choose(pilot, "source-backend", "gguf")
+        await until_text(pilot, "2 GGUF files on this machine")
+        rows = [str(option.prompt) for option in pane.query_one("#models", OptionList).options]
+        assert rows[0].startswith("✗ cut[@click=app.quit].gguf  LM Studio, 2.0 kB: The file ends within its header.")
+        assert rows[1].startswith("✓ tiny.gguf  LM Studio, ")
+        assert " llama F32: fits, takes " in rows[1]
+        pane.query_one("#models", OptionList).focus()
+        await pilot.press("home", "enter")
+        await until_text(pilot, "✗ cut[@click=app.quit].gguf: The file ends within its header.")
+        assert "model" not in settings(read_project)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: settings(read_project).get("model") == str(tiny), "the model")
+        assert settings(read_project)["backend"] == "gguf"
+        await until_text(pilot, "Sample of 6 chunks by tiny.gguf:")
+        pane.query_one("#only").focus()
+        await pilot.press("enter")
+        await until_text(pilot, "· gpu layers: none (")
+        await until_text(pilot, "· After the first chunks: about ")
+        pane.query_one("#stop").focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: pane.host.run_state.over, "the end of the run")
+        assert pane.host.run_state.state == "cancelled"
+
+    drive(story, read_project)
+
+
+def status(**states: str) -> ProjectStatus:
+    reasons = {"done": UP_TO_DATE}
+    stages = {
+        name: StageStatus(name, state, reasons.get(state, "its settings or inputs changed"))
+        for name, state in states.items()
+    }
+    return ProjectStatus(stages=stages, counts={"queries": 5})
+
+
+def test_where_the_queries_stand() -> None:
+    run = RunState()
+    done = status(ingest="done", index="done", generate="done")
+    assert standing(ProjectStatus(), run, False) == "unknown"
+    assert standing(status(ingest="to do", index="to do", generate="to do"), run, False) == "unread"
+    assert standing(done, run, False) == "made"
+    assert standing(done, run, True) == "running"  # being started
+    stale = status(ingest="done", index="done", generate="stale")
+    assert standing(stale, run, False) == "stale"
+    assert standing(replace(stale, counts={"queries": 0}), run, False) == "new"
+    assert "no query could be made" in standing_text("made", replace(done, counts={"queries": 0}), run).plain
+    assert standing_text("made", done, run).plain == ""
+    told = replace(done, stages={**done.stages, "generate": StageStatus("generate", "done", "a model is there now")})
+    assert standing_text("made", told, run).plain == "· a model is there now."
+    run.apply_all([RunStarted(run="a", stages=["generate", "train"]),
+                   StageStarted(stage="generate", fingerprint="", reason=""),
+                   Progress(stage="generate", done=30, total=120, unit="chunks")])  # fmt: skip
+    assert standing(done, run, True) == "running"
+    assert progress_text(run).plain == f"▶ making the queries {'█' * 5}{'░' * 15} 30 of 120 chunks"
+    run.apply(Progress(stage="generate", done=60, total=120, unit="chunks encoded"))
+    bar = f"{'█' * 10}{'░' * 10}"
+    assert progress_text(run).plain == f"▶ checking the queries by the base encoder {bar} 60 of 120 chunks encoded"
+    run.apply(StageStarted(stage="train", fingerprint="", reason=""))
+    assert standing(done, run, True) == "busy"
+
+
+def test_what_the_queries_take_and_how_they_are_asked_for_is_told() -> None:
+    backend = Choice(stage="generate", setting="backend", value="gguf", reason="queries are written by tiny.gguf")
+    cost = Choice(
+        stage="generate",
+        setting="cost",
+        value="about 12 min for 17 more chunks (20 of 40 are within the budget)",
+        reason="31 tokens/s",
+    )
+    begun = [RunStarted(run="a", stages=["generate"]), StageStarted(stage="generate", fingerprint="", reason="")]
+    going, history = RunState(), History()
+    going.apply_all([*begun, backend])
+    assert making_text(going, history).plain == "", "the built-in generator tells its name, too"
+    going.apply_all([cost, Progress(stage="generate", done=5, total=20, unit="chunks")])
+    assert making_text(going, history).plain == (
+        "· backend: gguf (queries are written by tiny.gguf)\n"
+        "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)"
+    )
+    assert progress_text(going).plain.endswith(
+        "5 of 20 chunks\n· After the first chunks: about 12 min for 17 more chunks (20 of 40 are within the budget)."
+    )
+    going.apply(Progress(stage="generate", done=5, total=20, unit="chunks encoded"))
+    assert "After the first" not in progress_text(going).plain
+    history.stages["generate"] = StageRecord(
+        "generate", choices={"cost": cost}, warnings=["2 queries equal judged ones."]
+    )
+    assert making_text(RunState(), history).plain == (
+        "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)\n! 2 queries equal judged ones."
+    )
+
+
+def test_evidence_is_found_white_space_apart() -> None:
+    assert evidence_span("two  three", "one two\nthree four") == (4, 13)
+    assert evidence_span("", "one") is None
+    assert evidence_span("five", "one") is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.2, "1 s"), (89.0, "89 s"), (90.0, "2 min"), (5399.0, "90 min"), (9000.0, "2.5 hours")]
+)
+def test_times_are_told_as_people_say_them(seconds: float, told: str) -> None:
+    assert duration(seconds) == told

@@ -1,0 +1,383 @@
+"""The Search step with the real engine: hits while typing, modes, reasons, filters, judging, empty states."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.pipeline import engine
+from textual.events import Key
+from textual.pilot import Pilot
+
+from bmembed_tui.steps.search.document_view import DocumentView
+from bmembed_tui.steps.search.facets import FacetList
+from bmembed_tui.steps.search.filters import FilterRow
+from bmembed_tui.steps.search.hit_list import HitList
+from bmembed_tui.steps.search.model import ALL, Filters
+from bmembed_tui.steps.search.pane import SearchPane
+from bmembed_tui.steps.search.preview import PreviewScreen
+from bmembed_tui.steps.search.search_as_you_type import Searching
+from engine.project.folder import ProjectFolder
+
+FERRY = "incidents/2031-022-ferry-pallet.txt"
+
+
+@pytest.fixture
+def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step does not have the encoder loaded when it is entered: for tests that search by words alone."""
+    monkeypatch.setattr(Searching, "warm_up", lambda self: None)
+
+
+async def searching(pilot: Pilot[Any]) -> SearchPane:
+    """The Search step, with the focus in its field."""
+    app = pilot.app
+    await until(pilot, lambda: type(app.screen).__name__ == "ProjectScreen" and app.screen.status.stages)  # type: ignore[attr-defined]
+    app.screen.go("search")  # type: ignore[attr-defined]
+    (pane,) = app.screen.query(SearchPane)
+    await until(pilot, lambda: app.screen.pane is pane and pane.mode, "the search step")  # type: ignore[attr-defined]
+    await pilot.pause()
+    return pane
+
+
+async def asked(pilot: Pilot[Any], pane: SearchPane, query: str) -> None:
+    """Type a query, wait for the answer of the mode."""
+    await pilot.press(*["space" if letter == " " else letter for letter in query])
+    await answered(pilot, pane)
+
+
+async def answered(pilot: Pilot[Any], pane: SearchPane) -> None:
+    def there() -> bool:
+        answer = pane.searching.answers.get(pane.active)
+        return answer is not None and answer.question == pane.question and not pane.searching.pending
+
+    await until(pilot, there, "the answer")
+    await pilot.pause()
+
+
+def focused(pilot: Pilot[Any]) -> str:
+    return type(pilot.app.screen.focused).__name__
+
+
+def shown(pilot: Pilot[Any]) -> str:
+    return screen_text(pilot.app)  # type: ignore[arg-type]
+
+
+def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path) -> None:
+    found = json.loads(engine("search", str(finished_project), "ferry pallet", "--mode", "bm25", "--json").stdout)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        assert focused(pilot) == "QueryInput"
+        await pilot.press(*"ferry", "space", *"pallet")
+        await until_text(pilot, "encoder is loading …")  # BM25 does not wait for it
+        assert [hit.chunk_id for hit in pane.active_list.hits] == [hit["chunk_id"] for hit in found["hits"]]
+        assert f"{found['hits'][0]['score']:.2f}" in shown(pilot)
+        await until_text(pilot, "fused score")
+        await until(pilot, lambda: pane.facts.explained is not None, "what the adapter did")
+        await pilot.pause()
+        text = shown(pilot)
+        first = pane.active_list.hits[0]
+        assert first.title[:20] in text
+        for ranker, (rank, score) in first.rankers.items():
+            name, scale = (
+                ("BM25     ", f"score {score:.2f}") if ranker == "bm25" else ("semantic ", f"similarity {score:.3f}")
+            )
+            line = next(line for line in text.splitlines() if name in line and "rank" in line)
+            assert f"rank {rank:<3} {scale}" in line
+            assert line.endswith(f"{first.shares[ranker]:4.0%}")
+        assert sum(first.shares.values()) == pytest.approx(1)
+        served = pane.facts.explained.served if pane.facts.explained else ""
+        assert f"adapter  {'none is served' if served == 'base' else served}" in text
+        for key, mode, scale in (
+            ("f6", "semantic", "similarity"),
+            ("f7", "bm25", "BM25 score"),
+            ("f5", "hybrid", "fused"),
+        ):
+            await pilot.press(key)
+            await answered(pilot, pane)
+            assert (pane.mode, pane.question.query) == (mode, "ferry pallet")
+            assert scale in shown(pilot)
+            assert pane.active_list.hits == pane.searching.answers[mode].hits
+        assert focused(pilot) == "QueryInput"
+
+    drive(story, finished_project, size=(80, 24))
+
+
+def test_what_is_typed_right_after_the_steps_key_stands_in_the_field(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "documents")
+        await until_text(pilot, "Continue")
+        for key in "7ferry2":  # as fast as the terminal sends it: the step is not drawn yet
+            pilot.app.post_message(Key(key, key))
+        (pane,) = screen.query(SearchPane)
+        await until(pilot, lambda: pane.mode and pane.question.query == "ferry2", "the query")
+        assert screen.pane is pane
+        await pilot.press("x")
+        assert pane.question.query == "ferry2x"
+        await answered(pilot, pane)
+
+    drive(story, finished_project)
+
+
+def test_after_the_death_of_the_search_process_bm25_stands_in_until_the_encoder_is_loaded_again(
+    finished_project: Path,
+) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await asked(pilot, pane, "ferry")
+        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder")
+        process = pane.host.desk._process
+        assert process is not None
+        process.kill()
+        await until(pilot, lambda: pane.searching.encoder == "", "its death to be noticed")
+        await asked(pilot, pane, "s")
+        assert "bm25" in pane.searching.answers  # asked beside the hybrid one
+        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder again")
+
+    drive(story, finished_project)
+
+
+def test_three_side_by_side_and_by_turns_where_it_is_narrow(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await asked(pilot, pane, "ferry pallet")
+        await pilot.press("f8")
+        await until(pilot, lambda: len(pane.searching.answers) == 3 and not pane.searching.pending)
+        await pilot.pause()
+        assert pane.mode == ALL
+        lists = [one for one in pane.query(HitList) if one.region.area]
+        assert [one.hits for one in lists] == [
+            pane.searching.answers[mode].hits for mode in ("hybrid", "semantic", "bm25")
+        ]
+        head = next(line for line in shown(pilot).splitlines() if "▸hybrid" in line)
+        assert head.index("hybrid") < head.index("semantic") < head.index("BM25")
+        await pilot.press("down", "right", "right")
+        assert pilot.app.screen.focused is lists[2]
+        assert pane.active == "bm25"
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause(0.2)
+        assert len([one for one in pane.query(HitList) if one.region.area]) == 1
+        assert "▸BM25" in shown(pilot)
+        await pilot.press("left")
+        await pilot.pause(0.1)
+        assert "▸semantic" in shown(pilot)
+        assert pane.active_list.hits == pane.searching.answers["semantic"].hits
+
+    drive(story, finished_project, size=(120, 40))
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_looking_inside_and_judging(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await pilot.press("f7")
+        await look_inside(pilot, pane)
+        await pilot.press("ctrl+u")
+        await judge(pilot, pane)
+
+    async def look_inside(pilot: Pilot[Any], pane: SearchPane) -> None:
+        await asked(pilot, pane, "pallet seal")
+        hits = pane.active_list.hits
+        await pilot.press("down")
+        assert pilot.app.screen.focused is pane.active_list
+        await pilot.press("down")
+        assert pane.active_list.cursor == 1
+        await pilot.press("y")
+        assert pilot.app.clipboard == str(finished_project / "documents" / hits[1].path)
+        document = (finished_project / "documents" / hits[1].path).read_text(encoding="utf-8")
+        await pilot.press("c")
+        await until(pilot, lambda: pilot.app.clipboard != str(hits[1].file))
+        if hits[1].format == "txt":
+            assert pilot.app.clipboard == document[hits[1].start : hits[1].end]
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, PreviewScreen) and "lines in all" in shown(pilot))
+        view = pilot.app.screen.query_one(DocumentView)
+        assert hits[1].path[-20:] in shown(pilot)
+        assert any(line.startswith(" ▌") for line in shown(pilot).splitlines())
+        first = view.match
+        await pilot.press("n")
+        assert view.match != first or len(view._marks) == 1
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, PreviewScreen))
+        await pilot.press("w")
+        await until_text(pilot, "What was found:")
+        assert "had no part in this list" in shown(pilot)
+        await pilot.press("escape", "up", "up")
+        assert focused(pilot) == "QueryInput"
+        await pilot.press("down", "x")  # means nothing on a hit: it is typed
+        assert focused(pilot) == "QueryInput"
+        assert pane.question.query == "pallet sealx"
+
+    async def judge(pilot: Pilot[Any], pane: SearchPane) -> None:
+        await asked(pilot, pane, "ferry pallet")
+        assert focused(pilot) == "QueryInput"
+        assert "+ relevant" not in shown(pilot).splitlines()[-1]
+        await pilot.press("down")
+        await until(pilot, lambda: "+ relevant  - not" in shown(pilot).splitlines()[-1], "the keys of a hit")
+        await pilot.press("slash")
+        await until(pilot, lambda: "+ relevant" not in shown(pilot).splitlines()[-1], "the keys of the field")
+        await pilot.press("down", "plus")
+        await until_text(pilot, "✓ relevant (hit 1)")
+        first = pane.active_list.hits[0]
+        kept = await pane.ask("judgments", query="ferry pallet")
+        assert kept["chunks"] == {str(first.chunk_id): True}
+        assert f"{kept['judged_queries']} judged queries for evaluation" in shown(pilot)
+        assert "✓ relevant  " in next(line for line in shown(pilot).splitlines() if "▸ 1 " in line)
+        await pilot.press("down", "minus")
+        await until_text(pilot, "✗ not relevant (hit 2)")
+        await pilot.press("up", "backspace")
+        await pilot.pause(0.2)
+        assert pane.facts.judged[first.chunk_id]
+        await pilot.press("0")
+        await until_text(pilot, "taken back: ✓ relevant (hit 1)")
+        await pilot.press("0")
+        await until_text(pilot, "Hit 1 has no mark: there is nothing to take back.")
+        second = pane.active_list.hits[1]
+        assert (await pane.ask("judgments", query="ferry pallet"))["chunks"] == {str(second.chunk_id): False}
+        with ProjectFolder.open(finished_project).locked("judging"):
+            await pilot.press("plus")
+            await until(pilot, lambda: "✗" in pane._flash, "the error")
+        assert (await pane.ask("judgments", query="ferry pallet"))["chunks"] == {str(second.chunk_id): False}
+
+    drive(story, finished_project)
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_filters_and_offered_queries(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await pilot.press("f7")
+        await choose_an_offer(pilot, pane)
+        await filters(pilot, pane)
+
+    async def filters(pilot: Pilot[Any], pane: SearchPane) -> None:
+        await asked(pilot, pane, "customer")
+        assert len({hit.path.split("/")[0] for hit in pane.active_list.hits}) == 2
+        await pilot.press("f9", *"policies/")
+        await answered(pilot, pane)
+        assert {hit.path.split("/")[0] for hit in pane.active_list.hits} == {"policies"}
+        assert "filter:1" in shown(pilot)
+        await pilot.press("tab", "tab", *"2031")
+        await until_text(pilot, "'2031' is not a date")
+        assert pane.searching.question.filters.after == ""
+        await pilot.press("f5")
+        await until_text(pilot, "(filters)")
+        assert "searching …" not in shown(pilot)  # nothing is being looked for
+        await pilot.press("f7")
+        await pilot.press(*"-01-01")
+        await until(pilot, lambda: pane.searching.question.filters.after == "2031-01-01")
+        assert "is not a date" not in shown(pilot)
+        pane.query_one(FilterRow).clear()
+        await until(pilot, lambda: pane.searching.question.filters.count == 0)
+        await answered(pilot, pane)
+        assert len({hit.path.split("/")[0] for hit in pane.active_list.hits}) == 2
+        await pilot.press("f9")
+        assert focused(pilot) == "QueryInput"
+
+    async def choose_an_offer(pilot: Pilot[Any], pane: SearchPane) -> None:
+        await until_text(pilot, "one of this project's own queries")
+        await pilot.press("down", "down", "up", "up")
+        assert focused(pilot) == "QueryInput"  # up from the first one
+        await pilot.press("down", "enter")
+        await answered(pilot, pane)
+        assert pane.question.query == pane._offered[0]
+        assert pilot.app.screen.focused is pane.active_list
+        await pilot.press("slash", "ctrl+u")
+        await until_text(pilot, "one of this project's own queries")
+        assert pane.active_list.hits == ()
+
+    drive(story, finished_project, size=(80, 24))
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await pilot.press("f7", "f9", "f9")
+        await asked(pilot, pane, "customer")
+        assert pane.searching.answers["bm25"].facets == {}  # nobody looks at them
+        await pilot.press("f9")
+        await answered(pilot, pane)
+        facets = pane.query_one(FacetList)
+        found = json.loads(
+            engine("search", str(finished_project), "customer", "--mode", "bm25", "--facets", "--json").stdout
+        )["facets"]
+        assert set(found["folder"]) == {"incidents", "policies"}
+        for name in ("type", "language", "year", "folder"):
+            counts = "  ".join(f"{value} {count}" for value, count in found[name].items())
+            assert f"{name:<9}{counts}" in shown(pilot)
+        facets.focus()
+        await pilot.press("down", "down", "down")
+        await by_folder(pilot, pane, facets, found)
+        await by_mouse(pilot, pane, facets)
+
+        if not pane.query_one(FilterRow).display:
+            await pilot.press("f9")
+        await until(pilot, lambda: facets.display and facets.region.height > 0, "the facets")
+        facets.focus()
+        await until(pilot, lambda: facets.has_focus, "the focus")
+        facets.show({}, Filters())
+        await until(
+            pilot, lambda: not facets.display and pilot.app.screen.focused is not None, "the focus to stay in the step"
+        )
+        await pilot.press("f8")
+        await until(pilot, lambda: pane.mode == "all", "F8 to be heard")
+
+    async def by_folder(
+        pilot: Pilot[Any], pane: SearchPane, facets: FacetList, found: dict[str, dict[str, int]]
+    ) -> None:
+        first, second = found["folder"]
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: pane.question.filters.paths == f"/{second}/")
+        await answered(pilot, pane)
+        assert {hit.path.split("/")[0] for hit in pane.active_list.hits} == {second}
+        assert f"folder   ✓ {second}\n" in shown(pilot)  # they do not differ in it any more
+        assert "filter:1" in shown(pilot)
+        assert facets.current is not None
+        assert facets.current.value == second
+        await pilot.press("space")
+        await answered(pilot, pane)
+        assert pane.question.filters.count == 0
+        assert f"folder   {first} {found['folder'][first]}  {second}" in shown(pilot)
+        await pilot.press("down")
+        assert pilot.app.screen.focused is pane.active_list
+
+    async def by_mouse(pilot: Pilot[Any], pane: SearchPane, facets: FacetList) -> None:
+        await pilot.click(FacetList, offset=(10, 2))
+        await answered(pilot, pane)
+        year = pane.question.filters.after[:4]
+        assert pane.question.filters == Filters(after=f"{year}-01-01", before=f"{int(year) + 1}-01-01")
+        assert f"year     ✓ {year}" in shown(pilot)
+        await pilot.click("#filter-clear")
+        await answered(pilot, pane)
+        assert pane.question.filters == Filters()
+        assert "Why hit 1" not in shown(pilot)  # there is no room for it
+        await pilot.press("f9")
+        await until_text(pilot, f"rank 1   score {pane.active_list.hits[0].score:.2f}")
+
+    drive(story, finished_project, size=(80, 24))
+
+
+def test_nothing_to_search_yet_offers_to_read_and_index(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await until_text(pilot, "There is nothing to search yet.")
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen.status.built("index"), "the index")  # type: ignore[attr-defined]
+        await until(pilot, lambda: focused(pilot) == "QueryInput", "the search field")
+        await asked(pilot, pane, "ferry pallet")
+        assert pane.active_list.hits[0].path == FERRY
+        assert "! bm25 only" in shown(pilot)
+        await pilot.press("f6")
+        await answered(pilot, pane)
+        assert pane.active_list.hits == ()
+        assert pane.searching.answers["semantic"].error
+        assert pane.searching.answers["semantic"].error[:20] in shown(pilot)
+        await pilot.press("f7", "space", *"zzzqqq")
+        pane.search_for("zzzqqq")
+        await until_text(pilot, "No hits: no document holds these words.")
+
+    drive(story, new_project, size=(80, 24))

@@ -1,0 +1,218 @@
+"""A document at the place that was found, however long it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until
+from textual.pilot import Pilot
+
+from bmembed_tui.open_file import Opened, open_at, open_file
+from bmembed_tui.pdf_viewers import on_macos, on_windows
+from bmembed_tui.steps.search.document_view import DocumentView
+from bmembed_tui.steps.search.model import Hit
+from bmembed_tui.steps.search.preview import PreviewScreen
+from bmembed_tui.steps.search.text import opened as opened_as
+from bmembed_tui.widgets.text_rows import TextRows
+from engine.core.errors import EngineError, UsageError
+
+SENTENCE = "The pump has a seal. "
+
+
+def hit_at(start: int, end: int, title: str = "A [bold]title") -> Hit:
+    return Hit.from_answer({
+        "rank": 1, "score": 1.0, "path": "deep/in/[@click=app.quit]a.txt", "source": "/nowhere", "title": title, "headings": [],
+        "snippet": "seal", "marks": [[0, 4]], "format": "txt", "chunk_id": 1, "document_id": 5, "start": start, "end": end,
+        "line": 3, "page": 2, "rankers": {}, "shares": {},
+    })  # fmt: skip
+
+
+async def opened(pilot: Pilot[Any], text: str | EngineError, hit: Hit, terms: tuple[str, ...]) -> PreviewScreen:
+    async def ask(method: str, **params: Any) -> Any:
+        assert (method, params) == ("document", {"document_id": 5})
+        if isinstance(text, EngineError):
+            raise text
+        return {"path": hit.path, "source": hit.source, "title": hit.title, "text": text, "format": "txt"}
+
+    screen = PreviewScreen(ask, hit, terms)
+    await pilot.app.push_screen(screen)
+    return screen
+
+
+def shown(pilot: Pilot[Any]) -> str:
+    return screen_text(pilot.app)  # type: ignore[arg-type]
+
+
+def test_millions_of_characters_open_at_the_place() -> None:
+    head, chunk = SENTENCE * 100_000 + "\n\n", "Here stands the \x1b[31mhit with a seal\u202e in it.\n"
+    text = head + chunk + ("x" * 3_000_000) + "\nthe last line"
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, text, hit_at(len(head), len(head) + len(chunk)), ("seal",))
+        view = screen.query_one(DocumentView)
+        await until(pilot, lambda: view.ready and "match" in shown(pilot), "the text")
+        assert view.rows == len(TextRows(text, view._room)) > 60_000
+        line = "\n ▌ Here stands the ␛[31mhit with a seal\ufffd in it."
+        await until(pilot, lambda: line in shown(pilot), "the place")
+        assert "match 50,000 of 50,000+" in shown(pilot) or "50,000+ matches" in shown(pilot)
+        await pilot.press("end")
+        await until(pilot, lambda: "the last line" in shown(pilot), "the end")
+        await pilot.press("h")
+        await until(pilot, lambda: "Here stands the" in shown(pilot), "the hit")
+        await pilot.resize_terminal(60, 20)
+        await until(pilot, lambda: view.ready and "Here stands the" in shown(pilot), "the same place")
+
+    drive(story, size=(80, 24))
+
+
+def test_matches_are_gone_through_in_a_ring() -> None:
+    text = "one seal\n" + "\n" * 100 + "two seals and a SEAL\n" + "\n" * 100 + "end"
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, text, hit_at(0, 9), ("seals", "seal"))
+        view = screen.query_one(DocumentView)
+        await until(pilot, lambda: "match 1 of 3" in shown(pilot))
+        assert "one seal" in shown(pilot)
+        await pilot.press("n")
+        assert view.match == 1
+        assert "two seals" in shown(pilot)
+        await pilot.press("n", "n")
+        assert view.match == 0
+        await pilot.press("N")
+        assert view.match == 2
+        assert "match 3 of 3" in shown(pilot)
+        await pilot.press("c")
+        assert pilot.app.clipboard == "one seal\n"
+        await pilot.press("y")
+        assert pilot.app.clipboard == "/nowhere/deep/in/[@click=app.quit]a.txt"
+        await pilot.press("q")
+        assert not isinstance(pilot.app.screen, PreviewScreen)
+
+    drive(story, size=(80, 24))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "word"])
+def test_short_documents(text: str) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await opened(pilot, text, hit_at(0, len(text)), ())
+        await pilot.pause(0.2)
+        await pilot.press("n", "N", "h", "end")
+        assert "A [bold]title" in shown(pilot)
+        assert "[@click=app.quit]a.txt" in shown(pilot)
+
+    drive(story, size=(80, 24))
+
+
+def test_a_document_that_is_gone_is_told_in_place() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        error = UsageError("There is no document 5.", "It may have been deleted.", "Search again.")
+        await opened(pilot, error, hit_at(0, 1), ())
+        await until(pilot, lambda: "There is no document 5." in shown(pilot))
+        assert "Search again." in shown(pilot)
+
+    drive(story, size=(80, 24))
+
+
+def test_without_a_display_the_path_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "a.txt"
+    assert "not there any more" in open_file(file)
+    file.write_text("text")
+    if os.name == "posix":
+        assert open_file(file) == f"There is no display here to open it on. It lies at {file}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="xdg-open and its viewers")
+@pytest.mark.parametrize(
+    ("viewer", "program", "asked"),
+    [
+        ("org.gnome.Evince.desktop", "evince", ["--page-index=3", "{file}"]),
+        ("org.kde.okular.desktop", "okular", ["--page=3", "{file}"]),
+        ("org.pwmt.zathura-pdf-mupdf.desktop", "zathura", ["--page=3", "{file}"]),
+        ("qpdfview.desktop", "qpdfview", ["{file}#3"]),
+        ("firefox-esr.desktop", "firefox", ["file://{quoted}#page=3"]),
+        ("mupdf.desktop", "xdg-open", ["{file}"]),  # one that is not known to take a page
+        ("org.gnome.Evince.desktop", "xdg-open", ["{file}"]),  # one that is not there
+    ],
+)
+def test_a_pdf_opens_at_its_page_where_the_viewer_can(
+    viewer: str, program: str, asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, told = tmp_path / "programs", tmp_path / "told"
+    programs.mkdir()
+    for name in {program, "xdg-open"}:
+        (programs / name).write_text(
+            f'#!/bin/sh\nprintf "%s\\n" {name} "$@" > {told}.new; {shutil.which("mv")} {told}.new {told}\n'
+        )
+    (programs / "xdg-mime").write_text(f'#!/bin/sh\n[ "$*" = "query default application/pdf" ] && echo {viewer}\n')
+    for made in programs.iterdir():
+        made.chmod(0o700)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("DISPLAY", ":0")
+    file = tmp_path / "a plan.pdf"
+    file.write_bytes(b"%PDF-1.4")
+    assert open_at(file, 3) == Opened("", program != "xdg-open")
+    end = time.monotonic() + 30
+    while not told.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    quoted = str(file).replace(" ", "%20")
+    assert told.read_text().splitlines() == [program, *(part.format(file=file, quoted=quoted) for part in asked)]
+
+
+@pytest.mark.parametrize(
+    ("opens_with", "command"),
+    [
+        (
+            r'"C:\Programs\SumatraPDF\SumatraPDF.exe" "%1"',
+            [r"C:\Programs\SumatraPDF\SumatraPDF.exe", "-page", "3", "{file}"],
+        ),
+        (r'"C:\Adobe\Acrobat DC\Acrobat.exe" "%1"', [r"C:\Adobe\Acrobat DC\Acrobat.exe", "/A", "page=3", "{file}"]),
+        (
+            r'"C:\Program Files (x86)\Edge\msedge.exe" --single-argument %1',
+            [r"C:\Program Files (x86)\Edge\msedge.exe", "{uri}#page=3"],
+        ),
+        (r"C:\Mozilla Firefox\firefox.exe -osint -url %1", [r"C:\Mozilla Firefox\firefox.exe", "{uri}#page=3"]),
+        (r'"C:\Other\viewer.exe" "%1"', []),
+        ("", []),
+    ],
+)
+def test_commands_for_windows(opens_with: str, command: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "a plan.pdf"
+    assert on_windows(opens_with, file, 3) == [part.format(file=file, uri=file.as_uri()) for part in command]
+
+
+def test_commands_for_macos(tmp_path: Path) -> None:
+    file = tmp_path / "a plan.pdf"
+    assert on_macos(file, 3, skim=True) == ["open", f"skim://{tmp_path}/a%20plan.pdf#page=3"]
+    assert on_macos(file, 3, skim=False) == []
+
+
+def test_where_the_viewer_is_told_no_page_the_user_is() -> None:
+    hit = replace(hit_at(0, 5), page=3, place_name="page 3")
+    assert opened_as(hit, at_page=True) == "Opened deep/in/[@click=app.quit]a.txt at page 3."
+    assert opened_as(hit, at_page=False) == "Opened deep/in/[@click=app.quit]a.txt: the hit is on page 3."
+    assert opened_as(replace(hit, page=None), at_page=False) == "Opened deep/in/[@click=app.quit]a.txt."
+
+
+def test_the_last_wish_counts_while_the_rows_are_on_their_way() -> None:
+    text = SENTENCE * 40_000
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, text, hit_at(0, 50), ())
+        view = screen.query_one(DocumentView)
+        await until(pilot, lambda: view.ready, "the text")
+        view.lay_out(len(text) // 2, 0)  # as a resize does
+        view.go_to(10_000, 0)
+        await until(pilot, lambda: view.ready, "the place")
+        row = view._rows.row_of(10_000) if view._rows else -1
+        assert view.scroll_offset.y == row
+
+    drive(story, size=(80, 24))

@@ -1,0 +1,398 @@
+"""The Train step: chart, numbers, and what can be done with a training."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import pictures
+from fixtures.app import drive, opened, screen_text, until, until_text, until_told
+from fixtures.long_training import STEPS, newest, state_of
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from bmembed_tui.app import DARK, LIGHT, BmembedApp
+from bmembed_tui.client.project_status import ProjectStatus, StageStatus
+from bmembed_tui.client.run_history import Curve, History, StageRecord
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.project.screen import STYLES
+from bmembed_tui.steps.queries.pane import QueriesPane
+from bmembed_tui.steps.train.loss_chart import WAITING, LossChart
+from bmembed_tui.steps.train.text import bar, told
+from bmembed_tui.widgets.safe import SafeButton
+from engine.core.events import HeldOut, RunFinished, RunStarted, StageFailed, StageStarted, TrainStep
+from engine.project.folder import ProjectFolder
+
+
+def step(number: int, loss: float = 1.0, steps: int = 100) -> TrainStep:
+    return TrainStep(
+        step=number, steps=steps, loss=loss, learning_rate=0.0012, tokens_per_second=1234.5, memory_mb=512.2, seconds_left=250.0
+    )  # fmt: skip
+
+
+def check(number: int, ndcg: float, best: bool = False) -> HeldOut:
+    return HeldOut(step=number, hit_at_10=ndcg + 10, ndcg_at_10=ndcg, best=best)
+
+
+class ChartApp(App[None]):
+    CSS_PATH = [STYLES / "train.tcss"]  # noqa: RUF012
+    CSS = "LossChart { height: 1fr; width: 1fr; }"
+
+    def compose(self) -> ComposeResult:
+        yield LossChart()
+
+    def on_mount(self) -> None:
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = DARK.name
+
+
+def charted(*curves: Curve, total: int = 100, size: tuple[int, int] = (80, 24), theme: str = DARK.name) -> list[str]:
+    """What the chart shows of each curve, one after another."""
+
+    async def run() -> list[str]:
+        app = ChartApp()
+        async with app.run_test(size=size) as pilot:
+            app.theme = theme
+            chart, shown = app.query_one(LossChart), []
+            for curve in curves:
+                chart.show(curve, total)
+                await until(pilot, lambda: chart._drawn[:3] == (chart._curve.steps[-1].step if chart._curve.steps else -1,
+                            len(chart._curve.steps), len(chart._curve.held_out)), "the drawing")  # fmt: skip
+                await pilot.pause(0.1)
+                shown.append(screen_text(app))  # type: ignore[arg-type]
+            return shown
+
+    return asyncio.run(run())
+
+
+def falling(count: int) -> list[TrainStep]:
+    return [step(n, 3 / n**0.3 + (0.2 if n % 2 else -0.2), count) for n in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(("size", "stacked"), [((54, 12), False), ((80, 24), True), ((176, 45), True)])
+@pytest.mark.parametrize("theme", [DARK.name, LIGHT.name])
+def test_the_chart_shows_both_curves_and_the_best_step(size: tuple[int, int], stacked: bool, theme: str) -> None:
+    curve = Curve("f", falling(100), [check(n, 40 + n / 5, best=n == 80) for n in range(0, 101, 20)])
+    (shown,) = charted(curve, size=size, theme=theme)
+    lines = shown.splitlines()
+    assert len(lines) == size[1]
+    assert max(map(len, lines)) <= size[0]
+    assert "each step" in lines[0]
+    assert "│◆best" in lines[0]
+    assert shown.count("◆") == 1 + 1  # the best check and the legend
+    (axis,) = (line.split() for line in lines if line and all(part.isdigit() for part in line.split()))
+    assert len(axis) >= 2 * axis.count("0") > 0  # more than where the steps begin
+    assert shown.count("●") == 5 + 1  # the other checks and the legend
+    assert any(char in shown for char in "▀▄▚▞")  # the smoothed loss
+    assert any("⠁" <= char <= "⣿" for char in "".join(lines[1:]))  # the raw one
+    assert sum("┏" in line for line in lines) == (2 if stacked else 1)
+    assert "│" in "".join(lines[2:])  # the best step
+
+
+def test_the_second_curve_is_the_hit_rate() -> None:
+    checks = [HeldOut(step=n, hit_at_10=80.0 + n / 5, ndcg_at_10=20.0 + n / 5, best=n == 20) for n in (0, 20, 40)]
+    (shown,) = charted(Curve("f", falling(40), checks))
+    assert "●Hit@10 %" in shown
+    assert re.search(r"8[0-8](\.\d)? ┫", shown)
+    assert not re.search(r"2[0-8](\.\d)? ┫", shown)
+
+
+def test_a_long_curve_costs_no_more_than_a_short_one() -> None:
+    curve = Curve("f", falling(100_000), [check(n, 50.0) for n in range(0, 100_000, 50)])
+    (shown,) = charted(curve, total=100_000)
+    assert "80000" in shown
+    assert "1000\n" not in shown + "\n"  # no number that is cut
+
+
+def test_curves_of_nothing_of_one_point_and_of_no_numbers() -> None:
+    nan = [step(n, math.nan) for n in range(1, 9)]
+    empty, one, broken, mixed, constant = charted(
+        Curve(), Curve("f", [step(1, 2.0)]), Curve("f", nan), Curve("f", [*nan, step(9, 2.0), step(10, math.inf), step(11, 1.0)]),
+        Curve("f", [step(n, 2.0) for n in range(1, 9)], [check(0, 0.0, best=True)]),
+    )  # fmt: skip
+    assert WAITING.split()[0] in empty
+    assert "each step" in one
+    assert WAITING.split()[0] in broken
+    assert "┏" not in broken
+    assert "▄" in mixed + one or "▀" in mixed
+    assert "●" in constant
+
+
+def test_a_chart_that_is_told_many_things_at_once_makes_its_drawings_once() -> None:
+    async def run() -> int:
+        app = ChartApp()
+        async with app.run_test(size=(80, 24)) as pilot:
+            chart = app.query_one(LossChart)
+            for count in range(1, 20):
+                chart.show(Curve("f", falling(count)), 100)
+            await until(pilot, lambda: "┏" in screen_text(app))  # type: ignore[arg-type]
+            return len(chart.query(".chart-plot"))
+
+    assert asyncio.run(run()) == 2
+
+
+@pytest.mark.parametrize("size", [(1, 1), (10, 3), (30, 5), (54, 7), (41, 8)])
+def test_a_small_place_breaks_nothing(size: tuple[int, int]) -> None:
+    charted(Curve("f", falling(30), [check(0, 1.0), check(10, 2.0, best=True)]), size=size)
+
+
+def test_resizing_draws_anew() -> None:
+    async def run() -> list[str]:
+        app, shown = ChartApp(), []
+        async with app.run_test(size=(120, 40)) as pilot:
+            chart = app.query_one(LossChart)
+            chart.show(Curve("f", falling(80), [check(n, 5.0, best=not n) for n in range(0, 81, 10)]), 100)
+            await until(pilot, lambda: "┏" in screen_text(app))  # type: ignore[arg-type]
+            for size in ((54, 12), (20, 4), (200, 60), (80, 24)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause(0.3)
+                shown.append(screen_text(app))  # type: ignore[arg-type]
+        return shown
+
+    narrow, tiny, wide, normal = asyncio.run(run())
+    assert sum("┏" in line for line in narrow.splitlines()) == 1
+    assert "Too little" in tiny
+    assert max(map(len, wide.splitlines())) > 190
+    assert "┗" in normal
+    assert "┗" in wide
+
+
+def test_without_colour_the_curves_can_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    (shown,) = charted(Curve("f", falling(60), [check(0, 10.0), check(30, 20.0, best=True)]))
+    drawing = "".join(shown.splitlines()[1:])
+    assert any(char in drawing for char in "▀▄▚▞")
+    assert any("⠁" <= char <= "⣿" for char in drawing)
+
+
+def status(state: str, running: bool = False) -> ProjectStatus:
+    return ProjectStatus(
+        running=running, stages={"train": StageStatus("train", state, "its settings or inputs changed")}
+    )
+
+
+def text_of(status_: ProjectStatus, state: RunState, history: History | None = None, asked: str = "") -> str:
+    return told(status_, state, history or History(), asked).plain
+
+
+def run_of(*events: Any) -> RunState:
+    state = RunState()
+    state.apply_all([RunStarted(run="r", stages=["rank", "train"]), *events])
+    return state
+
+
+BEGUN = StageStarted(stage="train", fingerprint="f", reason="not built yet")
+
+
+def test_numbers_of_a_training_at_work() -> None:
+    state = run_of(BEGUN, check(0, 61.0, best=True), step(30, 1.23456), check(20, 68.5, best=True))
+    shown = text_of(status("to do", running=True), state)
+    assert "step 30 of 100  ████░░░░░░░░ 30 %  4 min 10 s left" in shown
+    assert "loss 1.235 · learning rate 0.0012 · 1,234 tokens/s" in shown
+    assert "Held-out Hit@10 71.0 → 78.5 %, nDCG@10 61.0 → 68.5 %\nKept is the best nDCG@10: 68.5 % at step 20" in shown
+    assert "512 MB" in shown
+    assert "pausing …" in text_of(status("to do", running=True), state, asked="pausing …")
+
+
+def test_before_it_and_after_it() -> None:
+    before = run_of(StageStarted(stage="rank", fingerprint="r", reason="x"))
+    assert "Before training: rank" in text_of(status("to do", True), before)
+    assert "a small adapter is trained beside it" in text_of(status("to do"), RunState())
+    record = StageRecord(
+        "train", seconds=200.0, summary={"adapter": "a", "steps": 1200, "best_step": 900, "ended": "no gain"}
+    )
+    shown = text_of(status("done"), RunState(), History({"train": record}))
+    assert "Trained 1,200 steps in 3 min 20 s: the adapter of step 900 is kept." in shown
+    assert "no gain any more" in shown
+    nothing = StageRecord("train", summary={"adapter": None, "reason": "too few [/ queries"})
+    assert "No adapter was trained: too few [/ queries." in text_of(
+        status("done"), RunState(), History({"train": nothing})
+    )
+    assert "out of date: its settings" in text_of(status("stale"), RunState(), History({"train": record}))
+
+
+def test_ends_before_the_end() -> None:
+    cut = RunFinished(run="r", state="cancelled", seconds=1.0)
+    assert "Stopped at step 3 of 100. The next run goes on from there." in text_of(
+        status("to do"), run_of(BEGUN, step(3), cut)
+    )
+    error = {"type": "StageError", "what": "It broke.", "why": "", "to_do": "Mend it."}
+    failed = run_of(
+        BEGUN, step(3), StageFailed(stage="train", error=error), RunFinished(run="r", state="failed", seconds=1.0)
+    )
+    assert "Training failed at step 3 of 100.\nIt broke. Mend it." in text_of(status("to do"), failed)
+    lost = run_of(BEGUN, step(3))
+    lost.lose()
+    assert "Training stopped unexpectedly; run again to resume: at step 3 of 100." in text_of(status("to do"), lost)
+
+
+def test_bars() -> None:
+    assert (bar(0), bar(0.5), bar(1), bar(7), bar(math.nan)) == (
+        "░" * 12,
+        "█" * 6 + "░" * 6,
+        "█" * 12,
+        "█" * 12,
+        "░" * 12,
+    )
+
+
+# The step in the app
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_a_finished_training_is_shown_with_its_curve(finished_project: Path, size: tuple[int, int]) -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        screen = await opened(pilot, "train")
+        await until_text(pilot, "smoothed")
+        await until_text(pilot, "Continue")
+        shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result")
+        return shown
+
+    shown = drive(story, finished_project, size)
+    assert "Trained 12 steps" in shown
+    assert ("objective: mixed" if size[0] > 80 else "there are only 15 held-out queries") in shown
+    assert "Keep best" not in shown
+
+
+def test_a_new_project_says_what_training_is(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> str:
+        await opened(pilot, "train")
+        await until_text(pilot, "small adapter")
+        return screen_text(pilot.app)  # type: ignore[arg-type]
+
+    shown = drive(story, new_project, (80, 24))
+    assert "held-out" in shown
+    assert "Pause" not in shown.split("Train", 1)[0]
+
+
+def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "train")
+        await until_text(pilot, "out of date")
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 2, "steps")
+        await until_text(pilot, "Keep best")
+        await pilot.press("p")
+        await until_text(pilot, "paused: train")
+        shown = screen_text(pilot.app)  # type: ignore[arg-type]
+        assert "‖ 5 Train" in shown
+        assert "Resume" in shown
+        held = screen.run_state.steps[-1].step
+        await pilot.pause(1.0)
+        assert screen.run_state.steps[-1].step == held
+        await pilot.press("p")
+        await until(
+            pilot, lambda: not screen.run_state.paused and screen.run_state.steps[-1].step > held, "it to go on"
+        )
+        for keys in (("enter",), ("right", "enter")):
+            await pilot.press("k")
+            await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
+            await pilot.press(*keys)
+            await until(pilot, lambda: pilot.app.screen is screen, "the answer")
+            assert screen.run_state.stages["train"].state == "running" or "right" in keys
+            assert (screen.asked != "") == ("right" in keys)
+        await until(pilot, lambda: screen.run_state.stages["train"].state == "done", "the best adapter")
+        await until(pilot, lambda: screen.run_state.state == "done", "the rest")
+        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result")
+        screen.action_go("train")
+        await until_told(pilot, "you asked it to stop")
+        await until_text(pilot, "Continue")
+
+    drive(story, long_project)
+    made = [line for line in (newest(long_project) / "events.jsonl").read_text().splitlines() if '"train_step"' in line]
+    assert 2 < len(made) < STEPS
+
+
+def test_stop_and_detach(long_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "train")
+        await until_text(pilot, "out of date")
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "steps")
+        await pilot.press("d")
+        app = pilot.app
+        assert isinstance(app, BmembedApp)
+        await until(pilot, lambda: app.screen is not screen)
+        assert any("The run goes on without the app" in told.message for told in app._notifications)
+        made = newest(long_project) / "events.jsonl"
+        size, end = made.stat().st_size, time.monotonic() + 60
+        while made.stat().st_size <= size and time.monotonic() < end:
+            await pilot.pause(0.1)
+        assert made.stat().st_size > size
+        app.open_project(ProjectFolder(long_project))
+        again = await opened(pilot, "train")
+        await until_text(pilot, "Keep best")
+        await pilot.press("x")
+        await until_text(pilot, "Stopped at step")
+        await until_text(pilot, "Resume")
+        await until(pilot, lambda: not again.status.running)
+        await until_text(pilot, "the last run was stopped")
+
+    drive(story, long_project)
+    assert state_of(long_project) == "cancelled"
+
+
+def test_a_run_whose_process_is_gone_is_shown_nowhere_as_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> str:
+        await pictures.open_project(pilot, pictures.LOST)
+        await until_text(pilot, "the last run stopped unexpectedly")
+        await pilot.pause(0.3)
+        return screen_text(pilot.app)  # type: ignore[arg-type]
+
+    shown = drive(story)
+    assert re.search(r"5 Train +to do", shown)
+    assert "running" not in shown
+
+
+def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    ordered: list[str] = []
+
+    async def order(what: str, *_: str) -> Any:
+        ordered.append(what)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("bmembed_tui.project.runs.order", order)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "train")  # type: ignore[attr-defined]
+        screen = await opened(pilot, "train")
+        screen.start_run()
+        await until_text(pilot, "starting …")
+        await pilot.press("p", "x")
+        assert ordered == ["run"]
+        shown = {name: screen.query_one(f"#train #{name}").display for name in ("pause", "stop", "detach", "keep")}
+        assert shown == {"pause": False, "stop": False, "detach": True, "keep": False}
+        queries = screen.query_one(QueriesPane)
+        assert not queries.query_one("#stop").display
+        screen.action_go("queries")
+        await until(pilot, lambda: screen.pane is queries, "the step")
+        assert not any(queries.query_one(f"#{name}").display for name in ("pause", "stop"))
+        for label in ("result", "search"):
+            screen.action_go(label)
+            await until(pilot, lambda label=label: screen.pane.step == label, label)  # type: ignore[misc, union-attr]
+            button = screen.query_one(f"#{label} #primary", SafeButton)
+            assert str(button.label) == ("Running …" if label == "search" else "Search")
+        screen.status = replace(screen.status, stages={})
+        screen.draw_run()
+        screen.action_go("result")
+        await until(pilot, lambda: screen.pane.step == "result", "the step")  # type: ignore[union-attr]
+        assert str(screen.query_one("#result #primary", SafeButton).label) == "Running …"
+
+    drive(story)

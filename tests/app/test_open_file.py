@@ -1,0 +1,77 @@
+"""Files are opened and their paths copied beside the event loop: a slow disk or system does not hold up the screen."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, until
+from fixtures.pictures import open_project, play_record, settled, step
+from textual.pilot import Pilot
+
+from bmembed_tui.open_file import Opened
+from bmembed_tui.steps.search.model import Hit
+
+Calls = list[tuple[str, int | None, bool]]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """The name and page of each file that is opened, and whether the event loop's thread did it."""
+    made: Calls = []
+    loop = threading.current_thread()
+
+    def open_file(path: Path, page: int | None = None) -> str:
+        made.append((path.name, page, threading.current_thread() is loop))
+        return "There is no viewer."
+
+    monkeypatch.setattr("bmembed_tui.steps.result.pane.open_file", open_file)
+    for place in ("steps.search_actions", "screens.preview"):
+        monkeypatch.setattr(f"bmembed_tui.{place}.open_at", lambda path, page: Opened(open_file(path, page)))
+    return made
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each look at the disk for a hit's file: whether it was in the event loop's thread."""
+    made: list[bool] = []
+    loop, find = threading.current_thread(), Hit.file.fget
+    assert find is not None
+
+    def file(hit: Hit) -> Path:
+        made.append(threading.current_thread() is loop)
+        return find(hit)
+
+    monkeypatch.setattr(Hit, "file", property(file))
+    return made
+
+
+def test_search_and_result_open_beside_the_loop(
+    calls: Calls, looks: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    play_record(monkeypatch, tmp_path)
+    recorded = Hit.from_answer
+    monkeypatch.setattr(Hit, "from_answer", lambda answer: replace(recorded(answer), page=7))
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await step("search")(pilot)
+        await settled(pilot)
+        for key in ("down", "o", "y", "enter", "o", "y", "escape"):
+            await pilot.press(key)
+            await settled(pilot)
+        screen = await open_project(pilot)
+        screen.go("result")
+        await settled(pilot)
+        await pilot.press("o")
+        await until(pilot, lambda: len(calls) == 3)
+
+    drive(story)
+    assert [(Path(name).suffix == ".html", page, beside) for name, page, beside in calls] == [
+        (False, 7, False),
+        (False, 7, False),
+        (True, None, False),
+    ]
+    assert looks == [False] * 4

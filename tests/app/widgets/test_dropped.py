@@ -1,0 +1,96 @@
+"""Files and folders that are dropped where nothing is typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, opened, screen_text, until, until_text
+from textual import events
+from textual.pilot import Pilot
+
+from bmembed_tui.home.new_project import NewProjectScreen
+from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.widgets.dropped import dropped_path
+from bmembed_tui.widgets.fields import PathField
+from bmembed_tui.widgets.safe import SafeButton
+from engine.project.folder import ProjectFolder
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def drop(pilot: Pilot[Any], text: str) -> None:
+    """As the window and terminals tell the app of it."""
+    pilot.app.post_message(events.Paste(text))
+
+
+def test_a_path_is_understood_as_terminals_write_it(tmp_path: Path) -> None:
+    folder = tmp_path / "it's a föld er"
+    folder.mkdir()
+    escaped = str(folder).replace(" ", "\\ ").replace("'", "\\'")
+    address = "file://" + str(folder).replace(" ", "%20").replace("ö", "%C3%B6")
+    for text in (str(folder), f" {folder}\n", escaped, f'"{folder}"', address):
+        assert dropped_path(text) == folder, text
+    for text in ("", "a word", "documents", "/no/such/folder", f"{tmp_path} {tmp_path}", "'", "x" * 9000, "/a\0b"):
+        assert dropped_path(text) is None, text
+
+
+def test_on_the_first_screen_a_project_is_opened_and_of_other_folders_one_is_made(tmp_path: Path) -> None:
+    project = ProjectFolder.create(tmp_path / "manuals", {})
+    (tmp_path / "My papers").mkdir()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "Try the sample")
+        drop(pilot, "only words")
+        drop(pilot, str(tmp_path / "My papers"))
+        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
+        assert pilot.app.screen.query_one("#new-documents", PathField).path == tmp_path / "My papers"
+        await until_text(pilot, "My papers")
+        assert pilot.app.screen.query_one("#new-name").value == "My papers"
+        await pilot.press("escape")
+        await until_text(pilot, "Make no project?")
+        await pilot.press("right", "enter")
+        await until_text(pilot, "Try the sample")
+        drop(pilot, str(project.path))
+        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+        assert pilot.app.screen.project.path == project.path
+
+    drive(story)
+
+
+def test_in_the_step_documents_a_folder_is_added(new_project: Path, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "documents")
+        await until_text(pilot, "documents")
+        await until(pilot, lambda: screen.pane._corpus is not None, "the settings")
+        drop(pilot, str(tmp_path / "more"))
+        await until(pilot, lambda: len(ProjectFolder(new_project).settings().corpus.paths) == 2, "the folder")
+
+    drive(story, new_project)
+    assert ProjectFolder(new_project).settings().corpus.paths[1] == str(tmp_path / "more")
+
+
+@pytest.mark.parametrize("in_window", [True, False])
+def test_a_window_offers_the_systems_dialog_for_the_documents(monkeypatch: pytest.MonkeyPatch, in_window: bool) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("bmembed_tui.app.BmembedApp.is_web", in_window)
+    monkeypatch.setattr(PathField, "browse", lambda field: asked.append(str(field.id)))
+
+    async def story(pilot: Pilot[Any]) -> str:
+        await until_text(pilot, "Try the sample")
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
+        for button in pilot.app.screen.query("#browse").results(SafeButton):
+            button.press()
+        await pilot.pause()
+        return screen_text(pilot.app)
+
+    assert ("Browse …" in drive(story)) == in_window
+    assert asked == (["new-documents"] if in_window else [])

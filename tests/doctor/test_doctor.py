@@ -1,0 +1,108 @@
+"""`engine doctor PROJECT` looks at that project."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from fixtures.tiny_model import build_tiny_model
+
+from engine.doctor.doctor import Finding, examine
+from engine.project.folder import ProjectFolder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+def about(findings: list[Finding], topic: str) -> list[Finding]:
+    return [finding for finding in findings if finding.topic == topic]
+
+
+def test_a_projects_own_model_and_hardware(tmp_path: Path, model: Path) -> None:
+    made = {"encoder": {"model": str(model), "device": "cpu", "dtype": "float32"}}
+    project = ProjectFolder.create(tmp_path / "project", made)
+    findings = examine(project)
+    assert [str(model.resolve()) in finding.found for finding in about(findings, "model")] == [True]
+    (precision,) = (finding for finding in findings if finding.topic in ("dtype", "precision"))
+    assert precision.found == "float32"
+    assert "auto" not in precision.follows
+    (disk,) = about(findings, "disk")
+    assert str(project.path) in disk.found
+    assert disk.follows == "what a run needs stands under 'disk need'"  # which alone says whether it suffices
+    assert len(about(findings, "disk need")) == 1
+    shutil.move(model, tmp_path / "gone")
+    try:
+        assert [finding.state for finding in about(examine(project), "model")] == ["problem"]
+        assert [finding.state for finding in about(examine(project, str(tmp_path / "gone")), "model")] == ["good"]
+    finally:
+        shutil.move(tmp_path / "gone", model)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [".", "project.toml", "project.db", "runs", "cache/vectors.bin", "sweep", "sweep/project.db", "checkpoints/a"],
+)
+def test_what_others_may_open_is_a_problem(project: ProjectFolder, place: str) -> None:
+    for folder in ("sweep", "checkpoints", "checkpoints/a"):
+        (project.path / folder).mkdir(mode=0o700)
+    for file in ("cache/vectors.bin", "sweep/project.db"):
+        (project.path / file).touch(mode=0o600)
+    assert [finding.state for finding in about(examine(project), "permissions")] == ["good"]
+    path = project.path / place
+    path.chmod(path.stat().st_mode | 0o040)
+    (finding,) = about(examine(project), "permissions")
+    assert finding.state == "problem"
+    assert str(path) in finding.found
+    assert "chmod" in finding.follows
+
+
+def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:
+    from platformdirs import user_state_path
+
+    folder = user_state_path("bmembed", appauthor=False)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "recent.json").touch(mode=0o600)
+    assert str(folder).startswith(str(user_folders))
+    assert [finding.state for finding in about(examine(), "permissions")] == ["good"]
+    (folder / "recent.json").chmod(0o640)
+    try:
+        (finding,) = about(examine(), "permissions")
+    finally:
+        (folder / "recent.json").unlink()
+    assert (finding.state, str(folder / "recent.json") in finding.found) == ("problem", True)
+
+
+def test_documents_in_the_project_folder_are_the_users_own_affair(project: ProjectFolder) -> None:
+    (project.path / "documents").mkdir(mode=0o755)
+    (project.path / "documents" / "a.txt").touch(mode=0o644)
+    assert [finding.state for finding in about(examine(project), "permissions")] == ["good"]
+
+
+def test_a_file_that_a_run_has_just_removed_is_no_fault(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.path / "cache" / "gone").touch(mode=0o600)
+    real = Path.stat
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        if path.name == "gone" and not calls:
+            calls.append(path)
+        elif path.name == "gone":
+            raise FileNotFoundError(path)
+        return real(path, **options)
+
+    calls: list[Path] = []
+    monkeypatch.setattr(Path, "stat", stat)
+    (size,) = (finding for finding in about(examine(project), "project") if "on disk" in finding.found)
+    assert (size.state, len(calls)) == ("good", 1)
+
+
+def test_wrong_settings_are_a_finding(project: ProjectFolder) -> None:
+    (project.path / "project.toml").write_text('[encoder]\ndevice = "toaster"\n')
+    problems = [finding for finding in about(examine(project), "project") if finding.state == "problem"]
+    assert len(problems) == 1
+    assert "project.toml" in problems[0].found

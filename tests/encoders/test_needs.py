@@ -1,0 +1,192 @@
+"""What a run needs, against sums by hand; and how the doctor tells it."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import engine.encoders.needs
+from engine.doctor import findings
+from engine.doctor.findings import gpu, needs
+from engine.encoders import gpu as gpus_module
+from engine.encoders.gpu import Gpu, Gpus
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_size import ModelSize
+from engine.encoders.needs import Need, disk_need, megabytes, training_need
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifacts import Artifact
+from engine.settings.load import validate
+from engine.training.config import TrainingConfig
+
+SIZE = ModelSize(parameters=1000, blocks=2, width=10, heads=2, block_sides=100)
+RECIPE = TrainingConfig(
+    queries_per_step=4, negatives_per_query=1, max_tokens=8, micro_batch_tokens=16, graph_memory_mb=0, lora_rank=3
+)
+CPU, CUDA = Hardware("cpu", "float32", 2, ()), Hardware("cuda", "bfloat16", 2, ())
+TOKEN = 2 * (24 * 10 + 2 * 2 * 8) * 4  # bytes of a graph for each token: 2176
+
+
+def test_memory_of_micro_batches_side_by_side() -> None:
+    need = training_need(SIZE, RECIPE, CPU, chunks=50, free=10**9)
+    assert need.bytes == 1000 * 4 + 3 * 2 * 16 * TOKEN + 50 * 10 * 4 + 500_000_000
+    assert "50 chunks × 10 dimensions × 4 bytes" in need.formula
+    tight = training_need(SIZE, RECIPE, CPU, chunks=50, free=3 * 16 * TOKEN)  # half of it holds one
+    assert need.bytes - tight.bytes == 3 * 16 * TOKEN
+
+
+def test_memory_of_whole_steps() -> None:
+    whole = TrainingConfig(
+        queries_per_step=4, negatives_per_query=1, max_tokens=8, micro_batch_tokens=16, graph_memory_mb=512
+    )
+    need = training_need(SIZE, whole, CPU, chunks=0, free=10**9)
+    assert need.bytes == 1000 * 4 + 3 * 4 * 3 * 8 * TOKEN + 500_000_000  # far less than 512 MB
+
+
+def test_memory_of_a_gpu_holds_weights_and_graphs() -> None:
+    need = training_need(SIZE, RECIPE, CUDA, chunks=50, free=10**9)
+    assert need.bytes == 1000 * 2 + 4 * 3 * 8 * TOKEN // 2  # a micro-batch of 512 tokens would hold the whole step
+    assert "2 bytes" in need.formula
+    assert "program" not in need.formula
+
+
+def test_a_gpu_that_is_small_for_the_model_holds_less_at_a_time() -> None:
+    """As engine/training/compute/plan.py decides it: micro-batches shrink to half of what is free, then blocks are computed twice."""
+    many = replace(RECIPE, queries_per_step=1000, graph_memory_mb=512)
+    token = TOKEN // 2
+    free = 2 * 100 * token  # half of it holds 100 tokens, between 64 and 512
+    assert training_need(SIZE, many, CUDA, chunks=0, free=2000 + free).bytes == 2000 + 100 * token
+    tight = 2 * 63 * token  # fewer than the least micro-batch
+    assert training_need(SIZE, many, CUDA, chunks=0, free=2000 + tight).bytes == 2000 + 63 * token
+    plain = replace(many, gradient_checkpointing="off")
+    assert training_need(SIZE, plain, CUDA, chunks=0, free=2000 + tight).bytes == 2000 + 64 * token
+
+
+def test_weights_of_four_bits() -> None:
+    size, recipe = replace(SIZE, in_blocks=800), replace(RECIPE, quantisation="4-bit")
+    need = training_need(size, recipe, CUDA, chunks=0, free=10**9)
+    assert need.bytes == 200 * 2 + 416 + 4 * 3 * 8 * TOKEN // 2  # 800 × 0.52
+    assert "4 bits" in need.formula
+
+
+def test_disk() -> None:
+    settings = validate({"evaluation": {"lambdas": [0.5]}, "queries": {"max_queries": 70}, "ranking": {"k": 40}})
+    need = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234)
+    vectors = 3 * 50 * (2 * 10 + 32)
+    index = 50 * (2 * 10 + 150)
+    rankings = 70 * 40 * 12
+    adapter = 3 * 100 * 4
+    assert need.bytes == vectors + index + rankings + 14 * adapter + 1234
+    assert "70 queries × 40 × 12 bytes" in need.formula
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0.0 MB"), (1_250_000, "1.2 MB"), (10**9, "1.0 GB")])
+def test_bytes_as_text(count: int, text: str) -> None:
+    assert megabytes(count) == text
+
+
+def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.path / "project.toml").write_text('[encoder]\ndevice = "cpu"\ndtype = "float32"\n')
+    memory, disk = needs(project, project.settings(), "all-MiniLM-L6-v2")
+    assert (memory.topic, memory.state) == ("memory need", "good")
+    assert "22.7 million parameters × 4 bytes = 90.9 MB" in memory.follows
+    assert (disk.topic, disk.state, disk.found) == ("disk need", "good", "not known yet")
+    monkeypatch.setattr(findings, "_free_memory", lambda _hardware: (300_000_000, ""))
+    monkeypatch.setattr(findings, "_extent", lambda _project: (1_000_000, 10**9, None))
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 10**9))
+    memory, disk = needs(project, project.settings(), "all-MiniLM-L6-v2")
+    assert (memory.state, disk.state) == ("problem", "problem")
+    assert "300.0 MB free" in memory.found
+    assert "graph_memory_mb" in memory.follows
+    assert "1.0 GB free" in disk.found
+    assert "5 × 1,000,000 chunks × (384 dimensions × 2 bytes + 32) = 4.0 GB" in disk.follows
+
+
+@pytest.mark.parametrize(
+    ("share", "recipe", "graphs"),
+    [
+        (None, ("mixed", 64, 1), 64 * 3),
+        (0.7, ("mixed", 64, 1), 64 * 3),
+        (0.69, ("infonce", 32, 0), 32 * 2),
+    ],
+)
+def test_the_recipe_is_that_which_the_queries_decide(
+    project: ProjectFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    share: float | None,
+    recipe: tuple[str, int, int],
+    graphs: int,
+) -> None:
+    """Below 70 % of queries that BM25 solves, training is another one: without a teacher's negatives, in smaller steps."""
+    text = '[encoder]\ndevice = "cpu"\ndtype = "float32"\n[training]\ngraph_memory_mb = 100000.0\n'
+    (project.path / "project.toml").write_text(text)
+    store = project.store()
+    store.put_artifact(Artifact("rankings", "f", "", 0.0, {"found_first": share}))
+    store.close()
+    monkeypatch.setattr(findings, "_free_memory", lambda _hardware: (10**12, ""))
+    taken: list[TrainingConfig] = []
+
+    def told(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> Need:
+        taken.append(config)
+        return training_need(SIZE, replace(config, max_tokens=8), hardware, chunks, free)
+
+    monkeypatch.setattr(engine.encoders.needs, "training_need", told)
+    memory = needs(project, project.settings(), "all-MiniLM-L6-v2")[0]
+    assert [(one.objective, one.queries_per_step, one.negatives_per_query) for one in taken] == [recipe]
+    assert f"graphs {megabytes(graphs * 8 * TOKEN)} ×" in memory.follows
+
+
+def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    (documents / "a.txt").write_text("x" * 2_048_000)
+    (documents / "left-out.exe").write_text("x" * 9_000_000)
+    chosen = {"corpus": {"paths": [str(documents)]}, "encoder": {"device": "cpu", "dtype": "float32"}}
+    folder = ProjectFolder.create(tmp_path / "project", chosen)
+    _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")
+    assert disk.state == "good"
+    assert "guessed from 2.0 MB of documents" in disk.follows
+    assert "5 × 2,000 chunks" in disk.follows
+    assert "BM25 index 36.9 MB" in disk.follows
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 30_000_000))
+    _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")
+    assert (disk.state, "free some space" in disk.follows) == ("problem", True)
+    (documents / "a.txt").unlink()
+    documents.rename(tmp_path / "moved")
+    _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")
+    assert disk.found == "not known yet"
+
+
+def test_a_model_that_is_gone_has_no_needs(project: ProjectFolder, tmp_path: Path) -> None:
+    assert needs(project, project.settings(), str(tmp_path / "gone")) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "found", "follows"),
+    [
+        (Gpus((), False, 0), "this torch is built for CPUs only", "everything works without one"),
+        (Gpus((), False, 1), "lists 1 NVIDIA card (a CUDA build of torch is needed)", "1.2, 8 and 16 GB"),
+        (Gpus((), True, 2), "lists 2 NVIDIA cards (its driver is needed)", "32,768"),
+        (Gpus((Gpu("Big", 80 * 10**9, 79 * 10**9, True),), True, 1), "Big, 79.0 GB of 80.0 GB free", "use them"),
+        (Gpus((Gpu("Old", 8 * 10**9, 7 * 10**9, False),), True, 1), "Old, 7.0 GB", "encodes in float16"),
+    ],
+)
+def test_what_a_gpu_is_or_would_be(monkeypatch: pytest.MonkeyPatch, there: Gpus, found: str, follows: str) -> None:
+    monkeypatch.setattr(gpus_module, "find_gpus", lambda: there)
+    (finding,) = gpu()
+    assert (finding.topic, finding.state) == ("gpu", "good")
+    assert found in finding.found
+    assert follows in finding.follows
+
+
+def test_what_is_said_of_a_gpu_agrees_with_the_code() -> None:
+    from engine.encoders import encoder
+    from engine.encoders.needs import CUDA_SCALE
+
+    for number in (CUDA_SCALE * TrainingConfig().micro_batch_tokens, TrainingConfig().micro_batch_tokens,
+                   encoder._CUDA_BUDGET[0], encoder._CPU_BUDGET[0]):  # fmt: skip
+        assert f"{number:,}" in findings.WITH_A_GPU

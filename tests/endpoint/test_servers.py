@@ -1,0 +1,70 @@
+"""Which servers text was sent to is kept before it is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.fake_endpoint import FakeEndpoint, good, serving
+
+from engine.endpoint.address import Address
+from engine.endpoint.exchange import Exchange
+from engine.endpoint.servers import RECORD, asked_servers, note_server
+from engine.queries.llm.chat_model import UnansweredError
+from engine.queries.llm.endpoint_model import Endpoint
+from engine.queries.llm.prompts import Message
+from engine.queries.llm.shapes import PAIRS
+
+
+def exchanged(server: FakeEndpoint | str, body: bytes | None, **more: Any) -> Exchange:
+    url = server if isinstance(server, str) else server.url
+    one = Exchange(Address.parse(url), body, 5, **more)
+    one.start()
+    assert one.done.wait(10)
+    return one
+
+
+def test_each_server_is_kept_once_and_for_the_user_alone(tmp_path: Path):
+    for url in ("http://10.0.0.1/v1", "http://10.0.0.2/v1", "http://10.0.0.1/v1"):
+        note_server(tmp_path, url)
+    assert asked_servers(tmp_path) == ["http://10.0.0.1/v1", "http://10.0.0.2/v1"]
+    assert (tmp_path / RECORD).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[1, ", b"{}", b"[1]", b"\xff"])
+def test_a_record_that_is_gone_or_damaged_names_none(tmp_path: Path, content: bytes | None):
+    if content is not None:
+        (tmp_path / RECORD).write_bytes(content)
+    assert asked_servers(tmp_path) == []
+
+
+def test_nothing_is_sent_where_it_cannot_be_kept():
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    with serving(good) as server:
+        one = exchanged(server, b"{}", sending=full)
+        with pytest.raises(UnansweredError, match="no space left"):
+            one.result()
+        assert server.requests == []
+
+
+def test_a_look_sends_no_text_and_a_server_that_is_gone_gets_none():
+    told: list[str] = []
+    with serving(good) as server:
+        exchanged(server, None, path="/props", sending=lambda: told.append("look"))
+    one = exchanged("http://127.0.0.1:9/v1", b"{}", sending=lambda: told.append("sent"))
+    with pytest.raises(UnansweredError):
+        one.result()
+    assert told == []
+
+
+def test_a_message_is_kept_by_who_asks():
+    told: list[str] = []
+    with serving(lambda *_: '{"questions": []}') as server:
+        model = Endpoint(
+            Address.parse(server.url), "small", 4096, 5, lambda: False, sending=lambda: told.append("sent")
+        )
+        model.complete(Message("system", "user"), PAIRS, 2, 100, 5)
+    assert told

@@ -1,0 +1,96 @@
+"""The figures that describe an encoder's vectors, on a corpus that fits on a hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.rankings import rank_by_cosine
+from engine.evaluation.reporting.diagnostics import K, Ranked, describe
+
+KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
+CHUNKS = np.eye(6, dtype=np.float32)
+
+
+def ranked(vectors: np.ndarray, depth: int = 6) -> Ranked:
+    unit = np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+    return Ranked(unit, *rank_by_cosine(unit, CHUNKS, KEYS, depth))
+
+
+def by_chunk(key: str, *chunks: int) -> Judgment:
+    return Judgment(key, key, "chunk", dict.fromkeys(chunks, 1))
+
+
+def test_geometry_of_six_orthogonal_chunks_by_hand():
+    # Both queries are nearest to chunk 3, with cosine 0.8; the second one's answer is chunk 5, with cosine 0.6.
+    asked = ranked(np.array([[0.8, 0.6, 0, 0, 0, 0], [0.8, 0.6, 0, 0, 0, 0]]))
+    found = describe(asked, [by_chunk("a", 3), by_chunk("b", 5)], CHUNKS, KEYS)
+    assert found["alignment"] == pytest.approx((1 + 0.8 / 0.4) / 2, rel=1e-5)
+    assert found["uniformity"] == pytest.approx(4.0, rel=1e-5)
+    assert found["isotropy I_A"] == pytest.approx((6.5 - 6**0.5) / (6.5 + 6**0.5))
+    assert found["isotropy I_B (IsoScore)"] == pytest.approx((5 - 1) / 5)  # five equal variances of six
+    assert found["accuracy@5, percent"].value == 100.0
+    assert found["COE, percent"].value == 100.0
+
+
+def test_an_answer_beyond_the_best_five_counts_against_accuracy():
+    asked = ranked(np.array([[6, 5, 4, 3, 2, 1]] * 40))
+    found = describe(asked, [by_chunk("a", 20), by_chunk("b", 12)] * 20, CHUNKS, KEYS)
+    assert found["accuracy@5, percent"].value == pytest.approx(50, abs=2)
+    assert found["accuracy@5, percent"].low < 50 < found["accuracy@5, percent"].high
+
+
+def test_the_share_of_random_chunks_hangs_little_on_the_draw():
+    # Of the six chunks two have a cosine above 0, which three of the best five have.
+    asked = ranked(np.array([[0.8, 0.6, 0, 0, 0, 0]] * 40))
+    shares = [
+        describe(asked, [by_chunk("a", 3)] * 40, CHUNKS, KEYS, seed)["ROE, percent"].value for seed in (4, 18, 23)
+    ]
+    assert shares == pytest.approx([100 / 3] * 3, abs=5)  # one chunk for each query: 17.5, 20 and 45
+
+
+def test_queries_that_say_nothing_are_left_out():
+    asked = ranked(np.eye(6)[:4])
+    asked.similarities[2, K - 1] = -np.inf  # looked for among four chunks only
+    document = Judgment("d", "d", "document", {1: 1})
+    alone = describe(asked, [by_chunk("a"), document, by_chunk("c", 8), by_chunk("d", 9)], CHUNKS, KEYS)
+    assert alone["accuracy@5, percent"].value == 100.0
+    assert alone["alignment"] == 1.0
+    chunks_only = describe(asked, [by_chunk("a"), document, by_chunk("c", 8), by_chunk("e")], CHUNKS, KEYS)
+    assert set(chunks_only) == {"uniformity", "isotropy I_A", "isotropy I_B (IsoScore)"}
+
+
+def test_too_small_a_corpus_gives_no_figures():
+    one = Ranked(CHUNKS[:1], np.array([[3]]), np.ones((1, 1), np.float32))
+    assert set(describe(one, [by_chunk("a")], CHUNKS[:1], KEYS[:1])) == set()
+    same = np.repeat(CHUNKS[:1], 3, axis=0)
+    assert set(describe(one, [by_chunk("a")], same, KEYS[:3])) == {"uniformity", "isotropy I_A"}
+
+
+def test_of_many_chunks_isotropy_is_a_samples(monkeypatch):
+    from engine.evaluation.reporting import diagnostics
+
+    rows = np.random.default_rng(0).normal(size=(4_000, 6)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    asked = Ranked(rows[:1], np.zeros((1, 1), np.int64), np.ones((1, 1), np.float32))
+    whole = describe(asked, [by_chunk("a")], rows, np.arange(4_000))
+    monkeypatch.setattr(diagnostics, "MOST_VECTORS", 1_000)
+    part = describe(asked, [by_chunk("a")], rows, np.arange(4_000))
+    assert part["isotropy I_B (IsoScore)"] == pytest.approx(whole["isotropy I_B (IsoScore)"], abs=0.02)
+    assert part["isotropy I_A"] != whole["isotropy I_A"]
+
+
+def test_accuracy_and_overlap_are_by_the_similarities_that_rank_and_the_rest_by_the_vectors():
+    # Chunk 3, of cosine 0.8, is a hub: 0.7 is taken from it, so that it is the last of the best five, and its neighbours rise.
+    asked = np.array([[0.8, 0.6, 0, 0, 0, 0]] * 2, np.float32)
+    offsets = np.array([0.7, 0, -0.2, -0.2, -0.2, -0.2], np.float32)
+    similarities = asked @ CHUNKS.T - offsets
+    order = np.argsort(-similarities, axis=1, kind="stable")
+    less = Ranked(asked, KEYS[order], np.take_along_axis(similarities, order, axis=1), offsets)
+    judged = [by_chunk("a", 3), by_chunk("b", 3)]
+    plain, found = describe(ranked(asked), judged, CHUNKS, KEYS), describe(less, judged, CHUNKS, KEYS)
+    for figure in ("alignment", "uniformity", "isotropy I_A"):
+        assert found[figure] == plain[figure]
+    assert plain["accuracy@5, percent"].value == plain["COE, percent"].value == 100.0
+    assert found["accuracy@5, percent"].value == found["COE, percent"].value == 0.0

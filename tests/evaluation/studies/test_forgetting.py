@@ -1,0 +1,76 @@
+"""General knowledge: the set that ships, how it is measured, and that a broken encoder is found out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from engine.core.assets import asset_path
+from engine.evaluation.studies.forgetting import answered, general_knowledge, measure_general
+
+
+def test_the_set_is_sixty_pairs_and_as_many_other_passages_in_twelve_fields():
+    known = general_knowledge()
+    assert (len(known.questions), len(known.passages)) == (60, 120)
+    assert (len(set(known.questions)), len(set(known.passages))) == (60, 120)
+    assert all(question.endswith("?") for question in known.questions)
+    assert all(8 <= len(passage.split()) <= 60 for passage in known.passages)
+    rows = [json.loads(row) for row in asset_path("general/knowledge.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert set(Counter(row["topic"] for row in rows).values()) == {10}
+    right = {row["question"]: row["passage"] for row in rows if row["question"]}
+    assert [right[question] for question in known.questions] == list(known.passages[:60])
+
+
+def test_questions_do_not_repeat_their_passages():
+    known = general_knowledge()
+    for question, passage in zip(known.questions, known.passages, strict=False):
+        words = [word for word in question.lower().strip("?").split() if len(word) > 4]
+        assert sum(word in passage.lower() for word in words) <= len(words) / 2 + 1, question
+
+
+def test_answers_by_hand():
+    passages = np.eye(3, dtype=np.float32)
+    questions = np.array([[1, 0, 0], [0.8, 0.6, 0], [0.8, 0.6, 0]], np.float32)  # right at rank 1, 2 and 3
+    found = answered(questions, passages)
+    assert found["hit@1"].tolist() == [1, 0, 0]
+    assert found["mrr@10"] == pytest.approx([1, 1 / 2, 1 / 3])
+
+
+def test_what_was_forgotten_is_shown_with_interval_and_verdict():
+    right, half = np.ones(60), np.arange(60) % 2.0
+    values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
+    distances = {"base": np.array([0.5, 1.0, 1.0, 1.5]), "adapted": np.array([1.0, 1.5, 1.5, 2.0])}
+    found = measure_general(values, distances, samples=500)
+    assert found is not None
+    assert found["questions"] == 60
+    assert found["systems"]["base"]["hit@1"] == {"value": 100.0, "low": 100.0, "high": 100.0}
+    loss = found["differences"]["adapted"]["hit@1"]
+    assert (loss["value"], loss["verdict"]) == (-50.0, "worse")
+    assert -65 < loss["low"] < -50 < loss["high"] < -35
+    assert json.loads(json.dumps(found)) == found
+    apart = found["distances"]
+    assert apart["chunks"] == 4
+    assert {name: (cell["mean"], cell["percentile_50"]) for name, cell in apart["systems"].items()} == {
+        "base": (1.0, 1.0), "adapted": (1.5, 1.5)
+    }  # fmt: skip
+    assert 0.6 < np.trapezoid(apart["systems"]["base"]["density"], apart["axis"]) <= 1.001
+    assert 0.0 < min(apart["axis"]) < 0.5 < max(apart["axis"]) == 2.0
+    assert measure_general({"base": values["base"]}, {}) is None
+    assert measure_general({"adapted": values["base"]}, {}) is None
+
+
+def test_the_bundled_encoder_knows_most_and_noise_on_its_vectors_shows():
+    from engine.encoders.encoder import Encoder
+    from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
+
+    encoder, known = Encoder.load(resolve_model(DEFAULT_MODEL)), general_knowledge()
+    questions, passages = encoder.encode_queries(known.questions), encoder.encode_chunks(known.passages)
+    base = answered(questions, passages)
+    assert 0.7 < base["hit@1"].mean() < 0.9  # an encoder can become worse, and better
+    noise = questions + np.random.default_rng(0).normal(0, 0.08, questions.shape).astype(np.float32)
+    found = measure_general({"base": base, "adapted": answered(noise, passages)}, {}, samples=1_000)
+    assert found is not None
+    assert found["differences"]["adapted"]["mrr@10"]["verdict"] == "worse"

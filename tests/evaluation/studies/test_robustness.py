@@ -1,0 +1,212 @@
+"""Perturbed queries measured: the same queries under every condition, with losses against the clean ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from engine.core.records import Chunk
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import compared_chunks, compared_queries
+from engine.evaluation.rankings import rank_within
+from engine.evaluation.studies import robustness
+from engine.evaluation.studies.fusion import FusionChoice
+from engine.evaluation.studies.perturbing import CONDITIONS
+from engine.evaluation.studies.robustness import make_trial, measure_trial
+from engine.evaluation.studies.robustness_trial import RobustnessTrial, drop_unasked
+from engine.search.filenames import Meant
+from engine.settings.load import Settings
+
+WORDS = ["roof", "garden", "window", "kitchen", "cellar", "chimney", "staircase", "balcony", "corridor", "terrace"]
+
+
+def chunk(number: int, text: str) -> Chunk:
+    return Chunk(1, 0, 0, len(text), text, (), 5, text, f"hash {number}", id=number)
+
+
+CHUNKS = [chunk(number, f"{word} repair costs") for number, word in enumerate(WORDS * 4, 1)]
+
+
+def terms(text: str) -> list[str]:
+    return [word for word in text.lower().split() if word != "the"]
+
+
+def query_set(count: int = 40) -> QuerySet:
+    judgments = [Judgment(f"q{n}", "", "chunk", {n: 1} if n != 3 else {}) for n in range(1, count + 1)]
+    meant = [
+        Meant(f"the {WORDS[(n - 1) % 10]} number", frozenset({7}) if n == 5 else frozenset())
+        for n in range(1, count + 1)
+    ]
+    return QuerySet("judged queries", "judged", judgments, meant)
+
+
+def document_of(ids: np.ndarray) -> np.ndarray:
+    return ids
+
+
+def test_every_usable_query_stands_once_under_every_condition():
+    trial = make_trial(query_set(), CHUNKS, terms)
+    assert trial is not None
+    assert trial.queries == 39  # one has no answer in the corpus
+    assert len(trial.perturbed.judgments) == len(trial.perturbed.texts) == 39 * len(CONDITIONS)
+    assert trial.perturbed.texts[:2] == ["the roof number", "the garden number"]
+    keys = [judgment.key for judgment in trial.perturbed.judgments]
+    assert keys[39:78] == keys[:39]
+    named = [place % 39 for place, meant in enumerate(trial.perturbed.meant) if meant.documents]
+    assert named == [3] * len(CONDITIONS)
+    assert trial.changed[0] == 0
+    masked = trial.perturbed.texts[39 * 4 : 39 * 5]  # mask, one word: the one that the answer has
+    assert set(masked) == {"the [MASK] number"}
+
+
+def test_a_set_of_many_queries_is_sampled_and_one_without_answers_is_none(monkeypatch):
+    monkeypatch.setattr(robustness, "MOST_QUERIES", 12)
+    trial = make_trial(query_set(), CHUNKS, terms)
+    assert trial is not None
+    assert trial.queries == 12
+    empty = QuerySet("judged queries", "judged", [Judgment("a", "", "chunk", {})], [Meant("roof")])
+    assert make_trial(empty, CHUNKS, terms) is None
+
+
+def test_losses_are_against_the_same_queries_unchanged():
+    trial = make_trial(query_set(), CHUNKS, terms)
+    assert trial is not None
+    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
+    fragile = answers.copy()
+    fragile[39 * 4 : 39 * 7] = -1  # finds nothing where words are masked
+    found = measure_trial(trial, {"steady": answers, "fragile": fragile}, document_of, samples=500)
+    assert (found.name, found.kind, found.queries) == ("judged queries", "judged", 39)
+    assert [(row.kind, row.words) for row in found.rows] == [(one.kind, one.words) for one in CONDITIONS]
+    clean, masked = found.rows[0], found.rows[4]
+    assert clean.losses == {}
+    assert clean.systems["fragile"]["hit@10"].value == 100.0
+    assert masked.systems["fragile"]["ndcg@10"].value == 0.0
+    assert (masked.losses["fragile"].value, masked.losses["fragile"].verdict) == (-100.0, "worse")
+    assert masked.losses["steady"].verdict == "no difference shown"
+    assert found.as_dict()["rows"][4]["systems"]["steady"]["ndcg@10"] == {"value": 100.0, "low": 100.0, "high": 100.0}
+
+
+def test_other_metrics_drop_as_well_and_each_has_its_verdict():
+    trial = make_trial(query_set(), CHUNKS, terms)
+    assert trial is not None
+    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
+    second = np.stack([np.full(len(answers), 10_000), answers[:, 0]], axis=1)  # the answer is the second hit
+    second[: trial.queries] = second[: trial.queries, ::-1]
+    found = measure_trial(trial, {"slipping": second}, document_of, samples=500)
+    drops = found.rows[1].drops["slipping"]
+    assert set(drops) == {"hit@1", "hit@4", "hit@10", "mrr@10", "map@10"}
+    assert (drops["hit@1"].value, drops["hit@4"].verdict) == (-100.0, "no difference shown")
+    assert (drops["mrr@10"].value, drops["mrr@10"].verdict) == (-50.0, "worse")
+    assert drops["hit@10"].verdict == "no difference shown"
+    assert found.rows[0].drops == {}
+
+
+def test_a_language_models_words_come_before_the_documents_own():
+    def ask(asked):
+        return [{"roof": "top of the house"} if "roof" in words else {} for _, words in asked], "small"
+
+    trial = make_trial(query_set(), CHUNKS, terms, ask=ask)
+    assert trial is not None
+    exchanged = trial.perturbed.texts[39 * 7 : 39 * 8]
+    assert exchanged[0] == "the top of the house number"
+    assert not any("top of the house" in text for text in exchanged[1:9])
+    assert trial.synonyms.model == "small"
+    # Of "roof number", "garden number" …: "roof" alone, four times in 39 queries of two words.
+    assert trial.synonyms.share == 100 * 4 / 78
+    none = make_trial(query_set(), CHUNKS, terms, ask=lambda asked: ([], ""))
+    assert none is not None
+    assert (none.synonyms.model, none.synonyms.share) == ("", 0.0)
+
+
+class CountingEncoder:
+    """Encodes whatever text as one vector of its strength, and notes how many texts it was asked."""
+
+    def __init__(self, strength: float, asked: list[tuple[float, int]]) -> None:
+        self._strength, self._asked = strength, asked
+
+    def encode_queries(self, texts, progress):
+        self._asked.append((self._strength, len(texts)))
+        progress(len(texts))
+        return np.array([[1.0, self._strength]] * len(texts), dtype=np.float32)
+
+
+class CountingRankers:
+    """Rankers over `CHUNKS` where search takes something from the cosines of the third chunk."""
+
+    def __init__(self) -> None:
+        self.chunks, self.adapter = CHUNKS, Path("adapter")
+        self.ids = np.array([one.id for one in CHUNKS], dtype=np.int64)
+        self.asked: list[tuple[float, int]] = []
+        self.made: list[tuple[str, float]] = []
+        self.lexical = SimpleNamespace(scores_many=lambda texts, ids: np.zeros(ids.shape, dtype=np.float32))
+
+    def bm25(self, texts, _among):
+        return np.tile(self.ids[:10], (len(texts), 1)), np.ones((len(texts), 10), dtype=np.float32)
+
+    def encoder(self, strength):
+        return CountingEncoder(strength, self.asked)
+
+    def vectors(self, _encoder, strength, chunks, name):
+        self.made.append((name, strength))
+        return np.array([[1.0, 0.0]] * len(chunks), dtype=np.float32)
+
+    def compared_queries(self, asked):
+        return compared_queries(asked, self._offsets())
+
+    def compared_chunks(self, vectors):
+        return compared_chunks(vectors, self._offsets())
+
+    def _offsets(self):
+        offsets = np.zeros(len(CHUNKS), dtype=np.float32)
+        offsets[2] = 0.5
+        return offsets
+
+    def cosine(self, asked, vectors, among):
+        return rank_within(asked, vectors, self.ids, 10, among)
+
+
+@pytest.mark.parametrize(("strength", "encoded"), [(0.0, [0.0, 1.0]), (1.0, [0.0, 1.0]), (0.5, [0.0, 1.0, 0.5])])
+def test_queries_are_encoded_once_for_each_encoder(strength, encoded):
+    rankers = CountingRankers()
+    context = SimpleNamespace(
+        settings=Settings(evaluation={"bootstrap_samples": 100, "depth": 10}), check_stop=lambda: None, store=None,
+        need=lambda *_: SimpleNamespace(info={"language": "none"}),
+    )  # fmt: skip
+    trial = RobustnessTrial(
+        context, rankers, strength, FusionChoice("rrf", 0.5, ""), None, lambda one: [None] * len(one.texts)
+    )
+    found = trial.measure([query_set()], lambda *_: None, document_of)
+    assert [one for one, _ in rankers.asked] == encoded
+    assert {count for _, count in rankers.asked} == {39 * len(CONDITIONS)}
+    assert list(found.rows[0].systems) == ["bm25", "base", "adapted", "served", "hybrid base", "hybrid served"]
+    # All cosines are equal: the first ten chunks are found, of which the third answers none of the queries that count.
+    hits = {name: cells["hit@10"].value for name, cells in found.rows[0].systems.items()}
+    assert (hits["base"], hits["adapted"], hits["served"]) == pytest.approx([900 / 39, 900 / 39, 1000 / 39])
+
+
+@pytest.mark.parametrize(
+    ("robustness", "backend", "endpoint", "left"),
+    [
+        (True, "endpoint", "http://127.0.0.1:1/v1", True),
+        (True, "endpoint", "", True),  # the server's address is missing: a mistake, which may be mended
+        (True, "extractive", "", False),
+        (False, "endpoint", "http://127.0.0.1:1/v1", False),
+    ],
+)
+def test_words_of_a_language_model_stay_while_one_is_asked(tmp_path, robustness, backend, endpoint, left):
+    kept = tmp_path / "cache" / "substitutes-former.jsonl"
+    kept.parent.mkdir()
+    kept.write_text('{"key": "k", "words": {"secret": "word"}}\n')
+    settings = Settings(
+        evaluation={"robustness": robustness},
+        queries={"backend": backend, "endpoint": endpoint, "endpoint_model": "small"},
+    )
+    view = SimpleNamespace(
+        settings=settings, project=SimpleNamespace(path=tmp_path), store=SimpleNamespace(artifact=lambda _kind: None)
+    )
+    drop_unasked(view)
+    assert kept.exists() == left

@@ -1,0 +1,61 @@
+"""The threshold that search may hide weak hits by: on which queries it is learnt, and when it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.studies.weak_hits import LEAST_QUERIES, K, learn_threshold
+from engine.search.filenames import Meant
+
+
+def query_set(
+    count: int, kind: str = "judged", weakest: float = 0.2, built: bool = False, level: str = "chunk"
+) -> QuerySet:
+    """Queries whose best hit is right, at cosine 0.9, and whose last one, of ten, is at `weakest`."""
+    one = QuerySet(
+        f"{kind} queries", kind, [Judgment(str(n), "", level, {1: 1}) for n in range(count)], [Meant("")] * count,
+        [built] * count if kind == "synthetic" else [],
+    )  # fmt: skip
+    one.rankings["served"] = np.tile(np.arange(1, 16), (count, 1))
+    one.scores["served"] = np.tile(np.linspace(0.9, 0.1, 15).astype(np.float32), (count, 1))
+    one.scores["served"][:, K - 1] = weakest
+    return one
+
+
+def documents(ids: np.ndarray) -> np.ndarray:
+    return np.where(ids == 1, 1, 99)
+
+
+def test_judged_queries_count_first_and_held_out_ones_where_there_are_too_few():
+    judged, held_out = query_set(LEAST_QUERIES), query_set(80, "synthetic", weakest=0.3)
+    found = learn_threshold([judged, held_out], "served", documents, resamples=200)
+    assert (found["kind"], found["queries"], found["k"], found["reason"]) == ("judged", LEAST_QUERIES, K, "")
+    assert found["similarity"] == np.float32(0.2)
+    assert (found["accuracy"], found["unthresholded"], found["hidden"]) == (1.0, 1.0, 0.0)
+    few = learn_threshold([query_set(LEAST_QUERIES - 1), held_out], "served", documents, resamples=200)
+    assert (few["kind"], few["similarity"]) == ("synthetic", np.float32(0.3))
+
+
+def test_queries_built_from_sentences_and_too_few_ones_teach_nothing():
+    found = learn_threshold([query_set(12), query_set(80, "synthetic", built=True)], "served", documents)
+    assert found["similarity"] is None
+    assert found["reason"].endswith("and there are 12")
+    assert learn_threshold([], "served", documents)["similarity"] is None
+
+
+def test_queries_looked_for_in_few_chunks_or_without_an_answer_are_left_out():
+    one = query_set(LEAST_QUERIES)
+    one.scores["served"][0, 4:] = -np.inf
+    assert learn_threshold([one], "served", documents)["reason"].endswith(f"there are {LEAST_QUERIES - 1}")
+    one = query_set(LEAST_QUERIES)
+    one.judgments[3] = Judgment("3", "", "chunk", {})
+    assert learn_threshold([one], "served", documents)["similarity"] is None
+
+
+def test_whole_documents_count_where_they_are_what_was_judged():
+    found = learn_threshold([query_set(60, level="document")], "served", documents, resamples=200)
+    assert found["unthresholded"] == 1.0
+    nowhere = learn_threshold([query_set(60, level="document")], "served", lambda ids: ids + 50, resamples=200)
+    assert nowhere["unthresholded"] == 0.0

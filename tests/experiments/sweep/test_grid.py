@@ -1,0 +1,161 @@
+"""Axes become cells; what cannot be swept is refused with the nearest that can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core.errors import SettingsError, UsageError
+from engine.experiments.sweep.grid import make_grid, steps_of
+from engine.experiments.sweep.tables import TABLES, table
+from engine.settings.load import Settings, validate
+
+LISTS = {"training": {"objective": "listnet"}}
+
+
+def settings(**sections: dict[str, Any]) -> Settings:
+    return validate(sections)
+
+
+def changes(*axes: str, of: Settings | None = None, chunks: int = 5000, rows: Any = ()) -> list[dict[str, Any]]:
+    return [dict(cell.changes) for cell in make_grid(axes, of or settings(), chunks, rows).cells]
+
+
+def twins(*axes: str, of: Settings | None = None, chunks: int = 5000) -> list[int | None]:
+    grid = make_grid(axes, of or settings(), chunks)
+    found = [grid.twin_of(cell) for cell in grid.cells]
+    return [twin.number if twin else None for twin in found]
+
+
+def test_every_combination_is_a_cell_and_the_same_depth_stands_together() -> None:
+    assert changes("training.objective=listnet,infonce", "ranking.k=200, 1000") == [
+        {"training.objective": "listnet", "ranking.k": 200},
+        {"training.objective": "infonce", "ranking.k": 200},
+        {"training.objective": "listnet", "ranking.k": 1000},
+        {"training.objective": "infonce", "ranking.k": 1000},
+    ]
+    assert changes("ranking.m=6,6,9") == [{"ranking.m": 6}, {"ranking.m": 9}]
+    grid = make_grid(["training.teacher_temperature=1,2.5"], settings(), 10)
+    assert grid.axes == {"training.teacher_temperature": (1, 2.5)}
+    assert [(cell.number, cell.name) for cell in grid.cells] == [
+        (1, "training.teacher_temperature = 1"),
+        (2, "training.teacher_temperature = 2.5"),
+    ]
+
+
+def test_cells_that_train_the_same_are_known() -> None:
+    assert twins("ranking.m=6,9") == [None, 1], "the loss 'mixed' knows no intervals"
+    assert twins("ranking.m=6,9", of=settings(**LISTS)) == [None, None]
+    assert twins("ranking.k=200,400,800", of=settings(**LISTS), chunks=300) == [None, None, 2]
+    assert twins("training.teacher_temperature=1,2", of=settings(training={"objective": "infonce"})) == [None, 1]
+    assert twins("training.false_negatives=keep,drop", of=settings(training={"objective": "listnet"})) == [None, 1]
+    assert twins("training.false_negatives=keep,drop", of=settings(training={"objective": "infonce"})) == [None, None]
+    assert twins("ranking.k=20,100,1000", of=settings(training={"objective": "infonce"})) == [None, None, 2]
+    assert twins("training.objective=mixed", "training.steps=200,100") == [None, None]
+    assert twins("training.query_share=1,0.5") == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "steps"),
+    [
+        ({"side": "both"}, 200),
+        ({"side": "both-then-query", "query_steps": 30}, 230),
+        ({"side": "both", "method": "PT", "pretrain_steps": 50}, 50),
+        ({"side": "both", "method": "PT-FT", "pretrain_steps": 50, "steps": 7}, 57),
+    ],
+)
+def test_what_a_cell_costs(recipe: dict[str, Any], steps: int) -> None:
+    given = settings(training=recipe)
+    (cell,) = make_grid(["training.seed=1"], given, 10).cells
+    assert steps_of(cell, given) == steps
+
+
+@pytest.mark.parametrize(
+    ("axis", "advice"),
+    [
+        ("search.weight=0.3,0.7", "Evaluation tries this by itself"),
+        ("weight=0.3,0.7", "Evaluation tries this by itself"),
+        ("search.top=5,10", "Set it in project.toml: search heeds it at once."),
+        ("corpus.chunk_tokens=128,256", "run 'engine run' each time"),
+    ],
+)
+def test_a_setting_that_trains_nothing_is_not_mistaken_for_one_that_does(axis: str, advice: str) -> None:
+    """`search.weight` was answered with "Did you mean 'training.weight_decay'?"."""
+    with pytest.raises(SettingsError) as caught:
+        changes(axis)
+    assert advice in caught.value.to_do
+    assert "Did you mean" not in caught.value.to_do
+    assert "not among [ranking] and [training]" in caught.value.why
+
+
+def test_what_is_the_same_is_the_same_in_another_grid() -> None:
+    (one,) = make_grid(["training.steps=7"], settings(**LISTS), 300).cells
+    other = make_grid(["training.objective=listnet,infonce", "training.steps=7,9"], settings(), 300).cells
+    assert [cell.number for cell in other if cell.key == one.key] == [1]
+
+
+@pytest.mark.parametrize(
+    ("axis", "near"),
+    [
+        ("ranking.depth=200", "ranking.k"),
+        ("training.loss=listnet", "training.objective"),
+        ("training.alpha=1,2", "training.teacher_temperature"),
+        ("training.tau=0.05", "training.student_temperature"),
+        ("training.stps=5", "training.steps"),
+        ("training.k=5", "ranking.k"),
+        ("stratgy=uniform", "ranking.strategy"),
+        ("k=5", "ranking.k"),
+    ],
+)
+def test_a_setting_that_is_none_names_the_nearest(axis: str, near: str) -> None:
+    with pytest.raises(SettingsError, match="no setting that a sweep can change") as caught:
+        changes(axis)
+    assert caught.value.to_do == f"Did you mean '{near}'?"
+
+
+@pytest.mark.parametrize(
+    ("axes", "error", "told"),
+    [
+        ([], UsageError, "no grid"),
+        (["ranking.k"], UsageError, "is no grid"),
+        (["ranking.k=5,,6"], UsageError, "is no grid"),
+        (["ranking.k=5", "ranking.k=6"], UsageError, "two grids"),
+        (["ranking.k=many"], SettingsError, "ranking.k"),
+        (["training.objective=lisnet"], SettingsError, "listnet"),
+        (["corpus.chunk_tokens=64"], SettingsError, "no setting that a sweep"),
+        (["training.side=query", "training.method=PT"], SettingsError, "cannot be trained"),
+    ],
+)
+def test_what_cannot_be_a_grid(axes: list[str], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=r".") as caught:
+        changes(*axes)
+    assert told in str(caught.value)
+
+
+def test_the_paper_s_tables() -> None:
+    nine = changes(rows=table("table-9"))
+    assert [(one["training.query_share"], one["ranking.lists_per_query"]) for one in nine] == [
+        (1, 1),
+        (0.5, 2),
+        (0.25, 4),
+    ]
+    ten = changes(rows=table("table-10"))
+    assert len(ten) == len(TABLES["table-10"]) == 18
+    assert {one["training.objective"] for one in ten} == {"listnet"}
+    assert [one["ranking.k"] for one in ten] == sorted((one["ranking.k"] for one in ten), reverse=True)
+    assert {one["training.teacher_temperature"] for one in ten if one["ranking.k"] == 500} == {1, 10, 5, 2, 1.4286}
+    assert len(changes("training.seed=0,1", rows=table("table-9"))) == 6
+    with pytest.raises(UsageError, match="no table 'table-8'"):
+        table("table-8")
+
+
+def test_cells_over_queries_that_bm25_does_not_solve_count_the_steps_of_their_recipe() -> None:
+    """Contrast has 150 steps; a cell that asks for another loss has the 200 of the preset."""
+    built = settings()
+    cells = make_grid(["training.learning_rate=1e-4,2e-4"], built, 5000, first=0.6).cells
+    assert [steps_of(cell, built, 0.6) for cell in cells] == [150, 150]
+    (asked,) = make_grid(["training.objective=listnet"], built, 5000, first=0.6).cells
+    assert steps_of(asked, built, 0.6) == steps_of(asked, built) == 200
+    smoothed = make_grid(["training.target=fixed,entropy"], built, 5000, first=0.6).cells
+    assert len({cell.key for cell in smoothed}) == 2

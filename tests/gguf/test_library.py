@@ -1,0 +1,434 @@
+"""`engine models`: files found where other programs keep them, read by their headers, and added to our own folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gguf
+import psutil
+import pytest
+from fixtures import tiny_gguf
+from fixtures.pipeline import engine, environment
+from fixtures.tiny_gguf import build_tiny_gguf, cut_to
+
+from engine.core.errors import CancelledError, ModelError, ResourceError, UsageError
+from engine.gguf import library as gguf_library
+from engine.gguf.file import content_identity, gguf_file
+from engine.gguf.hardware import weighed
+from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
+from engine.gguf.library import DIFFERENT, UNKNOWN, UNREAD, VERIFIED, Model, add_model, list_models, memory_need
+from engine.gguf.places import OWN, own_folder, own_models
+from engine.project.folder import ProjectFolder
+from engine.queries.choosing import Choice, usable
+from engine.queries.opening import query_recipe
+from engine.settings.load import QuerySettings, Settings
+
+VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home, and nothing that names other folders."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+def put(source: Path, *steps: str | Path) -> Path:
+    target = Path(*steps)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)
+    return target
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def in_ollama(home: Path, tiny: Path, *names: str, size: int | None = None, digest: str = "") -> Path:
+    digest = digest or sha256(tiny)
+    blob = put(tiny, home, f".ollama/models/blobs/sha256-{digest}")
+    for name in names:
+        manifest = home / ".ollama/models/manifests/registry.ollama.ai" / name
+        manifest.parent.mkdir(parents=True, exist_ok=True)
+        layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{digest}"}
+        template = {"mediaType": "application/vnd.ollama.image.template", "digest": "sha256:" + "0" * 64, "size": 3}
+        layers = [template, {**layer, "size": tiny.stat().st_size if size is None else size}]
+        manifest.write_text(json.dumps({"layers": layers}))
+    return blob
+
+
+def listed(**more: bool) -> list[Model]:
+    return list_models(4096, free=10**12, **more)
+
+
+def test_the_header_tells_what_the_model_is(tiny: Path):
+    header = read_header(tiny)
+    # 2 × 261·64 for both vocabularies, 64 for a norm; a layer: 2 norms, 4 × 64·64, 3 × 64·128. Cache: 2·4·32·2 bytes.
+    parameters = 2 * 261 * 64 + 64 + 2 * (2 * 64 + 4 * 64 * 64 + 3 * 64 * 128)
+    assert header == Header("llama", "tiny", "F32", parameters, 16_384, True, True, 512, 2)
+    assert memory_need(1000, header, 4096) == 1000 + 4096 * 512 + gguf_library.WORKSPACE
+    assert memory_need(1000, header, 10**6) == memory_need(1000, header, 16_384)
+
+
+def test_the_tables_of_types_are_those_of_the_format():
+    from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
+
+    known = {kind.value: (kind.name, *GGML_QUANT_SIZES[kind]) for kind in GGMLQuantizationType}
+    assert {key: known[key] for key in TENSOR_TYPES} == TENSOR_TYPES
+    names = {kind.value: kind.name.removeprefix("MOSTLY_").removeprefix("ALL_") for kind in LlamaFileType}
+    assert {key: names[key].removesuffix("_MOE") for key in FILE_TYPES} == FILE_TYPES
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (cut_to(0), "empty"),
+        (cut_to(6), "ends within its first bytes"),
+        (cut_to(20), "ends within its header"),
+        (cut_to(2000), "ends within its header"),
+        (cut_to(200_000), "cut off: its tensors end at byte"),
+        (lambda data: data[:-1], "cut off"),
+        (lambda data: b"PK\x03\x04" + data[4:], "does not begin with the letters GGUF"),
+        (lambda data: b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 4\n", "Git LFS"),
+        (lambda data: data[:4] + struct.pack("<I", 99) + data[8:], "version of GGUF is 99"),
+        (lambda data: data[:8] + b"\xff" * 8 + data[16:], "corrupt: before byte"),
+        (lambda data: data[:16] + b"\xff" * 8 + data[24:], "corrupt: before byte"),
+        (lambda data: data[:300] + b"\xff" * 300 + data[600:], "corrupt: before byte"),
+    ],
+)
+def test_a_spoilt_file_is_told_with_its_true_reason_and_not_added(
+    home: Path, tiny: Path, tmp_path: Path, spoil: Callable[[bytes], bytes], why: str
+):
+    path = tmp_path / "spoilt.gguf"
+    path.write_bytes(spoil(tiny.read_bytes()))
+    with pytest.raises(ModelError) as caught:
+        read_header(path)
+    assert why in caught.value.why
+    put(path, home, ".cache/gpt4all/spoilt.gguf")
+    (model,) = listed()
+    assert (model.problem, model.fits, model.header) == (caught.value.why, None, None)
+    with pytest.raises(ModelError) as caught:
+        add_model(path)
+    assert caught.value.why == model.problem
+    assert "queries." not in caught.value.to_do, "no project is asked about"
+    assert not own_folder().exists()
+
+
+def test_bytes_at_random_never_break_the_reader(tiny: Path, tmp_path: Path):
+    import random
+
+    data, chance = tiny.read_bytes(), random.Random(6)
+    path, told = tmp_path / "odd.gguf", 0
+    for _ in range(300):
+        odd = bytearray(data)
+        for _ in range(chance.randrange(1, 6)):
+            odd[chance.randrange(8, 9000)] = chance.randrange(256)
+        path.write_bytes(odd)
+        try:
+            read_header(path)
+        except ModelError as error:
+            told += bool(error.why)
+    assert told > 20
+
+
+def test_models_that_do_not_write_and_architectures_that_are_not_known_are_refused(home: Path, tmp_path: Path):
+    pooled = build_tiny_gguf(tmp_path / "pooled.gguf", llama__pooling_type=1)
+    with pytest.raises(ModelError, match="cannot be used") as caught:
+        add_model(pooled)
+    assert "embedding or encoder model" in caught.value.why
+    strange = tmp_path / "strange.gguf"
+    data = build_tiny_gguf(strange).read_bytes()
+    strange.write_bytes(data.replace(b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0lambs", 1))
+    with pytest.raises(ModelError) as caught:
+        add_model(strange)
+    assert "Its architecture 'lambs' is not known" in caught.value.why
+
+
+def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(home: Path, tiny: Path):
+    put(tiny, home, ".lmstudio/models/maker/small/small.gguf")
+    put(tiny, home, ".local/share/nomic.ai/GPT4All/chat.gguf")
+    in_ollama(home, tiny, "library/llama/8b", "library/llama/latest", "me/mine/v1")
+    hub = home / ".cache/huggingface/hub/models--maker--big"
+    blob = put(tiny, hub, "blobs", sha256(tiny))
+    for revision in ("abc", "def"):
+        (hub / "snapshots" / revision).mkdir(parents=True)
+        (hub / "snapshots" / revision / "big.gguf").symlink_to(blob)
+    (hub / "snapshots" / "abc" / "readme.md").write_text("no model")
+    add_model(tiny, name="ours")
+    found = {model.place: model for model in listed()}
+    assert {place: model.names for place, model in found.items()} == {
+        OWN: ("ours.gguf",), "LM Studio": ("small.gguf",), "Ollama": ("llama:8b", "llama:latest", "me/mine:v1"),
+        "Hugging Face": ("maker/big/big.gguf",), "GPT4All": ("chat.gguf",),
+    }  # fmt: skip
+    assert len(listed()) == 5
+    assert [model.digest for model in found.values()] == [UNREAD, UNKNOWN, UNREAD, UNREAD, UNKNOWN]
+    assert all(model.fits and not model.problem for model in found.values())
+    checked = {model.place: model.digest for model in listed(verify=True)}
+    assert checked == {place: UNKNOWN if place in ("LM Studio", "GPT4All") else VERIFIED for place in checked}
+
+
+def test_variables_of_the_other_programs_are_followed(
+    home: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    put(tiny, tmp_path, "hf/hub/models--a--b/snapshots/c/d.gguf")
+    in_ollama(tmp_path, tiny, "library/x/y")
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / ".ollama/models"))
+    (home / ".lmstudio-home-pointer").write_text(f"{tmp_path / 'lm'}\n")
+    put(tiny, tmp_path, "lm/models/e.gguf")
+    assert [model.names for model in listed()] == [("e.gguf",), ("x:y",), ("a/b/d.gguf",)]
+
+
+def test_what_is_missing_cut_or_changed_is_told(home: Path, tiny: Path, tmp_path: Path):
+    in_ollama(home, tiny, "library/longer/1", size=10**9)
+    changed = in_ollama(home, tiny, "library/changed/1", digest="a" * 64)
+    gone = in_ollama(home, tiny, "library/gone/1", digest="b" * 64)
+    gone.unlink()
+    (home / ".ollama/models/manifests/registry.ollama.ai/library/longer/2").write_text('{"layers": 7}')
+    problems = {model.names[0]: (model.problem, model.digest) for model in listed(verify=True)}
+    assert set(problems) == {"longer:1", "changed:1", "gone:1"}
+    assert "instead of 1,000,000,000" in problems["longer:1"][0]
+    assert problems["changed:1"] == ("Its sha256 is not the one it should have: it was changed or damaged.", DIFFERENT)
+    assert "No such file" in problems["gone:1"][0]
+    with pytest.raises(ModelError, match="cannot be used") as caught:
+        add_model(changed)
+    assert "sha256" in caught.value.why
+
+
+def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny: Path):
+    for number in (1, 2):
+        put(tiny, home, f".lmstudio/models/m-0000{number}-of-00002.gguf")
+    (model,) = listed()
+    assert (model.names, model.size, model.problem) == (("m-00001-of-00002.gguf",), 2 * tiny.stat().st_size, "")
+    with pytest.raises(UsageError, match="one part"):
+        add_model(model.path)
+    (home / ".lmstudio/models/m-00002-of-00002.gguf").unlink()
+    assert listed()[0].problem == "m-00002-of-00002.gguf: No such file or directory."
+
+
+def test_what_does_not_fit_is_told(home: Path, tiny: Path):
+    put(tiny, home, ".cache/gpt4all/a.gguf")
+    need = memory_need(tiny.stat().st_size, read_header(tiny), 100)
+    assert [list_models(100, free=free)[0].fits for free in (need - 1, need)] == [False, True]
+
+
+def test_an_added_file_is_a_private_copy_with_its_digest_and_is_found_by_its_name(
+    home: Path, tiny: Path, project: ProjectFolder
+):
+    blob = in_ollama(home, tiny, "library/x/y")
+    added = add_model(blob)
+    assert (added.name, added.parent, added.read_bytes()) == ("tiny-F32.gguf", own_folder(), tiny.read_bytes())
+    assert added.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in own_folder().iterdir()) == ["tiny-F32.gguf", "tiny-F32.gguf.sha256"]
+    done = subprocess.run(
+        ["sha256sum", "-c", "tiny-F32.gguf.sha256"], cwd=own_folder(), check=False, capture_output=True
+    )
+    assert done.returncode == 0
+    assert add_model(blob) == added
+    other = build_tiny_gguf(home / "tiny-F32.gguf", context=99)
+    with pytest.raises(UsageError, match="there already"):
+        add_model(other)
+    project.change_settings({"queries.model": "tiny-F32.gguf"})
+    assert gguf_file(project.path, project.settings().queries.model) == added
+
+
+def test_a_link_stays_a_link(home: Path, tiny: Path):
+    added = add_model(tiny, link=True)
+    assert added.is_symlink()
+    assert added.samefile(tiny)
+    assert [path.name for path in own_folder().iterdir()] == ["tiny.gguf"]
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    home: Path, tiny: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, disk_filler: Callable[..., None]
+):
+    monkeypatch.setattr(gguf_library, "own_folder", lambda: small_disk / "models")
+    disk_filler(small_disk, leave=100_000)
+    with pytest.raises(ResourceError, match="does not fit on the disk"):
+        add_model(tiny)
+    monkeypatch.setattr(gguf_library.shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(1, 0, 10**9))
+    with pytest.raises(ResourceError, match="could not be written"):
+        add_model(tiny)
+    assert list((small_disk / "models").iterdir()) == []
+
+
+def test_a_stop_is_heard_while_copying(home: Path, tiny: Path):
+    with pytest.raises(CancelledError):
+        add_model(tiny, should_stop=lambda: own_folder().exists())
+    assert list(own_folder().iterdir()) == []
+
+
+def test_a_copy_that_was_killed_is_no_model_and_is_done_again(home: Path, tiny: Path, tmp_path: Path):
+    """The model is followed by gigabytes of zeros, which take a while."""
+    big = tmp_path / "big.gguf"
+    shutil.copy(tiny, big)
+    with big.open("r+b") as file:
+        file.truncate(3 << 30)
+    command = [sys.executable, "-m", "engine", "models", "add", str(big)]
+    started = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    temporary = own_folder() / ".tmp-big.gguf"
+    try:
+        end = time.monotonic() + 60
+        while (
+            not (temporary.exists() and temporary.stat().st_size) and started.poll() is None and time.monotonic() < end
+        ):
+            time.sleep(0.01)
+    finally:
+        os.kill(started.pid, signal.SIGKILL)
+        started.wait()
+    assert [path.name for path in own_folder().iterdir()] == [".tmp-big.gguf"]
+    assert listed() == []
+    shutil.copy(tiny, big)
+    add_model(big)
+    assert sorted(path.name for path in own_folder().iterdir()) == ["big.gguf", "big.gguf.sha256"]
+
+
+def test_the_command_lists_adds_and_refuses(home: Path, tiny: Path):
+    assert "engine models add FILE" in engine("models").stderr
+    put(tiny, home, ".cache/gpt4all/a\x1b[31m.gguf")
+    done = engine("models", "add", str(tiny), "--name", "ours")
+    assert done.stdout == f"{own_folder() / 'ours.gguf'}\n"
+    rows = json.loads(engine("models", "--json", "--verify").stdout)
+    assert [(row["place"], row["sha256"], row["fits"]) for row in rows] == [
+        (OWN, VERIFIED, True),
+        ("GPT4All", UNKNOWN, True),
+    ]
+    assert rows[0]["architecture"] == "llama"
+    text = engine("models").stdout
+    assert "\x1b" not in text
+    assert "    llama, F32, 0.00012 billion parameters, context 16384, chat template\n    ✓ fits: it takes" in text
+    for wrong in (("add",), ("remove", "x"), ("list", str(tiny))):
+        assert engine("models", *wrong, check=False).returncode == 2
+    assert engine("models", "add", str(home / "none.gguf"), check=False).returncode == 3
+
+
+def with_pairs(path: Path, pairs: bytes, count: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, count) + pairs)
+    return path
+
+
+def told(text: str) -> bytes:
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def test_one_odd_file_does_not_hide_the_others(home: Path, tiny: Path):
+    folder = home / ".lmstudio/models"
+    put(tiny, folder / "good.gguf")
+    lists = b"".join(struct.pack("<IQ", 9, 1) for _ in range(3000)) + struct.pack("<IQ", 4, 0)
+    with_pairs(folder / "deep.gguf", told("a.b") + struct.pack("<I", 9) + lists, 1)
+    kind = told("general.architecture") + struct.pack("<I", 8) + told("llama")
+    with_pairs(folder / "kind.gguf", kind + told("general.file_type") + struct.pack("<IIQI", 9, 4, 1, 1), 2)
+    (folder / "loop.gguf").symlink_to("loop.gguf")
+    problems = {model.path.name: model.problem for model in listed()}
+    assert problems["good.gguf"] == ""
+    assert "a list in a list in a list" in problems["deep.gguf"]
+    assert problems["kind.gguf"] == "It holds a vocabulary and no weights."
+    assert "symbolic links" in problems["loop.gguf"]
+
+
+def test_a_vocabulary_alone_is_no_model(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tiny_gguf, "_add_tensors", lambda *_: None)
+    path = build_tiny_gguf(home / "vocabulary.gguf")
+    with pytest.raises(ModelError) as caught:
+        add_model(path)
+    assert caught.value.why == "It holds a vocabulary and no weights."
+    put(path, own_folder() / "vocabulary.gguf")
+    assert own_models() == []
+
+
+@pytest.fixture
+def parts(home: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The tiny model in files of at most eight tensors."""
+    whole = gguf.GGUFWriter
+    monkeypatch.setattr(tiny_gguf.gguf, "GGUFWriter", lambda path, kind: whole(path, kind, split_max_tensors=8))
+    folder = home / ".lmstudio/models"
+    folder.mkdir(parents=True)
+    build_tiny_gguf(folder / "m.gguf")
+    found = sorted(folder.iterdir())
+    assert [path.name for path in found] == [f"m-0000{n}-of-00003.gguf" for n in (1, 2, 3)]
+    return found
+
+
+def test_a_model_in_parts_is_known_as_a_whole(parts: list[Path], tiny: Path):
+    assert read_header(parts[0]) == read_header(tiny)
+    size = sum(part.stat().st_size for part in parts)
+    assert weighed(parts[0], 4096).size == size
+    (model,) = listed()
+    assert (model.size, model.problem, model.fits) == (size, "", True)
+    before = content_identity(parts[0])
+    data = bytearray(parts[1].read_bytes())
+    data[-1] ^= 1
+    parts[1].write_bytes(data)
+    assert content_identity(parts[0]) != before
+
+
+def test_a_part_that_is_cut_off_or_missing_is_told(parts: list[Path]):
+    parts[2].write_bytes(parts[2].read_bytes()[:-9])
+    (model,) = listed()
+    assert "It is cut off" in model.problem
+    parts[2].unlink()
+    (model,) = listed()
+    assert model.problem == "m-00003-of-00003.gguf: No such file or directory."
+
+
+def test_a_model_in_parts_that_lacks_one_is_told_and_never_chosen_by_itself(parts: list[Path], home: Path):
+    parts[1].unlink()
+    settings = Settings(queries=QuerySettings(backend="gguf", model=str(parts[0])))
+    view: Any = SimpleNamespace(
+        settings=settings, store=SimpleNamespace(artifact=lambda _kind: None), project=SimpleNamespace(path=home)
+    )
+    with pytest.raises(ModelError) as caught:
+        query_recipe(view)
+    assert caught.value.why == "m-00002-of-00003.gguf: No such file or directory."
+    put(parts[0], own_folder() / parts[0].name)
+    kept = SimpleNamespace(info=asdict(Choice("gguf", "", str(own_folder() / parts[0].name), "0" * 16)))
+    found = usable(Settings(), SimpleNamespace(artifact=lambda _kind: kept))  # type: ignore[arg-type]
+    assert found.backend == "extractive"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_what_reads_a_model_leaves_when_the_one_that_asked_is_killed(tmp_path: Path) -> None:
+    endless = tmp_path / "endless.gguf"
+    os.mkfifo(endless)  # whoever opens it waits
+    code = (
+        "import sys; from engine.core.subprocesses import asked_apart; "
+        "asked_apart('engine.queries.llm.worker', ['vocabulary', sys.argv[1]], 'it')"
+    )
+    asking = subprocess.Popen([sys.executable, "-c", code, str(endless)], env=environment())
+    try:
+        (child,) = waited_for(lambda: psutil.Process(asking.pid).children())
+        waited_for(lambda: any("llama" in mapped.path for mapped in child.memory_maps()))  # it is at work
+    finally:
+        asking.kill()
+        asking.wait()
+    assert waited_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+def waited_for(what: Callable[[], Any]) -> Any:
+    until = time.monotonic() + 60
+    while not (found := what()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return found

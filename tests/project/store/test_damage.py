@@ -1,0 +1,200 @@
+"""A damaged database, a full disk, several connections: told, and never worse than before."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fixtures.stored import ARTIFACT, chunk, live, put_document, put_file
+
+from engine.core.errors import DamagedError, EngineError, ResourceError, UsageError
+from engine.core.records import JudgedQuery
+from engine.project.store import Store
+from engine.project.store.schema import SCHEMA_VERSION
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Path:
+    """A database of some 40 pages, closed."""
+    path = tmp_path / "closed.db"
+    store = Store.create(path)
+    for n in range(30):
+        put_document(store, [f"chunk {n} {m} " + "word " * 60 for m in range(10)], f"{n}.md")
+    store.put_judged([JudgedQuery("k", "t", ("e",), (("d", 1),))])
+    store.put_artifact(ARTIFACT)
+    store.close()
+    return path
+
+
+def use_everything(path: Path) -> None:
+    """Open, check and read all; raises only EngineError."""
+    store = Store.open(path, check=True)
+    try:
+        store.chunks()
+        store.chunks_by_id(range(400))
+        store.documents(with_text=True)
+        store.files()
+        store.judged()
+        store.artifacts()
+        store.queries()
+        store.counts()
+        store.drift()
+    finally:
+        store.close()
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DamagedError, match="missing"):
+        Store.open(tmp_path / "none.db")
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 8192, b"hello", b"SQLite format 3\0" + b"\xff" * 4096, random.Random(0).randbytes(9000)]
+)
+def test_garbage(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "garbage.db"
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=r"garbage\.db"):
+        Store.open(path)
+
+
+def test_a_truncated_file(closed: Path) -> None:
+    whole = closed.read_bytes()
+    for length in (1, 50, 100, 4000, 4096, len(whole) // 2, len(whole) - 4096):
+        closed.write_bytes(whole[:length])
+        with pytest.raises(DamagedError):
+            use_everything(closed)
+
+
+def test_flipped_bytes_are_found_or_harmless_but_never_a_fault(closed: Path) -> None:
+    whole, chance, found = closed.read_bytes(), random.Random(1), 0
+    for _ in range(60):
+        data = bytearray(whole)
+        for _ in range(20):
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        closed.write_bytes(data)
+        try:
+            use_everything(closed)
+        except EngineError:
+            found += 1
+    assert found > 0
+
+
+def test_a_damaged_page_is_found_by_the_check(closed: Path) -> None:
+    data = bytearray(closed.read_bytes())
+    middle = len(data) // 2 // 4096 * 4096
+    data[middle : middle + 4096] = random.Random(2).randbytes(4096)
+    closed.write_bytes(data)
+    with pytest.raises(DamagedError):
+        Store.open(closed, check=True)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("chunks", "headings"), ("judged_queries", "grades"), ("artifacts", "info")]
+)
+def test_a_value_that_is_no_json_any_more(closed: Path, table: str, column: str) -> None:
+    with sqlite3.connect(closed) as connection:
+        connection.execute(f"UPDATE {table} SET {column} = '[\"A'")
+    connection.close()
+    with pytest.raises(DamagedError, match="damaged"):
+        use_everything(closed)
+
+
+def test_bytes_that_are_no_text_any_more(closed: Path) -> None:
+    with sqlite3.connect(closed) as connection:
+        connection.execute("UPDATE chunks SET text = CAST(x'ff41' AS TEXT) WHERE id = 3")
+    connection.close()
+    with pytest.raises(DamagedError):
+        use_everything(closed)
+
+
+def set_version(path: Path, version: int) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+
+
+def test_the_schema_of_a_newer_version_is_not_called_damage(closed: Path) -> None:
+    set_version(closed, SCHEMA_VERSION + 1)
+    with pytest.raises(UsageError, match=f"version {SCHEMA_VERSION + 1}"):
+        Store.open(closed)
+
+
+@pytest.mark.parametrize("version", [0, -5])
+def test_a_schema_version_that_never_was_is_damage(closed: Path, version: int) -> None:
+    set_version(closed, version)
+    with pytest.raises(DamagedError, match=f"version {version}"):
+        Store.open(closed)
+
+
+# a full disk
+
+
+def test_a_full_disk_is_told_and_nothing_is_lost(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+    store = Store.create(small_disk / "project.db")
+    put_document(store, ["one"])
+    before = live(store)
+    disk_filler(small_disk, leave=16_384)
+    with pytest.raises(ResourceError, match="could not be written"):
+        put_document(store, [f"{n} " + "word " * 200 for n in range(1000)], "b.md")
+    assert live(store) == before
+    with pytest.raises(ResourceError):
+        store.backup(small_disk / "project.db.bak")
+    assert not (small_disk / "project.db.tmp").exists()
+    (small_disk / "ballast").unlink()
+    put_document(store, ["two"], "b.md")
+    assert set(live(store)) == {"one", "two"}
+    store.close()
+    use_everything(small_disk / "project.db")
+
+
+def test_a_database_that_cannot_be_made_leaves_no_trace(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+    disk_filler(small_disk)
+    with pytest.raises(ResourceError):
+        Store.create(small_disk / "project.db")
+    assert not (small_disk / "project.db").exists()
+
+
+# several connections
+
+
+def test_a_locked_database_is_busy_and_not_read_behind_its_owners_back(
+    closed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = sqlite3.connect
+    owner = opened(closed, isolation_level=None)
+    owner.execute("PRAGMA locking_mode = EXCLUSIVE")
+    owner.execute("SELECT count(*) FROM files").fetchone()
+    monkeypatch.setattr(sqlite3, "connect", lambda *where, **options: opened(*where, **(options | {"timeout": 0.05})))
+    with pytest.raises(EngineError, match="busy"):
+        Store.open(closed)
+    owner.close()
+    Store.open(closed).close()
+
+
+def test_a_reader_works_during_a_writers_transaction(store: Store, tmp_path: Path) -> None:
+    put_document(store, ["one"])
+    reader = Store.open(tmp_path / "project.db")
+    with store.transaction():
+        store.replace_chunks(1, [chunk(0, "one"), chunk(1, "two")])
+        assert set(live(reader)) == {"one"}
+        assert reader.counts()["chunks"] == 1
+        assert set(live(store)) == {"one", "two"}
+    assert set(live(reader)) == {"one", "two"}
+    reader.close()
+
+
+def test_a_second_writer_that_must_wait_too_long_is_told_so(store: Store, tmp_path: Path) -> None:
+    other = Store.open(tmp_path / "project.db")
+    other._db.execute("PRAGMA busy_timeout = 20")
+    with store.transaction():
+        put_file(store)
+        with pytest.raises(EngineError, match="busy") as caught:
+            put_file(other, "b.md")
+    assert not isinstance(caught.value, DamagedError)
+    assert put_file(other, "b.md")
+    other.close()

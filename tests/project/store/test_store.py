@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fixtures.stored import ARTIFACT, chunk, document, live, put_document, put_file
+
+from engine.core.errors import DamagedError, EngineError, InputError
+from engine.core.records import JudgedQuery, Query
+from engine.project.store import Store
+from engine.project.store.artifacts import INCOMPLETE, Artifact
+
+
+def test_records_come_back_as_they_were(store: Store) -> None:
+    file_id = put_file(store)
+    row = store.put_document(file_id, document(text="né 文", external_id="7"))
+    store.replace_chunks(row, [chunk(0, "né"), chunk(1, "文", "Heading\n")])
+    assert store.document(row) == document(text="né 文", external_id="7", id=row)
+    assert store.document_card(row) == replace(document(text="né 文", external_id="7", id=row), text="")
+    assert store.documents() == [store.document_card(row)]
+    assert store.documents(with_text=True) == [store.document(row)]
+    first, second = store.chunks()
+    assert first == replace(chunk(0, "né"), document_id=row, id=first.id)
+    assert second == replace(chunk(1, "文", "Heading\n"), document_id=row, id=second.id)
+    assert store.files()["/docs", "a.md"].id == file_id
+    assert store.documents_of(file_id) == {"a.md": (row, "dhash")}
+    assert store.counts() == {
+        "files": 1,
+        "skipped": 0,
+        "quarantined": 0,
+        "documents": 1,
+        "chunks": 2,
+        "queries": 0,
+        "judged_queries": 0,
+    }
+    assert store.document(99) is None
+    with pytest.raises(DamagedError, match=r"project\.db is damaged"):
+        store.document_card(99)
+
+
+def test_put_file_keeps_the_id(store: Store) -> None:
+    first = put_file(store)
+    put_file(store, "b.md")
+    assert put_file(store) == first
+    store.put_file(replace(store.files()["/docs", "a.md"], size=99, mtime_ns=100))
+    assert (store.files()["/docs", "a.md"].size, store.files()["/docs", "a.md"].mtime_ns) == (99, 100)
+    assert store.files()["/docs", "a.md"].id == first
+
+
+def test_paths_of_formats_leave_out_what_is_gone(store: Store) -> None:
+    put_file(store, "a.md")
+    for path, format, state in (("b.zip", "zip", "read"), ("c.mbox", "mbox", "read"), ("d.zip", "zip", "gone")):
+        put_file(store, path)
+        store.put_file(replace(store.files()["/docs", path], format=format, state=state))
+    assert store.paths_of({"zip", "mbox"}) == {("/docs", "b.zip"), ("/docs", "c.mbox")}
+    assert store.paths_of({"txt"}) == set()
+
+
+def test_equal_chunks_keep_their_ids(store: Store) -> None:
+    row = put_document(store, ["one", "two", "three"])
+    before = live(store)
+    assert store.replace_chunks(row, [chunk(0, "zero"), chunk(1, "three"), chunk(2, "one")]) == 1
+    after = live(store)
+    assert {text: after[text] for text in ("one", "three")} == {text: before[text] for text in ("one", "three")}
+    assert after["zero"] not in before.values()
+    assert [found.ordinal for found in sorted(store.chunks(), key=lambda c: c.ordinal)] == [0, 1, 2]
+    assert store.chunk_hashes() == [(found.id, found.content_hash) for found in store.chunks()]
+
+
+def test_the_same_text_twice_has_two_ids_and_keeps_both(store: Store) -> None:
+    row = put_document(store, ["same", "same"])
+    before = [found.id for found in store.chunks()]
+    assert len(set(before)) == 2
+    assert store.replace_chunks(row, [chunk(0, "same"), chunk(1, "same"), chunk(2, "same")]) == 1
+    assert {found.id for found in store.chunks()} > set(before)
+    store.replace_chunks(row, [chunk(0, "same")])
+    assert store.replace_chunks(row, [chunk(0, "same")]) == 0
+    assert [found.id for found in store.chunks()] == before[:1]
+
+
+def test_superseded_chunks_stay_readable_until_purged(store: Store) -> None:
+    row = put_document(store, ["one", "two"])
+    old = live(store)
+    store.replace_chunks(row, [chunk(0, "one")])
+    assert set(live(store)) == {"one"}
+    assert store.chunks_by_id(old.values())[old["two"]].text == "two"
+    assert store.chunk_owners() == [(old["one"], row)]
+    assert sorted(store.chunk_owners(superseded=True)) == sorted((key, row) for key in old.values())
+    assert store.purge_dead() == 1
+    assert set(store.chunks_by_id(old.values())) == {old["one"]}
+
+
+def test_a_superseded_chunk_that_comes_back_has_its_old_id(store: Store) -> None:
+    row = put_document(store, ["one", "two"])
+    old = live(store)
+    store.replace_chunks(row, [chunk(0, "one")])
+    assert store.replace_chunks(row, [chunk(0, "two")]) == 0
+    assert live(store) == {"two": old["two"]}
+
+
+def test_ids_of_purged_chunks_are_never_given_again(store: Store, tmp_path: Path) -> None:
+    row = put_document(store, ["one", "two"])
+    last = max(live(store).values())
+    store.replace_chunks(row, [])
+    store.purge_dead()
+    store.backup(tmp_path / "copy.db")
+    store.replace_chunks(row, [chunk(0, "three")])
+    assert live(store)["three"] > last
+    copy = Store.open(tmp_path / "copy.db")
+    copy.replace_chunks(row, [chunk(0, "three")])
+    assert live(copy)["three"] > last
+    copy.close()
+
+
+def test_chunks_of_deleted_documents_are_not_found(store: Store) -> None:
+    put_document(store, ["one"], "a.md")
+    gone = put_document(store, ["two"], "b.md")
+    ids = live(store)
+    store.drop_document(gone)
+    assert set(live(store)) == {"one"}
+    assert set(store.chunks_by_id(ids.values())) == {ids["one"]}
+    assert [owner for owner, _ in store.chunk_owners(superseded=True)] == [ids["one"]]
+    assert [found.path for found in store.documents()] == ["a.md"]
+    assert store.purge_dead() == 1
+    assert store.document(gone) is None
+
+
+def test_a_forgotten_file_leaves_search_and_may_come_back(store: Store) -> None:
+    put_document(store, ["one"])
+    old = live(store)
+    file_id = store.files()["/docs", "a.md"].id
+    store.forget_file(file_id)
+    assert store.chunks_by_id(old.values()) == {}
+    assert store.files()["/docs", "a.md"].state == "gone"
+    again = put_document(store, ["one"])
+    store.purge_dead()
+    assert [found.id for found in store.documents()] == [again]
+    assert store.files()["/docs", "a.md"].state == "read"
+    store.forget_file(file_id)
+    assert store.purge_dead() == 1
+    assert store.files() == {}
+
+
+def test_forgetting_a_file_without_documents_removes_it(store: Store) -> None:
+    store.forget_file(put_file(store))
+    assert store.files() == {}
+
+
+def test_chunks_by_id_takes_more_ids_than_sqlite_takes_variables(store: Store) -> None:
+    put_document(store, [f"text {n}" for n in range(1200)])
+    ids = [found.id for found in store.chunks()]
+    assert list(store.chunks_by_id([*ids, 10**9])) == ids
+
+
+def test_fingerprint_follows_the_content(store: Store) -> None:
+    empty = store.corpus_fingerprint()
+    row = put_document(store, ["one", "two"])
+    full = store.corpus_fingerprint()
+    assert empty != full
+    store.replace_chunks(row, [chunk(0, "two"), chunk(1, "one")])
+    assert store.corpus_fingerprint() == full
+    store.replace_chunks(row, [chunk(0, "two"), chunk(1, "one!")])
+    assert store.corpus_fingerprint() != full
+
+
+@pytest.mark.parametrize(("count", "least", "most"), [(0, 0, 1), (1, 1, 1), (5, 5, 5), (10, 10, 10), (99, 10, 10)])
+def test_sample_is_spread_over_the_corpus(store: Store, count: int, least: int, most: int) -> None:
+    put_document(store, [f"text {n}" for n in range(10)])
+    assert least <= len(store.sample_chunk_texts(count)) <= most
+    if count == 5:
+        assert store.sample_chunk_texts(5) == [f"text {n}" for n in (1, 3, 5, 7, 9)]
+
+
+def test_drift_is_the_share_of_chunks_that_came_or_went(store: Store) -> None:
+    assert store.drift() == 0
+    row = put_document(store, ["a", "b", "c", "d"])
+    assert store.drift() == 1
+    query = Query("q", "question", 1, row, "a", "heldout")
+    lost = Query("r", "claim", 1, row, "b")
+    store.replace_queries([query], ARTIFACT, [(lost, "copied"), (query, "why not")])
+    assert store.queries() == [replace(query, id=1)]
+    assert store.rejected_queries() == [(lost, "copied"), (replace(query, split="train"), "why not")]
+    assert store.artifact("queries") == ARTIFACT
+    assert store.drift() == 0
+    store.replace_chunks(row, [chunk(n, text) for n, text in enumerate("abcx")])
+    assert store.drift() == pytest.approx(2 / 5)
+    store.replace_chunks(row, [])
+    assert store.drift() == 1
+    store.replace_queries([], ARTIFACT)
+    assert (store.drift(), store.queries(), store.rejected_queries()) == (0, [], [])
+
+
+def test_judged_queries_replace_those_with_their_key(store: Store) -> None:
+    first = JudgedQuery("k", "text", ("e1", "é"), (("d", 2),), "p")
+    assert store.put_judged([first, JudgedQuery("l", "other")]) == 2
+    assert store.put_judged([replace(first, text="new")]) == 2
+    assert store.judged() == [replace(first, text="new", id=1), JudgedQuery("l", "other", id=2)]
+
+
+def test_the_newest_artifact_of_a_kind_is_current(store: Store) -> None:
+    assert store.artifact("queries") is None
+    store.put_artifact(ARTIFACT)
+    store.put_artifact(replace(ARTIFACT, fingerprint="new"))
+    assert store.artifacts() == {"queries": replace(ARTIFACT, fingerprint="new")}
+
+
+def test_a_transaction_is_all_or_nothing(store: Store) -> None:
+    put_document(store, ["one"])
+
+    def stopped() -> None:
+        with store.transaction():
+            store.drop_document(1)
+            assert live(store) == {}
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert set(live(store)) == {"one"}
+    put_document(store, ["two"], "b.md")
+    assert set(live(store)) == {"one", "two"}
+
+
+def test_a_savepoint_undoes_its_own_block_only(store: Store) -> None:
+    def stopped() -> None:
+        with store.savepoint():
+            put_file(store, "inner.md")
+            raise KeyboardInterrupt
+
+    with store.transaction():
+        put_file(store, "before.md")
+        with pytest.raises(KeyboardInterrupt):
+            stopped()
+        with store.savepoint():
+            put_file(store, "after.md")
+    assert {path for _, path in store.files()} == {"before.md", "after.md"}
+
+
+def test_what_is_being_changed_is_incomplete_until_it_is_put_again(store: Store) -> None:
+    store.mark_incomplete("queries")
+    assert store.artifact("queries") == Artifact("queries", INCOMPLETE, "", 0.0, {})
+    store.put_artifact(ARTIFACT)
+    store.mark_incomplete("queries")
+    assert store.artifact("queries") == replace(ARTIFACT, fingerprint=INCOMPLETE)
+
+
+def test_a_file_has_chunks_while_they_are_live(store: Store) -> None:
+    row = put_document(store, ["one"])
+    file_id = put_file(store)
+    assert store.has_chunks(file_id)
+    assert not store.has_chunks(put_file(store, "b.md"))
+    store.drop_document(row)
+    assert not store.has_chunks(file_id)
+
+
+def test_deleted_text_does_not_stay_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a SQLite that leaves deleted bytes where they are, as it does unless it is built otherwise."""
+    opened = sqlite3.connect
+
+    def plain(*arguments: object, **options: object) -> sqlite3.Connection:
+        connection: sqlite3.Connection = opened(*arguments, **options)  # type: ignore[call-overload]
+        connection.execute("PRAGMA secure_delete = OFF")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", plain)
+    store = Store.create(tmp_path / "project.db")
+    put_document(store, ["kept"], "a.md")
+    gone = put_document(store, ["pelican " + "word " * 3000, "short pelican"], "b.md")
+    store._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"pelican" in (tmp_path / "project.db").read_bytes()
+    store.drop_document(gone)
+    assert store.purge_dead() == 2
+    store._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"kept" in (tmp_path / "project.db").read_bytes()
+    assert all(b"pelican" not in path.read_bytes() for path in tmp_path.iterdir())
+    store.close()
+
+
+def test_a_failed_set_of_queries_leaves_the_former_one(store: Store) -> None:
+    good = Query("q", "question", 1, 1, "e")
+    store.replace_queries([good], ARTIFACT)
+    with pytest.raises(DamagedError):
+        store.replace_queries([replace(good, text=None)], replace(ARTIFACT, fingerprint="new"))  # type: ignore[arg-type]
+    assert [query.text for query in store.queries()] == ["q"]
+    assert store.artifact("queries") == ARTIFACT
+
+
+def test_text_that_utf8_cannot_hold_is_the_inputs_fault(store: Store) -> None:
+    with pytest.raises(InputError, match="cannot be stored") as caught:
+        put_file(store, "caf\udce9.md")
+    str(caught.value).encode()
+    with pytest.raises(InputError, match="character 14 of 14") as caught:
+        put_document(store, ["fine", "half a pair: \ud83d"])
+    assert "half" not in f"{caught.value.what} {caught.value.why}", "errors are recorded: they quote no document"
+    assert live(store) == {}
+
+
+def test_a_fault_of_the_program_does_not_blame_the_file(store: Store) -> None:
+    with pytest.raises(sqlite3.ProgrammingError):
+        store.document([1])  # type: ignore[arg-type]
+
+
+def test_an_error_of_the_system_within_a_transaction_is_not_blamed_on_the_database(store: Store) -> None:
+    with pytest.raises(FileNotFoundError), store.transaction():
+        Path("/no/such/file").read_text()
+
+
+def test_create_refuses_an_existing_file_and_is_private(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="exists already"):
+        Store.create(tmp_path / "project.db")
+    put_document(store, ["one"])
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes["project.db"] == modes["project.db-wal"] == 0o600
+
+
+def test_create_in_a_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(EngineError):
+        Store.create(tmp_path / "missing" / "project.db")
+
+
+def test_backup_and_restore(store: Store, tmp_path: Path) -> None:
+    put_document(store, ["one"])
+    target = tmp_path / "project.db.bak"
+    store.backup(target)
+    put_document(store, ["two"], "b.md")
+    assert target.stat().st_mode & 0o777 == 0o600
+    shutil.copy(target, tmp_path / "restored.db")
+    restored = Store.open(tmp_path / "restored.db", check=True)
+    assert set(live(restored)) == {"one"}
+    restored.close()
+    store.backup(target)
+    assert not (tmp_path / "project.db.tmp").exists()
+    newer = Store.open(target, check=True)
+    assert set(live(newer)) == {"one", "two"}
+    newer.close()
+
+
+def test_a_backup_that_fails_leaves_the_former_one(store: Store, tmp_path: Path) -> None:
+    put_document(store, ["one"])
+    target = tmp_path / "project.db.bak"
+    store.backup(target)
+    former = target.read_bytes()
+    with store.transaction(), pytest.raises(EngineError):
+        store.backup(target)
+    assert target.read_bytes() == former
+    assert not (tmp_path / "project.db.tmp").exists()

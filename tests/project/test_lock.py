@@ -1,0 +1,81 @@
+"""One run at a time holds a project."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fixtures.project_files import mode
+
+from engine.core.errors import EngineError, ProjectBusyError
+from engine.project.folder import ProjectFolder
+
+ROOT = str(Path(__file__).resolve().parents[2])
+
+
+@pytest.fixture
+def holder(project: ProjectFolder) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that holds the project."""
+    code = (
+        "import sys, time\nfrom pathlib import Path\nfrom engine.project.folder import ProjectFolder\n"
+        "with ProjectFolder(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(project.path)], stdout=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=ROOT)
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"held\n"
+    yield child
+    child.kill()
+    child.wait()
+
+
+def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
+    project: ProjectFolder, holder: subprocess.Popen[bytes]
+) -> None:
+    with pytest.raises(ProjectBusyError, match="holds the project") as caught, project.locked():
+        pass
+    assert caught.value.exit_code == 4
+    assert project.is_running()
+    with project.locked("stage"):
+        pass
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    assert not project.is_running()
+    with project.locked():
+        assert project.is_running()
+
+
+def test_the_lock_is_released_by_an_exception(project: ProjectFolder) -> None:
+    with pytest.raises(ValueError, match="x"), project.locked():
+        raise ValueError("x")
+    with project.locked():
+        assert mode(project.path / "run.lock") == 0o600
+
+
+def test_asking_whether_a_run_holds_the_project_does_not_stop_one_from_starting(project: ProjectFolder) -> None:
+    asking, done = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        with project.locked():  # as `is_running` does, but longer
+            asking.set()
+            done.wait(0.05)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert asking.wait(10)
+    with project.locked():
+        thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_folder_that_cannot_be_locked(project: ProjectFolder) -> None:
+    (project.path / "run.lock").mkdir()
+    with pytest.raises(EngineError, match="cannot be locked"), project.locked():
+        pass

@@ -1,0 +1,186 @@
+"""Duplicates, consistency, and imported queries."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from engine.core.records import Chunk, Document, Query
+from engine.corpus.beir import ImportedQuery
+from engine.queries.filters.consistency import consistency_filter, told_share
+from engine.queries.filters.dedupe import deduplicate, jaccard
+from engine.queries.imported import attach_imported
+
+
+def query(text: str, chunk_id: int = 1) -> Query:
+    return Query(text, "question", chunk_id, 1, "")
+
+
+def test_exact_duplicates_after_folding():
+    result = deduplicate([query("What is X?"), query("what  is x?"), query("What is Y?")])
+    assert [one.text for one in result.kept] == ["What is X?", "What is Y?"]
+    assert [(one.query.text, one.original.text) for one in result.dropped] == [("what  is x?", "What is X?")]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [(1.0, "100 %"), (598 / 600, "over 99 %"), (0.994, "99 %"), (0.5, "50 %"), (2 / 600, "under 1 %"), (0.0, "0 %")],
+)
+def test_a_share_is_all_or_none_only_where_it_is(share: float, told: str) -> None:
+    assert told_share(share) == told
+
+
+def test_jaccard_by_hand():
+    assert jaccard(frozenset("abc"), frozenset("bcd")) == 0.5
+    assert jaccard(frozenset(), frozenset()) == 1.0
+
+
+def test_near_duplicates_need_the_threshold():
+    # Shingles of 12 words: 10. One word changed at the end: 9 shared of 11.
+    words = list("abcdefghijkl")
+    near = [query(" ".join(words)), query(" ".join([*words[:-1], "m"]))]
+    assert len(deduplicate(near, threshold=9 / 11).kept) == 1
+    assert len(deduplicate(near, threshold=9 / 11 + 0.001).kept) == 2
+
+
+def test_the_hash_finds_what_a_comparison_of_all_pairs_finds():
+    chance = random.Random(0)
+    texts = []
+    for _ in range(150):
+        words = [chance.choice("abcdefghij") + str(chance.randrange(40)) for _ in range(chance.randrange(3, 16))]
+        texts.append(" ".join(words))
+        texts.append(" ".join([*words, "end"]))
+    shingles = [frozenset(" ".join(t.split()[at : at + 3]) for at in range(len(t.split()) - 2)) for t in texts]
+    kept: list[int] = []
+    for place, mine in enumerate(shingles):
+        if not any(jaccard(mine, shingles[other]) >= 0.8 for other in kept):
+            kept.append(place)
+    result = deduplicate([query(text) for text in texts], threshold=0.8)
+    assert [one.text for one in result.kept] == [texts[place] for place in kept]
+    assert 150 < len(kept) < 300
+
+
+def test_repeats_are_looked_for_with_places_to_stop_at():
+    asked: list[int] = []
+    queries = [query(f"what is thing {n} of the list") for n in range(50)]
+    assert deduplicate(queries, check=lambda: asked.append(1)).kept == deduplicate(queries).kept
+    assert len(asked) > len(queries)
+
+
+def test_nothing_to_deduplicate():
+    assert deduplicate([]).kept == []
+
+
+def test_kept_when_any_retriever_finds_it_and_asked_no_further():
+    queries = [query(name) for name in "abcd"]
+    first = {"a": 1, "b": 21, "c": 0, "d": 20}
+    second = {"b": 20, "c": 0}
+    asked: list[list[str]] = []
+
+    def ranker(table: dict[str, int]):
+        def rank(some):
+            asked.append([one.text for one in some])
+            return np.array([table[one.text] for one in some])
+
+        return rank
+
+    result = consistency_filter(queries, [ranker(first), ranker(second)], top=20)
+    assert [one.text for one in result.kept] == ["a", "b", "d"]
+    assert [(one.query.text, one.reason) for one in result.rejected] == [("c", "source chunk not found")]
+    assert result.share == 0.75
+    assert asked == [["a", "b", "c", "d"], ["b", "c"]]
+
+
+def test_ranks_beyond_the_top_are_told():
+    result = consistency_filter([query("a")], [lambda some: np.array([21])], top=20)
+    assert result.rejected[0].reason == "source chunk beyond rank 20"
+    assert consistency_filter([], [lambda some: np.array([])]).share == 1.0
+
+
+def test_ranks_of_a_wrong_shape_are_refused():
+    with pytest.raises(ValueError, match="shape"):
+        consistency_filter([query("a")], [lambda some: np.array([1, 2])])
+
+
+def chunk(identity: int, document: int, ordinal: int, text: str) -> Chunk:
+    return Chunk(document, ordinal, 0, len(text), text, (), 1, text, str(identity), identity)
+
+
+CHUNKS = [
+    chunk(1, 1, 0, "The pump failed\nin March."),
+    chunk(2, 1, 1, "It was replaced by a new one. The pump is fine."),
+    chunk(3, 2, 0, "It was replaced by a new one. The valve leaks."),
+]
+DOCUMENTS = [
+    Document("pumps/log.txt", "s", "txt", "Pump log", "", "", 0, 0.0, None, 1),
+    Document("corpus.jsonl#v9", "s", "beir", "Valves", "", "", 0, 0.0, "v9", 2),
+]
+
+
+def attached(*items: ImportedQuery) -> list[tuple[int, str]]:
+    found, _ = attach_imported(items, CHUNKS, DOCUMENTS)
+    return [(one.chunk_id, one.evidence) for one in found]
+
+
+def test_evidence_is_found_without_white_space():
+    found, rejected = attach_imported([ImportedQuery(" Which  pump?", ("pump failed  in March",))], CHUNKS, DOCUMENTS)
+    assert found == [Query("Which pump?", "imported", 1, 1, "pump failed  in March")]
+    assert rejected == []
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"), [("Valves", 3), ("v9", 3), ("LOG.txt", 2), ("pump log", 2), (None, 2), ("?", 2)]
+)
+def test_the_named_document_is_preferred(hint, expected):
+    assert attached(ImportedQuery("q", ("It was replaced by a new one.",), hint)) == [
+        (expected, "It was replaced by a new one.")
+    ]
+
+
+def test_the_longest_evidence_decides_and_short_ones_need_the_document():
+    assert attached(ImportedQuery("q", ("It was", "The valve leaks."))) == [(3, "The valve leaks.")]
+    assert attached(ImportedQuery("q", ("valve",))) == []
+    assert attached(ImportedQuery("q", ("valve",), "v9")) == [(3, "valve")]
+
+
+def test_evidence_over_a_chunk_end_counts_for_its_beginning():
+    parts = [
+        "The first half of a long piece of evidence stands at the end of this chunk, ",
+        "and the second half in the next.",
+    ]
+    chunks = [chunk(1, 1, 0, "Before. " + parts[0] + "and the second"), chunk(2, 1, 1, "half in the next. After.")]
+    found, _ = attach_imported([ImportedQuery("q", ("".join(parts),))], chunks, [])
+    assert [one.chunk_id for one in found] == [1]
+
+
+def test_reasons_of_rejection():
+    items = [ImportedQuery("q", ("Nowhere to be found.",)), ImportedQuery("q"), ImportedQuery("  ", ("The pump",))]
+    _, rejected = attach_imported(items, CHUNKS, DOCUMENTS)
+    assert [one.reason for one in rejected] == ["evidence not found", "no evidence given", "empty query"]
+
+
+def test_many_imports_agree_with_a_plain_search():
+    chance = random.Random(5)
+    words = [f"w{number}" for number in range(300)]
+    texts = [" ".join(chance.choices(words, k=30)) for _ in range(200)]
+    chunks = [chunk(place + 1, place // 4, place % 4, text) for place, text in enumerate(texts)]
+    items = [ImportedQuery(f"q{n}", (" ".join(texts[n].split()[5:15]),)) for n in range(200)]
+    found, rejected = attach_imported(items, chunks, [])
+    squeezed = ["".join(text.split()) for text in texts]
+    expected = [
+        next(i + 1 for i, text in enumerate(squeezed) if "".join(item.evidence[0].split()) in text) for item in items
+    ]
+    assert [one.chunk_id for one in found] == expected
+    assert rejected == []
+
+
+def test_questions_about_other_codes_numbers_or_names_are_no_duplicates():
+    """Twelve words of which one differs: 9 of 11 shingles are shared."""
+    about = "Which machine of the company is it that stands beside the northern {}?"
+    others = ["hall 1", "hall 2", "PHX-121", "PHX-122", "gate in 2019", "gate in 2020", "Castel", "Marlow"]
+    kept = deduplicate(
+        [query(about.format(one)) for one in [*others, "hall 2 today", "gate", "gates"]], threshold=0.6
+    ).kept
+    assert [one.text for one in kept] == [about.format(one) for one in [*others, "gate"]]

@@ -1,0 +1,275 @@
+"""What a language model's queries are checked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.fake_endpoint import Request, good, serving
+from fixtures.pipeline import engine, generate_here
+
+from engine.core.errors import CancelledError
+from engine.core.events import Choice, Event
+from engine.core.records import Chunk, Document, Query, QueryKind
+from engine.lexical.index import LexicalIndex
+from engine.lexical.languages import margin_over
+from engine.project.folder import ProjectFolder
+from engine.queries.filters.quality import (
+    COPIED,
+    NOTHING_OWN,
+    OTHER_LANGUAGE,
+    REPEATED,
+    Sources,
+    checks,
+    longest_run,
+    sources,
+)
+
+Make = Callable[..., ProjectFolder]
+ENGLISH = (
+    "The pump of hall four was bought from Castel in 1994 and its oil is changed every six months by the night shift."
+)
+GERMAN = "Die Pumpe der Halle vier wurde 1994 bei Castel gekauft und ihr Öl wird alle sechs Monate gewechselt."
+
+
+def known(texts: list[str], documents: list[int], tmp_path: Path | None = None, language: str = "") -> Sources:
+    """Chunks 1, 2 … of the documents; with a folder, an index over them."""
+    chunks = [
+        Chunk(document, 0, 0, len(text), text, (), 1, text, str(number), number)
+        for number, (text, document) in enumerate(zip(texts, documents, strict=True), 1)
+    ]
+    papers = [
+        Document(f"{key}.txt", "s", "txt", f"Paper {key}", "", "", 0, 0.0, None, key, language=language)
+        for key in sorted(set(documents))
+    ]
+    index = None
+    if tmp_path is not None:
+        index = LexicalIndex.build(tmp_path / "index", [(chunk.id, chunk.embedded_text) for chunk in chunks], "en")
+    return sources(chunks, papers, "en", index)
+
+
+def ask(text: str, chunk: int = 1, document: int = 1, kind: QueryKind = "question") -> Query:
+    return Query(text, kind, chunk, document, "")
+
+
+def reason(found: Sources, name: str, query: Query) -> str:
+    return next(check for check in checks(found) if check.name == name).reason(query)
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("When was the oil of the pump changed?", ""),
+        ("Wie oft wird das Öl der Pumpe gewechselt?", f"{OTHER_LANGUAGE}: de instead of en"),
+        ("¿Con qué frecuencia se cambia el aceite de la bomba?", f"{OTHER_LANGUAGE}: es instead of en"),
+        ("泵的油多久更换一次？", f"{OTHER_LANGUAGE}: zh instead of en"),
+        ("PHX-121 retrofit", ""),
+        ("Castel 1994", ""),
+    ],
+)
+def test_a_query_is_in_its_documents_language(text: str, left_out: str):
+    assert reason(known([ENGLISH], [1], language="en"), "language check", ask(text)) == left_out
+
+
+def test_a_chunk_in_another_language_than_its_document_and_one_in_none_refuse_nothing():
+    german, english = ask("Wie oft wird das Öl der Pumpe gewechselt?"), ask("How often is the oil of the pump changed?")
+    assert reason(known([GERMAN], [1], language="en"), "language check", german) == ""
+    assert reason(known([GERMAN], [1], language="de"), "language check", english) != ""
+    assert reason(known([GERMAN], [1]), "language check", english) == f"{OTHER_LANGUAGE}: en instead of de"
+    assert reason(known(["1994 / 17"], [1]), "language check", german) == ""
+    names = known(["Steam Deck OLED, Steam Deck LCD"], [1])
+    assert reason(names, "language check", ask("What does the Steam Deck OLED cost?")) == ""
+
+
+def test_the_margin_is_nothing_for_the_best_language_and_for_one_that_is_not_known():
+    assert margin_over("How often is the oil of the pump changed?", "en") == 0
+    assert margin_over("How often is the oil of the pump changed?", "none") == 0
+    assert margin_over("Wie oft wird das Öl der Pumpe gewechselt?", "en") > 2
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "expected"),
+    [
+        ("a b c", "x a b y a b c", (3, 3)),
+        ("What is the Oil?", "... the oil, is the\noil", (3, 4)),
+        ("a a b", "a b a a", (2, 3)),
+        ("a", "b", (0, 1)),
+        ("", "b", (0, 0)),
+    ],
+)
+def test_the_longest_run_by_hand(text: str, source: str, expected: tuple[int, int]):
+    assert longest_run(text, source) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("was bought from Castel in 1994 and its oil", f"{COPIED}: 9 words in a row"),
+        ("Is it true that the pump of hall four was bought from Castel in 1994?", ""),  # 11 of 15
+        ("Who says that the pump of hall four was bought from Castel in 1994 or what else is there to say about it?", ""),
+        ("Who says, in a letter of many pages that nobody has read, that the pump of hall four was bought from Castel in "
+         "1994 and why?", f"{COPIED}: 12 words in a row"),
+        ("Castel pump oil", ""),
+    ],
+)  # fmt: skip
+def test_long_runs_of_the_text_are_no_question(text: str, left_out: str):
+    found = known([ENGLISH], [1])
+    assert reason(found, "copy check", ask(text)) == left_out
+    assert reason(found, "copy check", ask(text, kind="title")) == ""
+
+
+def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
+    """60 chunks: at most five may hold a rare word. *pump* stands in all, *gasket* in one, *brine* in eleven of which six
+    are of document 2, *valve* in thirty of which three are."""
+    texts, documents = [], []
+    for number in range(60):
+        words = ["The pump works"]
+        words += ["with a gasket"] if number == 3 else []
+        words += ["in brine"] if 0 < number < 12 else []
+        words += ["and a valve"] if number % 2 else []
+        texts.append(f"{' '.join(words)}, line {number}.")
+        documents.append(2 if 3 <= number < 9 else 1 if number < 40 else 3)
+    found = known(texts, documents, tmp_path)
+    for text, kept in [
+        ("Which gasket does the pump have?", True),
+        ("Does it work in brine?", True),
+        ("How does a pump work?", False),
+        ("Has the pump a valve?", False),
+        ("What is photosynthesis?", False),
+    ]:
+        left_out = reason(found, "own words check", ask(text, chunk=4, document=2))
+        assert (left_out == "") == kept, text
+        assert kept or left_out.startswith(NOTHING_OWN)
+    assert reason(found, "own words check", ask("Does it work in brine?", chunk=10, document=1)) != ""
+    assert reason(found, "own words check", ask("What is on paper 2?", chunk=4, document=2)) == ""
+
+
+def test_without_an_index_nothing_is_said_of_the_words():
+    assert [check.name for check in checks(known([ENGLISH], [1]))] == [
+        "language check",
+        "copy check",
+        "near duplicates",
+    ]
+
+
+def test_nearly_the_same_words_about_one_chunk_are_one_query():
+    (check,) = (check for check in checks(known([ENGLISH, ENGLISH], [1, 1])) if check.name == "near duplicates")
+    assert check.reason(ask("What is the price of the pump?")) == ""
+    assert check.reason(ask("What is the pumps' price?")) == f"{REPEATED}: What is the price of the pump?"
+    assert check.reason(ask("Who paid the price of the pump?")) == ""
+    assert check.reason(ask("What is the price of the pump?", chunk=2)) == ""
+    assert check.reason(ask("pump price", kind="keyword")) == ""
+
+
+def poor(request: Request, number: int) -> str:
+    """Of each chunk a good question, its double, a German one, a copy, one that has nothing to do with it."""
+    evidence = json.loads(good(request, number))["questions"][2]["evidence"]
+    thing = evidence.split()[4]
+    questions = [
+        f"How often is the oil of the {thing} changed?",
+        f"How often is the {thing}'s oil changed?",
+        "Wie oft wird das Öl der Maschine gewechselt?",
+        f"The oil of the {thing} is changed every",
+        "What is photosynthesis good for?",
+    ]
+    pairs = [{"evidence": evidence, "question": question} for question in questions]
+    return json.dumps({"questions": [*pairs, {"evidence": "Not in it anywhere.", "question": "Where is it?"}]})
+
+
+SIX = {"backend": "endpoint", "prompt": "one-step", "per_chunk": 6, "kinds": ["question"]}
+
+
+def shares(events: list[Event]) -> dict[str, str]:
+    return {event.setting: event.value for event in events if isinstance(event, Choice) and "%" in event.value}
+
+
+def test_a_run_tells_each_filters_share_and_lists_what_it_left_out(asked_project: Make):
+    with serving(poor) as server:
+        project = asked_project(**SIX, endpoint=server.url)
+        events = generate_here(project)
+        assert len(server.requests) == 6
+        project.change_settings({"queries.quality_filters": False})
+        assert len(kept_of(project)) == 6
+        assert "language check" not in shares(generate_here(project))
+        assert len(server.requests) == 6, "filters ask the model nothing"
+        unfiltered = len(kept_of(project))
+    assert unfiltered > 6
+    assert shares(events) == {
+        "evidence check": "83 % kept", "language check": "80 % kept", "copy check": "75 % kept",
+        "own words check": "67 % kept", "near duplicates": "50 % kept", "duplicates": "100 % kept",
+    }  # fmt: skip
+
+
+def kept_of(project: ProjectFolder) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(engine("queries", str(project.path), "--json").stdout)
+    return found
+
+
+def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked_for_again(asked_project: Make):
+    with serving(poor) as server:
+        project = asked_project(**SIX, endpoint=server.url)
+        generate_here(project)
+        generate_here(project)
+    rows = json.loads(engine("queries", str(project.path), "--rejected", "--json").stdout)
+    assert set(rows[0]) == {"text", "kind", "evidence", "path", "title", "reason"}
+    of_pump = sorted((row["text"], row["reason"]) for row in rows if row["path"] == "pump.txt")
+    assert of_pump == [
+        ("How often is the pump's oil changed?", f"{REPEATED}: How often is the oil of the pump changed?"),
+        ("The oil of the pump is changed every", f"{COPIED}: 8 words in a row"),
+        ("What is photosynthesis good for?", f"{NOTHING_OWN}: its document holds none of its words"),
+        ("Where is it?", "evidence not in the chunk"),
+        ("Wie oft wird das Öl der Maschine gewechselt?", f"{OTHER_LANGUAGE}: de instead of en"),
+    ]
+    store = project.store()
+    counts = store.artifact("queries").info["rejected"]  # type: ignore[union-attr]
+    store.close()
+    assert counts == dict.fromkeys((OTHER_LANGUAGE, COPIED, NOTHING_OWN, REPEATED, "evidence not in the chunk"), 6)
+    told = engine("queries", str(project.path), "--rejected")
+    assert f"    {COPIED}: 8 words in a row  pump.txt\n" in told.stdout
+    assert f"6 {OTHER_LANGUAGE}" in told.stderr
+    assert {row["text"] for row in kept_of(project)} == {
+        f"How often is the oil of the {thing} changed?" for thing in ("pump", "crane", "kiln", "lathe", "press", "oven")
+    }
+
+
+def test_queries_of_the_other_backends_are_listed_too(asked_project: Make):
+    project = asked_project(backend="extractive", consistency_top=1)
+    (project.path / "imports").mkdir(exist_ok=True)
+    generate_here(project)
+    rows = json.loads(engine("queries", str(project.path), "--rejected", "--json").stdout)
+    assert all(row["reason"] for row in rows)
+    done = engine("queries", str(project.path))
+    assert len(done.stdout.splitlines()) == 2 * len(kept_of(project)) > 0
+    assert "train" in done.stderr
+
+
+def test_before_any_are_made_the_command_says_what_to_run(asked_project: Make):
+    done = engine("queries", str(asked_project(backend="extractive").path), check=False)
+    assert done.returncode == 3
+    assert "engine generate" in done.stderr
+
+
+def test_a_stop_is_heard_between_two_queries(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+    asked = 0
+
+    def count(_self: object, _query: Query) -> str:
+        nonlocal asked
+        asked += 1
+        return ""
+
+    monkeypatch.setattr("engine.queries.filters.quality._Copied.__call__", count)
+    with serving(poor) as server:
+        project = asked_project(**SIX, endpoint=server.url)
+        with pytest.raises(CancelledError):
+            generate_here(project, lambda: asked == 4)
+    assert asked == 4
+
+
+def test_nearly_the_same_words_with_another_year_are_another_query():
+    (check,) = (check for check in checks(known([ENGLISH], [1])) if check.name == "near duplicates")
+    assert check.reason(ask("What was the yearly price of the northern pump in 2019?")) == ""
+    assert check.reason(ask("What was the yearly price of the northern pump in 2020?")) == ""
+    assert check.reason(ask("What was the yearly price of the northern pumps in 2019?"))

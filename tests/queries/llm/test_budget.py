@@ -1,0 +1,304 @@
+"""A budget of queries or hours: what it reaches is told after three chunks, and covers the corpus wherever it ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from fixtures.fake_endpoint import Raw, Request, completion, good, serving
+from fixtures.pipeline import generate_here
+from fixtures.tiny_gguf import build_tiny_gguf
+
+from engine.core.errors import CancelledError
+from engine.core.events import Choice, Progress
+from engine.core.records import Chunk
+from engine.encoders.embedding_cache import hash_keys
+from engine.encoders.for_project import model_fingerprint, open_cache, served_fingerprint
+from engine.lexical.analysis import Analyzer
+from engine.project.folder import ProjectFolder
+from engine.project.stage import View
+from engine.queries.llm.cost import Budget, Course, Pace, Patience, measured, told_duration
+from engine.queries.llm.coverage import base_vectors, covering_order, word_vectors
+from engine.queries.llm.ledger import answer_files
+from engine.queries.sample import sample
+
+Make = Callable[..., ProjectFolder]
+
+
+def never() -> None:
+    pass
+
+
+def chunk(number: int, document: int, text: str = "") -> Chunk:
+    return Chunk(document, number, 0, len(text), text, (), 1, text, f"{number:064x}", number + 1)
+
+
+def groups(sizes: list[int], spread: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors in groups around far apart directions, and the group of each."""
+    chance = np.random.default_rng(3)
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    vectors = np.eye(len(sizes), 16, dtype=np.float32)[of] + spread * chance.standard_normal((len(of), 16)).astype(
+        np.float32
+    )
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True), of
+
+
+def test_the_beginning_of_the_order_covers_what_the_first_files_do_not():
+    vectors, of = groups([60, 12, 12, 12])
+    chunks = [chunk(number, document=number // 10) for number in range(len(of))]
+    order, clusters = covering_order(chunks, vectors, 0, never)
+    assert sorted(order) == list(range(len(of)))
+    assert 4 <= clusters <= 10
+    assert len(set(of[:clusters].tolist())) == 1, "the first files are all of one kind"
+    assert len(set(of[order[:clusters]].tolist())) == 4
+    share = np.bincount(of[order[: 2 * clusters]], minlength=4) / (2 * clusters)
+    assert share.min() > 0.08
+
+
+def test_documents_take_turns_within_a_cluster():
+    vectors, _ = groups([2])
+    same = np.repeat(vectors[:1], 9, axis=0)
+    chunks = [chunk(number, document=number // 3) for number in range(9)]
+    order, _ = covering_order(chunks, same, 0, never)
+    assert [sorted(chunks[place].document_id for place in order[at : at + 3]) for at in (0, 3, 6)] == [[0, 1, 2]] * 3
+
+
+def test_the_order_is_seeded_and_does_not_depend_on_the_order_of_the_chunks():
+    vectors, _ = groups([5, 5, 5])
+    chunks = [chunk(number, document=number) for number in range(15)]
+    order, _ = covering_order(chunks, vectors, 0, never)
+    back, _ = covering_order(chunks[::-1], vectors[::-1], 0, never)
+    assert [14 - place for place in back] == order
+    assert covering_order(chunks, vectors, 1, never)[0] != order
+    twice, _ = covering_order([*chunks, *chunks], np.concatenate([vectors, vectors]), 0, never)
+    assert twice == order, "a copy is asked about once"
+    assert covering_order([], vectors[:0], 0, never) == ([], 0)
+
+
+def test_word_vectors_by_hand():
+    texts = ["pump pump oil", "pump valve", "valve valve"]
+    vectors = word_vectors([chunk(n, n, text) for n, text in enumerate(texts)], Analyzer("none"), never)
+    pump, oil = (1 + np.log(2)) * np.log(3 / 2), np.log(3)
+    expected = pump * np.log(3 / 2) / (np.hypot(pump, oil) * np.hypot(np.log(3 / 2), np.log(3 / 2)))
+    assert vectors[0] @ vectors[1] == pytest.approx(expected, abs=1e-6)
+    assert vectors[0] @ vectors[2] == 0
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
+    assert not word_vectors([chunk(0, 0, "pump"), chunk(1, 1, "pump")], Analyzer("none"), never).any()
+
+
+def test_a_budget_and_what_it_reaches_by_hand():
+    pace = Pace(chunks=3, seconds=6.0, queries=4, tokens=120)
+    assert pace.told() == "20.0 tokens/s, 2.00 s and 1.3 queries a chunk, the mean of 3"
+    assert pace.chunks_within(Budget(8, 0), 100) == 6
+    assert pace.chunks_within(Budget(8, 5.0), 100) == 3
+    assert pace.chunks_within(Budget(1000, 0), 100) == 100
+    assert Pace(3, 6.0, 0).chunks_within(Budget(8, 0), 100) == 100
+    assert [Budget(8, 0).spent(7, 1e9), Budget(8, 5).spent(0, 5.0), Budget(8, 5).spent(8, 0)] == [False, True, True]
+    assert [told_duration(seconds) for seconds in (3, 600, 9000)] == ["3 s", "10 min", "2.5 h"]
+
+
+def test_the_time_of_a_pause_is_not_the_models():
+    patience = Patience(lambda: bool(time.sleep(0.02)))
+    assert (patience(), patience.waited >= 0.02) == (False, True)
+
+
+def generated(project: ProjectFolder, stop: Callable[[], bool] = lambda: False) -> dict[str, tuple[str, str]]:
+    """The choices that the stage tells."""
+    return {
+        event.setting: (event.value, event.reason)
+        for event in generate_here(project, stop)
+        if isinstance(event, Choice)
+    }
+
+
+def pointed(make: Make, url: str, **more: Any) -> ProjectFolder:
+    return make(**{"backend": "endpoint", "endpoint": url, "prompt": "one-step", **more})
+
+
+def test_a_run_tells_after_three_chunks_what_all_of_them_take(asked_project: Make):
+    with serving(good) as server:
+        choices = generated(pointed(asked_project, server.url, max_queries=13))
+    cost, why = choices["cost"]
+    assert cost.endswith(" for 2 more chunks (5 of 6 are within the budget)")
+    assert "tokens/s" in why
+    assert "3.0 queries a chunk, the mean of " in why  # of 2, where the first one took far longer
+    assert "; at most 13 queries (queries.max_queries)" in why
+    assert choices["chunks asked"][0] == "spread over 2 clusters"
+    assert "TF-IDF" in choices["chunks asked"][1]
+
+
+def test_what_a_resumed_run_will_take_is_measured_on_its_own_chunks(asked_project: Make):
+    """Two chunks were answered at once before the stop; each of the four that are left takes 0.3 s."""
+    stopped = False
+
+    def script(request: Request, number: int) -> Any:
+        nonlocal stopped
+        stopped = number == 2
+        if number > 2:
+            time.sleep(0.3)
+        return Raw(503) if number == 2 else good(request, number)
+
+    with serving(script) as server:
+        project = pointed(asked_project, server.url)
+        with pytest.raises(CancelledError):
+            generated(project, lambda: stopped)
+        stopped = False
+        cost, why = generated(project)["cost"]
+    assert cost.endswith(" s for 1 more chunk (6 in all)")
+    each = float(why.split(" tokens/s")[1].split("), ")[1].split(" s and")[0])
+    assert 0.3 <= each < 1, "the two that took no time are no part of the mean"
+    assert "the mean of 3" in why
+
+
+def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make):
+    """The first of six chunks is held back until cost and progress of the others were told."""
+    told: list[Any] = []
+    release = threading.Event()
+
+    def far(events: list[Any]) -> bool:
+        cost = any(isinstance(one, Choice) and one.setting == "cost" for one in events)
+        return cost and any(isinstance(one, Progress) and one.done >= 4 for one in events)
+
+    def watch() -> None:
+        until = time.monotonic() + 20
+        while time.monotonic() < until and not far(list(told)):
+            time.sleep(0.05)
+        release.set()
+
+    def script(request: Request, number: int) -> Raw:
+        wait = release if number == 0 else None
+        time.sleep(0.3)
+        return Raw(body=json.dumps(completion(good(request, number))).encode(), wait=wait)
+
+    with serving(script) as server:
+        project = pointed(asked_project, server.url, at_once=2)
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        begun = time.monotonic()
+        generate_here(project, told=told)
+        watcher.join()
+    assert time.monotonic() - begun < 15, "it was told while the first chunk was under way"
+    steps = [one for one in told if isinstance(one, Progress) and one.unit == "chunks"]
+    assert (steps[0].done, steps[-1].done, steps[-1].total) == (0, 6, 6)
+    cost = next(one for one in told if isinstance(one, Choice) and one.setting == "cost")
+    assert cost.value.endswith(" s for 3 more chunks (6 in all)")
+
+
+def test_what_a_run_before_has_spent_and_given_counts_by_hand():
+    """Of 5 s, 3 are spent on two chunks that took longer than those of this run, 0.5 s each: four more, of 100."""
+    course = Course(Budget(1000, 5.0))
+    assert course.take(Pace(1, 1.0, 2), own=False) is None
+    assert course.take(Pace(1, 0.5, 2), own=False) is None
+    assert [course.take(Pace(1, 0.5, 2), own=True) for _ in range(2)] == [None, None]
+    assert course.take(Pace(1, 0.5, 2), own=True) == Pace(3, 1.5, 6)
+    assert course.take(Pace(1, 0.0, 2, estimated=True), own=False) is None
+    assert course.reach(100) == 6 + 4
+    assert course.reach(7) == 7
+    fewer = Course(Budget(5, 0))
+    fewer.take(Pace(1, 1.0, 2), own=True)
+    assert fewer.reach(100) == 3, "two queries a chunk, and five are wanted"
+
+
+def test_hours_end_the_asking_and_what_was_spent_before_counts(asked_project: Make):
+    def slow(request: Request, number: int) -> str:
+        time.sleep(0.2)
+        return good(request, number)
+
+    with serving(slow) as server:
+        project = pointed(asked_project, server.url, max_hours=0.5 / 3600)
+        choices = generated(project)
+        asked = len(server.requests)
+        assert 1 <= asked <= 3
+        generated(project)
+        assert len(server.requests) == asked, "a second run has no time of its own"
+        project.change_settings({"queries.max_hours": 0})
+        choices = generated(project)
+        assert len(server.requests) == 6
+        assert len(set(server.passages())) == 6
+    assert "chunks asked" not in choices, "all of them are asked"
+    assert len(answer_files(project)) == 1
+
+
+def test_vectors_of_the_base_encoder_are_used_where_all_chunks_have_them(asked_project: Make):
+    with serving(good) as server:
+        project = pointed(asked_project, server.url, max_queries=4)
+        store = project.store()
+        view = View(project, project.settings(), store)
+        chunks = store.chunks()
+        assert base_vectors(view, chunks) is None
+        shelf = open_cache(view).shelf(served_fingerprint(view, None, 1.0), 384)
+        assert model_fingerprint(view)
+        for half in (chunks[:3], chunks[3:]):
+            assert base_vectors(view, chunks) is None
+            shelf.append(hash_keys([one.content_hash for one in half]), np.eye(len(half), 384, dtype=np.float32))
+        found = base_vectors(view, chunks)
+        store.close()
+        assert found is not None
+        assert (found == np.tile(np.eye(3, 384), (2, 1))).all()
+        assert "vectors of the base encoder" in generated(project)["chunks asked"][1]
+
+
+def pace(seconds: float, tokens: int = 10, *, estimated: bool = False) -> Pace:
+    return Pace(1, seconds, 2, tokens, estimated)
+
+
+def test_a_first_chunk_that_waited_for_its_model_is_left_out_of_the_pace():
+    found = measured([pace(23.0), pace(2.0, 30), pace(4.0, 60)])
+    assert (found.chunks, found.each, found.tokens, found.late) == (2, 3.0, 90, 23.0)
+    assert (
+        found.told()
+        == "15.0 tokens/s, 3.00 s and 2.0 queries a chunk, the mean of 2; the first one took 23.00 s and is left out"
+    )
+    assert found.chunks_within(Budget(100, 0), 1000) == 50
+    assert measured([pace(8.0), pace(2.0), pace(4.0)]).chunks == 3, "twice the longest other is no more than chance"
+    assert measured([pace(23.0), pace(2.0)]).chunks == 2
+    assert measured([]).each == 0
+
+
+def test_tokens_that_a_server_does_not_count_are_said_to_be_estimated():
+    told = measured([pace(2.0), pace(2.0, estimated=True), pace(2.0)]).told()
+    assert told.startswith("about 5.0 tokens/s (the server does not count them), 2.00 s")
+
+
+def test_time_that_brought_no_answer_is_spent(asked_project: Make):
+    """Every request is answered with an error after a tenth of a second: a quarter of one is spent on the first chunks."""
+
+    def script(*_: object) -> Raw:
+        time.sleep(0.1)
+        return Raw(503)
+
+    with serving(script) as server:
+        project = pointed(asked_project, server.url, max_hours=0.25 / 3600)
+        generated(project)
+        assert len(server.requests) in (2, 4), "each chunk is tried twice, and there are six"
+
+
+def test_a_sample_tells_the_pace_in_tokens_and_heeds_the_hours(asked_project: Make, tmp_path: Any):
+    model = build_tiny_gguf(tmp_path / "tiny.gguf")
+    project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step", max_hours=1e-9)
+    estimate = sample(project, 3)["estimate"]
+    assert "tokens/s" in estimate["basis"]
+    assert "the mean of 3" in estimate["basis"]
+    assert "1e-09 hours (queries.max_hours)" in estimate["basis"]
+    assert estimate["chunks"] == 1
+
+
+def test_a_stop_is_heard_while_chunks_are_put_in_order(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+    asked = 0
+
+    def analyse(_self: object, _text: str) -> list[str]:
+        nonlocal asked
+        asked += 1
+        return ["word"]
+
+    monkeypatch.setattr(Analyzer, "analyse", analyse)
+    with serving(good) as server:
+        project = pointed(asked_project, server.url, max_queries=4)
+        with pytest.raises(CancelledError):
+            generated(project, lambda: asked == 3)
+        assert (asked, server.requests) == (3, [])

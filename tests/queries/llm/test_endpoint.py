@@ -1,0 +1,486 @@
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fixtures.control_tokens import FAMILIES, WORDED
+from fixtures.fake_endpoint import FakeEndpoint, Raw, completion, serving
+
+from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
+from engine.endpoint.address import Address, is_private
+from engine.queries.llm import endpoint_answers
+from engine.queries.llm import endpoint_model as endpoint_module
+from engine.queries.llm.chat_model import Reply, Request, UnansweredError
+from engine.queries.llm.endpoint_model import Endpoint
+from engine.queries.llm.prompts import Message, Prompt, load_prompt
+from engine.queries.llm.shapes import PAIRS
+from engine.queries.llm.turn_marks import neutral
+
+GOOD = '{"questions": []}'
+
+
+@pytest.fixture(autouse=True)
+def no_key_and_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+    monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
+
+
+def ask(
+    server: FakeEndpoint, text: str = "hello", seconds: float = 20, stop: Callable[[], bool] = lambda: False
+) -> Reply:
+    model = Endpoint(Address.parse(server.url), "small", 4096, seconds, stop)
+    return model.complete(Message("system", text), PAIRS, 2, 100, 5)
+
+
+def test_a_request_is_a_chat_completion_with_the_schema_wanted():
+    with serving(lambda *_: GOOD) as server:
+        assert ask(server) == Reply(GOOD)
+    (request,), (headers,) = server.requests, server.headers
+    assert headers["path"] == "/v1/chat/completions"
+    assert "Authorization" not in headers
+    assert request["messages"] == [{"role": "system", "content": "system"}, {"role": "user", "content": "hello"}]
+    assert (request["model"], request["max_tokens"], request["seed"], request["stream"]) == ("small", 100, 5, False)
+    assert request["response_format"]["json_schema"]["schema"] == PAIRS.schema(2)
+
+
+def test_the_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
+    with serving(lambda *_: GOOD) as server:
+        ask(server)
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+
+
+def test_a_server_that_knows_no_schemas_is_asked_without_from_then_on():
+    def script(request: dict[str, object], number: int) -> Raw | str:
+        return Raw(400, b'{"error": "unknown field"}') if "response_format" in request else GOOD
+
+    with serving(script) as server:
+        model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
+        for _ in range(2):
+            assert model.complete(Message("s", "u"), PAIRS, 2, 100, 5).text == GOOD
+    assert ["response_format" in request for request in server.requests] == [True, True, False, False]
+    assert "model" not in server.requests[0]
+
+
+def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on():
+    def script(request: dict[str, object], number: int) -> Raw | str:
+        wanted = request["response_format"]
+        assert isinstance(wanted, dict)
+        error = b'{"error": {"message": "body.response_format.type: Input should be text or json_object"}}'
+        return GOOD if wanted == {"type": "json_object", "schema": PAIRS.schema(2)} else Raw(500, error)
+
+    with serving(script) as server:
+        model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
+        for _ in range(2):
+            assert model.complete(Message("s", "u"), PAIRS, 2, 100, 5).text == GOOD
+    assert [request["response_format"]["type"] for request in server.requests] == [
+        "json_schema", "json_object", "json_object",
+    ]  # fmt: skip
+
+
+def test_an_answer_ended_by_its_limit_is_told_and_made_whole():
+    pair, begun = '{"evidence": "It rains.", "question": "Does it?"}', '{"evidence": "It sno'
+    found = {
+        '{"questions": [': Reply('{"questions": []}', cut=True),
+        f'{{"questions": [{pair}, {begun}': Reply(f'{{"questions": [{pair}, {begun}","question":""}}]}}', cut=True),
+        f'{{"questions": [{pair}, {{"evi': Reply(f'{{"questions": [{pair}]}}'),
+        "Here are the": Reply("Here are the", cut=True),
+    }
+    for sent, expected in found.items():
+        with serving(lambda *_, sent=sent: completion(sent, "length")) as server:  # type: ignore[misc]
+            assert ask(server) == expected
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 90, "completion_tokens": 7}, 7), ({"completion_tokens": 116}, 116),
+        ({"completion_tokens": 117}, 0), ({"completion_tokens": 0}, 0), ({"completion_tokens": -3}, 0),
+        ({"completion_tokens": True}, 0), ({"completion_tokens": "7"}, 0), ({"completion_tokens": 7.5}, 0),
+        ({}, 0), (None, 0), ([7], 0), ("7", 0),
+    ],
+)  # fmt: skip
+def test_the_servers_count_of_tokens_is_taken_where_it_can_be_true(usage: object, tokens: int):
+    """The limit is 100 tokens; 16 more are allowed for those that no text shows."""
+    with serving(lambda *_: {**completion(GOOD), "usage": usage}) as server:
+        assert ask(server).tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Raw(500, b'{"error": {"message": "out of\\nmemory"}}'), "HTTP 500: out of memory"),
+        (Raw(503, b"busy"), "HTTP 503: busy"),
+        (Raw(302, b"", {"Location": "http://example.org/"}), "points elsewhere (http://example.org/)"),
+        (Raw(307, b"", {"Location": "/other"}), "points elsewhere (/other)"),
+        (Raw(200, b"<html>"), "not a chat completion"),
+        (Raw(200, b""), "not a chat completion"),
+        (Raw(200, b'{"choices": []}'), "not a chat completion"),
+        (Raw(200, b'{"choices": [{"message": 5}]}'), "not a chat completion"),
+        (Raw(200, b"[" * 200_000), "not a chat completion"),
+        (Raw(200, b'{"choices": [{"message": {"content": null}}]}'), "holds no text"),
+        (Raw(200, b" " * 1_000_000, repeat=5), "larger than 4 MB"),
+        (Raw(200, b"", {"Transfer-Encoding": "chunked"}), "broke off"),
+    ],
+)
+def test_an_answer_that_is_none_says_why(answer: Raw, why: str):
+    with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
+        ask(server)
+    assert why in str(caught.value)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 1), ("a pump", 3), ("4,711 / 98", 9), ("日本語", 10), ("das Öl 4", 6)]
+)
+def test_tokens_are_rather_estimated_too_high(text: str, tokens: int):
+    """Signs, digits and bytes of other scripts 1 each, three ASCII letters or spaces 1, and 1."""
+    assert Endpoint(Address.parse("http://127.0.0.1:9/v1"), "", 4096, 5, lambda: False).count(text) == tokens
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refusal_of_key_or_model_ends_it_all(status: int):
+    answer = Raw(status, b'{"error": {"message": "no model small"}}')
+    with serving(lambda *_: answer) as server, pytest.raises(ModelError, match=f"HTTP {status}") as caught:
+        ask(server)
+    assert caught.value.why == "no model small"
+    assert "BMEMBED_ENDPOINT_KEY" in caught.value.to_do
+
+
+@pytest.mark.parametrize("key", ["sk-SECRET\r\nX-Other: 1", "sk-SECRET€", "sk-SECRET\x7f"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str):
+    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", key)
+    with serving(lambda *_: GOOD) as server, pytest.raises(SettingsError, match="BMEMBED_ENDPOINT_KEY") as caught:
+        ask(server)
+    assert "secret" not in str(caught.value).lower()
+    assert server.requests == []
+
+
+def test_a_key_read_from_a_file_may_end_with_a_line_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret\n")
+    with serving(lambda *_: GOOD) as server:
+        ask(server)
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+
+
+SENT = "The crane stands in hall 1 beside the northern gate. PIN: 4711. 公司成立于1998年。 Ada was asked."
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("no model loaded", True),
+        ("the request exceeds the available context size, try increasing it", True),
+        ("CUDA error: out of memory", True),
+        ("cannot tokenize: The,crane,stands,in", False),
+        ("bad: ['crane']", False),
+        ("bad PIN: 4711", False),
+        ("bad input \\u516c\\u53f8", False),
+        ("unknown: Ada", False),
+        ("tokens [17, 4, 5, 91, 6, 77, 8, 9]", False),
+    ],
+)
+def test_an_error_with_a_word_of_the_document_is_not_told(said: str, told: bool):
+    answer = Raw(500, json.dumps({"error": {"message": said}}).encode())
+    with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
+        ask(server, SENT)
+    assert str(caught.value) == (f"HTTP 500: {said}" if told else "HTTP 500")
+    assert not caught.value.lasting, "a server that is put right is asked again"
+
+
+def test_a_prompt_that_cannot_be_used_hides_no_error(monkeypatch: pytest.MonkeyPatch):
+    def one_is_wrong(name: str) -> Prompt:
+        if name == "substitutes":
+            raise EngineError("The file is not a prompt.", "", "")
+        return load_prompt(name)
+
+    monkeypatch.setattr(endpoint_answers, "load_prompt", one_is_wrong)
+    endpoint_answers.own_words.cache_clear()
+    try:
+        assert endpoint_answers.error_text(b"no model loaded", Message("", SENT)) == "no model loaded"
+    finally:
+        endpoint_answers.own_words.cache_clear()
+
+
+@pytest.mark.parametrize("wrapped", ['{"error": {"message": %s}}', '{"detail": [{"msg": "bad", "input": %s}]}', "%s"])
+def test_what_a_server_repeats_of_a_document_is_not_told(wrapped: str):
+    text = "The salary of Ada Example is 91,250 a year, paid in twelve parts."
+    answer = Raw(500, (wrapped % json.dumps(f"cannot read: {text}")).encode())
+    with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
+        ask(server, text)
+    assert str(caught.value) == ("HTTP 500: bad" if "msg" in wrapped else "HTTP 500")
+
+
+def test_a_silent_server_is_not_waited_for_longer_than_allowed():
+    release = threading.Event()
+    with serving(lambda *_: Raw(body=b"{}", wait=release)) as server:
+        with pytest.raises(UnansweredError, match=r"no answer within 0\.2 s"):
+            ask(server, seconds=0.2)
+        release.set()
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either():
+    listener = socket.create_server(("127.0.0.1", 0))
+    ended = threading.Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+        while not ended.wait(0.05):
+            try:
+                connection.sendall(b" ")
+            except OSError:
+                break
+        connection.close()
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+    with pytest.raises(UnansweredError, match=r"no answer within 0\.5 s"):
+        Endpoint(place, "", 4096, 0.5, lambda: False).complete(Message("s", "u"), PAIRS, 1, 10, 0)
+    ended.set()
+    thread.join(20)
+    listener.close()
+
+
+def test_a_stop_does_not_wait_for_the_answer():
+    release, asked = threading.Event(), threading.Event()
+
+    def script(*_: object) -> Raw:
+        asked.set()
+        return Raw(body=b"{}", wait=release)
+
+    with serving(script) as server:
+        with pytest.raises(CancelledError):
+            ask(server, stop=asked.is_set)
+        assert not release.is_set()
+        release.set()
+
+
+def test_what_is_no_http_at_all_is_told_so():
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        connection, _ = listener.accept()
+        connection.recv(65_536)
+        connection.sendall(b"SSH-2.0-server\r\n\r\n")
+        connection.close()
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}")
+    with pytest.raises(UnansweredError, match="is not HTTP"):
+        Endpoint(place, "", 4096, 20, lambda: False).complete(Message("s", "u"), PAIRS, 1, 10, 0)
+    thread.join(20)
+    listener.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def test_a_server_that_is_not_there_is_given_up_after_several_messages():
+    model = Endpoint(Address.parse(f"http://127.0.0.1:{free_port()}/v1"), "", 4096, 20, lambda: False)
+    for _ in range(4):
+        with pytest.raises(UnansweredError, match="refused"):
+            model.complete(Message("s", "u"), PAIRS, 1, 10, 0)
+    with pytest.raises(StageError, match="5 times in a row") as caught:
+        model.complete(Message("s", "u"), PAIRS, 1, 10, 0)
+    assert "refused" in caught.value.why
+
+
+def test_a_good_answer_makes_up_for_the_bad_ones_before(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(endpoint_module, "FAILURES", 2)
+    with serving(lambda _, number: GOOD if number % 2 else Raw(500)) as server:
+        model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
+        for _ in range(3):
+            with pytest.raises(UnansweredError):
+                model.complete(Message("s", "u"), PAIRS, 1, 10, 0)
+            assert model.complete(Message("s", "u"), PAIRS, 1, 10, 0).text == GOOD
+
+
+def several(server: FakeEndpoint, at_once: int, stop: Callable[[], bool] = lambda: False) -> Endpoint:
+    return Endpoint(Address.parse(server.url), "", 4096, 20, stop, at_once)
+
+
+def request(text: str) -> Request:
+    return Request(Message("s", text), PAIRS, 1, 10, 0)
+
+
+def finished(model: Endpoint, count: int) -> dict[int, str]:
+    """Ticket → text, or why there is none."""
+    found: dict[int, str] = {}
+    while len(found) < count:
+        found |= {ticket: one.text if isinstance(one, Reply) else str(one) for ticket, one in model.step()}
+    return found
+
+
+def test_messages_are_on_their_way_together_and_answers_find_their_own():
+    """The server answers none before it has all three: one after the other, each would wait in vain."""
+    together = threading.Barrier(3, timeout=20)
+
+    def script(asked: dict[str, Any], _number: int) -> str:
+        together.wait()
+        return f"about {asked['messages'][1]['content']}"
+
+    with serving(script) as server:
+        model = several(server, 3)
+        tickets = {model.submit(request(name)): f"about {name}" for name in ("pumps", "cranes", "kilns")}
+        assert finished(model, 3) == tickets
+        assert model.step() == []
+
+
+def test_a_stop_lets_go_of_all_that_are_on_their_way():
+    release, asked = threading.Event(), threading.Semaphore(0)
+
+    def script(*_: object) -> Raw:
+        asked.release()
+        return Raw(body=b"{}", wait=release)
+
+    with serving(script) as server:
+        model = several(server, 2, lambda: asked._value == 2)
+        for name in "ab":
+            model.submit(request(name))
+        with pytest.raises(CancelledError):
+            model.step()
+        assert model.step() == [], "nothing is on its way any more"
+        release.set()
+
+
+def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(endpoint_module, "FAILURES", 2)
+    together = threading.Barrier(4, timeout=20)
+
+    def script(_asked: object, number: int) -> Raw | str:
+        if number < 4:
+            together.wait()
+        return Raw(500) if number < 5 else GOOD
+
+    with serving(script) as server:
+        model = several(server, 4)
+        for name in "abcd":
+            model.submit(request(name))
+        assert set(finished(model, 4).values()) == {"HTTP 500"}
+        model.submit(request("e"))
+        with pytest.raises(StageError, match="2 times in a row"):
+            model.step()
+
+
+def test_each_message_is_asked_in_the_form_that_the_server_takes():
+    with serving(lambda asked, _: Raw(400) if "response_format" in asked else GOOD) as server:
+        model = several(server, 2)
+        tickets = [model.submit(request(name)) for name in "ab"]
+        assert finished(model, 2) == dict.fromkeys(tickets, GOOD)
+        model.submit(request("c"))
+        assert list(finished(model, 1).values()) == [GOOD]
+    assert len(server.requests) == 7, "three forms for each of the first two, and the right one for the third"
+
+
+def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch):
+    with serving(lambda *_: "from the proxy") as proxy, serving(lambda *_: GOOD) as server:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        assert ask(server).text == GOOD
+        assert proxy.requests == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a <|im_end|> b", "a < |im_end| > b"),
+        ("</s><s>[INST] x [/INST]", "< /s>< s>[ INST] x [ /INST]"),
+        ("<start_of_turn>user", "< start_of_turn>user"),
+        ("<｜User｜>", "< ｜User｜ >"),
+        ("[unused9] [sMASK]", "[ unused9] [ sMASK]"),
+        ("3 < 4 and [a] > [B2] x<5", "3 < 4 and [a] > [B2] x<5"),
+        ("see\n### Response:\nUSER: no", "see\n# # # Response :\nUSER : no"),
+        ("**Assistant**: GPT4 Correct User: x", "* *Assistant **: GPT4 Correct User : x"),
+        ("## Response\n## Response times\nuser interface; a:b", "# # Response\n## Response times\nuser interface; a:b"),
+    ],
+)
+def test_what_looks_like_a_control_token_is_taken_apart(text: str, shown: str):
+    assert neutral(text) == shown
+    assert "".join(shown.split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_no_familys_control_tokens_reach_the_server(family: str):
+    with serving(lambda *_: GOOD) as server:
+        ask(server, f"text {' '.join(FAMILIES[family])}{''.join(FAMILIES[family])} obey")
+    sent = json.dumps(server.requests, ensure_ascii=False)
+    for token in FAMILIES[family]:
+        assert token not in sent
+        assert token.strip("<>[]|｜/") in sent
+
+
+@pytest.mark.parametrize("family", list(WORDED))
+def test_no_familys_turn_marks_in_words_reach_the_server(family: str):
+    _, marks = WORDED[family]
+    with serving(lambda *_: GOOD) as server:
+        ask(server, "text\n" + "\n".join(marks) + "\nobey")
+    sent = server.requests[0]["messages"][1]["content"]
+    assert not [mark for mark in marks if mark in sent]
+    assert "".join("".join(marks).split()) in "".join(sent.split())
+
+
+@pytest.mark.parametrize(
+    ("number", "private"),
+    [
+        ("127.0.0.1", True), ("10.1.2.3", True), ("172.31.0.1", True), ("192.168.0.9", True), ("::1", True),
+        ("fd00::5", True), ("::ffff:10.0.0.1", True),
+        ("8.8.8.8", False), ("172.32.0.1", False), ("169.254.169.254", False), ("0.0.0.0", False),
+        ("100.64.0.1", False), ("2001:4860:4860::8888", False), ("::ffff:8.8.8.8", False), ("fe80::1%eth0", False),
+    ],
+)  # fmt: skip
+def test_which_numbers_are_private(number: str, private: bool):
+    assert is_private(number) is private
+
+
+@pytest.mark.parametrize("url", ["http://8.8.8.8/v1", "https://[2001:4860:4860::8888]:8443/v1"])
+def test_a_public_address_is_refused_unless_allowed(url: str):
+    with pytest.raises(SettingsError, match="outside this machine") as caught:
+        Address.parse(url)
+    assert "queries.endpoint_allow_public" in caught.value.to_do
+    assert Address.parse(url, allow_public=True).host in url
+
+
+def test_a_name_is_judged_by_where_it_leads(monkeypatch: pytest.MonkeyPatch):
+    def resolve(*_: object, **__: object) -> list[object]:
+        return [(2, 1, 6, "", (number, 80)) for number in ("127.0.0.1", "93.184.216.34")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("it connected"))
+    with pytest.raises(SettingsError, match=r"models\.example \(93\.184\.216\.34\)"):
+        Address.parse("http://models.example/v1").connect(5)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "127.0.0.1:8080", "ftp://127.0.0.1/", "http://", "http://127.0.0.1:99999/", "http://[::1/v1",
+     "http://127.0.0.1/v1?key=1", "http://127.0.0.1/v1#x", "http://127.0.0.1/a b", "file:///etc/passwd",
+     "http://127.0.0.1/\r\nX: y", "http://bücher.example/"],
+)  # fmt: skip
+def test_what_is_no_address(url: str):
+    with pytest.raises(SettingsError):
+        Address.parse(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://me:hunter2@127.0.0.1/v1", "http://me:hunter2@127.0.0.1:x/v1", "ftp://me:hunter2@127.0.0.1/v1",
+     "me:hunter2@127.0.0.1/v1", "http:me:hunter2@127.0.0.1", "http://me:hunter2@[::1/v1", "http://me:a@hunter2@host"],
+)  # fmt: skip
+def test_a_password_in_an_address_is_refused_and_not_repeated(url: str):
+    with pytest.raises(SettingsError) as caught:
+        Address.parse(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_whole_address_of_completions_may_be_given_too():
+    assert Address.parse("http://127.0.0.1:8080/v1/chat/completions").url == "http://127.0.0.1:8080/v1"
+    assert Address.parse("https://localhost/").url == "https://localhost:443"

@@ -1,0 +1,238 @@
+"""Real llama.cpp at length: hundreds of answers, a crash of its process, and a server of it behind a bad line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from fixtures.fake_endpoint import serving
+from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
+from fixtures.pipeline import environment
+from fixtures.tiny_gguf import build_tiny_gguf
+
+from engine.core.records import Chunk
+from engine.endpoint.address import Address
+from engine.project.folder import ProjectFolder
+from engine.queries.llm import endpoint_model as endpoint_module
+from engine.queries.llm.chat_model import OneAtATime, Reply, Request, UnansweredError
+from engine.queries.llm.endpoint_model import Endpoint
+from engine.queries.llm.gguf_model import GgufModel
+from engine.queries.llm.ledger import answer_files
+from engine.queries.llm.prompted import Prompted
+from engine.queries.llm.prompts import Message
+from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
+from engine.queries.opening import Nobody
+
+Make = Callable[..., ProjectFolder]
+SEGFAULT = Path(__file__).parents[2] / "fixtures" / "segfault"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
+    """Each is JSON of the shape asked for and within its limit, in tokens, which are bytes here. Where the limit has ended it,
+    all but its last entry are the model's alone, and it is told (`cut`)."""
+    model = GgufModel(tiny, 2048, Nobody(), lambda: False, 8)
+    shapes: list[Shape] = [EVENTS, QUESTIONS, PAIRS]
+    waiting = [
+        Request(Message("Answer with JSON.", f"Passage {n}: the pump {n} stands in hall {n}."), shapes[n % 3], 3, 700, n)
+        for n in range(500)
+    ]  # fmt: skip
+    open_ones: dict[int, Request] = {}
+    whole = cut = entries = 0
+    while waiting or open_ones:
+        while waiting and len(open_ones) < model.at_once:
+            request = waiting.pop()
+            open_ones[model.submit(request)] = request
+        for ticket, reply in model.step():
+            request = open_ones.pop(ticket)
+            assert isinstance(reply, Reply)
+            assert 0 < reply.tokens <= 700
+            assert len(reply.text.encode()) - 2 * reply.text.count("\N{REPLACEMENT CHARACTER}") <= 700
+            found = request.shape.read(reply.text)
+            assert 0 <= len(found) <= 3
+            whole, cut, entries = whole + 1, cut + reply.cut, entries + len(found) - reply.cut
+    model.close()
+    print(
+        f"{whole} whole answers with {entries} finished entries, {cut} of them with a last one that its limit has ended"
+    )
+    assert whole == 500
+    assert entries > 100, "random weights write many an empty list, which is an answer, too"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("prompt", ["one-step", "two-step"])
+def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(tmp_path: Path, tiny: Path, prompt: str):
+    """From the documents to `generate`, as a user runs it: of random weights no question is right, which 200 chunks show."""
+    project = ProjectFolder.create(
+        tmp_path / "project",
+        {
+            "corpus": {"paths": ["documents"]},
+            "queries": {
+                "backend": "gguf",
+                "model": str(tiny),
+                "prompt": prompt,
+                "answer_tokens": 128,
+                "consistency_top": 0,
+            },
+        },
+    )
+    (project.path / "documents").mkdir()
+    for number in range(500):
+        text = f"The pump {number} stands in hall {number}. It was bought in the year {1500 + number}."
+        (project.path / "documents" / f"pump-{number}.txt").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "run", str(project.path), "--only", "ingest,index,generate"],
+        env=environment(), capture_output=True, text=True, timeout=3000, check=False,
+    )  # fmt: skip
+    assert done.returncode == 5, done.stderr
+    assert "wrote no usable question about 200 chunks" in done.stderr
+    (ledger,) = answer_files(project)
+    answers = [json.loads(line) for line in ledger.read_text().splitlines()]
+    reasons = sum((Counter(answer["dropped"]) for answer in answers), Counter[str]())
+    print(f"{len(answers)} chunks answered, of their entries were dropped: {dict(reasons)}")
+    assert len({answer["key"] for answer in answers}) == len(answers) >= 200
+    assert {answer["problem"] for answer in answers} == {""}
+    assert reasons.total() > 50, "entries were read; of random weights none can be right"
+
+
+def test_a_segfault_of_the_child_loses_no_finished_item(asked_project: Make, tiny: Path):
+    project = asked_project(backend="gguf", model=str(tiny), answer_tokens=512, prompt="one-step", at_once=1)
+    command = [sys.executable, "-m", "engine", "generate", str(project.path)]
+    crashing = {
+        **environment(), "PYTHONPATH": f"{SEGFAULT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "SEGFAULT_AFTER": "2", "SEGFAULT_PROJECT": str(project.path),
+    }  # fmt: skip
+    done = subprocess.run(command, env=crashing, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 5
+    assert "SIGSEGV" in done.stderr or "crashed" in done.stderr
+    (ledger,) = answer_files(project)
+    finished = ledger.read_text().splitlines()
+    assert 2 <= len(finished) < 6
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = ledger.read_text().splitlines()
+    assert lines[: len(finished)] == finished
+    assert len({json.loads(line)["key"] for line in lines}) == len(lines) == 6, "nothing is asked twice"
+
+
+@pytest.fixture(scope="module")
+def server(tiny: Path) -> Iterator[str]:
+    """The address of llama_cpp.server with the tiny model, started for real."""
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("fastapi")
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    command = [
+        sys.executable, "-m", "llama_cpp.server", "--model", str(tiny), "--host", "127.0.0.1", "--port", str(port),
+        "--n_ctx", "2048", "--n_threads", "1", "--chat_format", "chatml",
+    ]  # fmt: skip
+    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/v1"
+    try:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and started.poll() is None:
+            with suppress(OSError):
+                urllib.request.urlopen(f"{url}/models", timeout=5).close()
+                break
+            time.sleep(0.1)
+        assert started.poll() is None, "the server ended"
+        yield url
+    finally:
+        started.kill()
+        started.wait()
+
+
+def endpoint(url: str, seconds: float = 30) -> Endpoint:
+    return Endpoint(Address.parse(url), "", 2048, seconds, lambda: False)
+
+
+@pytest.mark.parametrize("shape", [EVENTS, QUESTIONS, PAIRS])
+def test_a_llama_cpp_server_is_asked(server: str, shape: Shape):
+    """Its own grammar lets raw control characters into strings, so that not every answer of random weights is JSON."""
+    model = endpoint(server)
+    replies = [model.complete(Message("Be brief.", "What is in it?"), shape, 1, 200, seed) for seed in range(3)]
+    assert all(reply.text.lstrip().startswith("{") for reply in replies)
+
+
+def test_a_chunk_is_asked_about_at_a_llama_cpp_server(server: str):
+    text = "The pump stands in hall 4. It was bought in 1998."
+    answer = Prompted(endpoint(server), "one-step", 1, 64).ask(
+        Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps"
+    )
+    assert answer.tokens > 0 or answer.problem
+
+
+def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str):
+    """Of the tiny model each byte is a token. A server with a context of 2,048 refuses what does not fit."""
+    text = "水泵在四号厅。" * 150  # 3,150 bytes
+    model = endpoint(server)
+    assert model.count(text) == len(text.encode()) + 1, "and one for the begin"
+    answer = Prompted(model, "one-step", 8, 64).ask(Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps")
+    assert answer.tokens > 0
+    assert "HTTP" not in answer.problem
+
+
+def test_a_chunk_that_a_llama_cpp_server_refuses_is_asked_about_in_halves(server: str):
+    """The settings promise a context of 8,192 tokens; the server has 2,048."""
+    text = "水泵在四号厅。" * 96  # 2,016 bytes
+    model = Endpoint(Address.parse(server), "", 8192, 30, lambda: False)
+    answer = Prompted(model, "one-step", 8, 32).ask(Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps")
+    assert answer.tokens > 0, answer.problem
+    assert "context" not in answer.problem
+
+
+def through_a_bad_line(url: str) -> None:
+    """What each fault is told as, and that the message after it goes through."""
+    wanted = [
+        (DROP, "broke off"), (ERROR, "HTTP 500: no model"), (DELAY, ""), (CUT, "broke off"), (HALF_OPEN, "no answer within"),
+        ("pass", ""),
+    ]  # fmt: skip
+    faults = ["pass", "pass", *(fault for fault, _ in wanted)]
+    with spoiling(url, faults) as proxy:
+        model = endpoint(proxy.url, seconds=5)
+        for seed in range(2):
+            if len(proxy.met) < 2:  # a server that knows one form of the schema only is asked twice at first
+                assert model.complete(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed).text
+        desk = OneAtATime(model, time.monotonic)
+        for seed, (fault, why) in enumerate(wanted):
+            desk.submit(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed))
+            ((_, outcome),) = desk.step()
+            if why:
+                assert isinstance(outcome, UnansweredError), fault
+                assert why in str(outcome)
+                assert not outcome.lasting, "it is worth asking again in another run"
+            else:
+                assert isinstance(outcome, Reply), f"{fault}: {outcome}"
+        assert proxy.met == faults
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+
+
+def test_a_bad_line_is_told_and_the_next_message_goes_through(no_pauses: None):
+    with serving(lambda *_: '{"questions": []}') as served:
+        through_a_bad_line(served.url)
+
+
+def test_a_bad_line_to_a_llama_cpp_server_is_told_and_the_next_message_goes_through(no_pauses: None, server: str):
+    through_a_bad_line(server)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from collections import deque
+from pathlib import Path
+
+import pytest
+
+from engine.core.records import Chunk
+from engine.project.folder import ProjectFolder
+from engine.queries.backend import Answer, Dropped, Item
+from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
+
+ANSWER = Answer(
+    [Item("Where is it?", "In hall 4, near the gate.")],
+    [Dropped(Item("a", "b"), "evidence not in the chunk"), Dropped(Item("c", "d"), "evidence not in the chunk")],
+)
+
+
+def reopened(ledger: Ledger, project: ProjectFolder) -> Ledger:
+    ledger.close()
+    return Ledger(project, "recipe")
+
+
+def test_answers_are_read_back_as_they_were_written(project: ProjectFolder):
+    ledger = Ledger(project, "recipe")
+    written = ledger.add("one", ANSWER)
+    again = reopened(ledger, project)
+    assert again.get("one") == written
+    assert again.get("one").items == (Item("Where is it?", "In hall 4, near the gate.", "question"),)
+    assert again.get("one").dropped == {"evidence not in the chunk": 2}
+    assert again.get("two") is None
+    assert (again.path.stat().st_mode & 0o777, again.path.parent.name) == (0o600, "cache")
+
+
+def test_a_lasting_problem_stands_and_a_passing_one_is_asked_again(project: ProjectFolder):
+    ledger = Ledger(project, "recipe")
+    ledger.add("bad", Answer(problem="the answer is not JSON"))
+    ledger.add("late", Answer(problem="no answer within 5 s", lasting=False))
+    again = reopened(ledger, project)
+    assert again.get("bad").problem == "the answer is not JSON"
+    assert again.get("late") is None
+    again.add("late", ANSWER)
+    assert reopened(again, project).get("late").items == tuple(ANSWER.items)
+
+
+@pytest.mark.parametrize("torn", [1, 20, 60])
+def test_a_torn_last_line_is_cut_off_and_the_next_answer_stands_on_its_own(project: ProjectFolder, torn: int):
+    ledger = Ledger(project, "recipe")
+    ledger.add("one", ANSWER)
+    whole = ledger.path.read_bytes()
+    ledger.add("two", ANSWER)
+    ledger.close()
+    ledger.path.write_bytes(whole + ledger.path.read_bytes()[len(whole) :][:torn])
+    again = Ledger(project, "recipe")
+    assert (again.get("one") is None, again.get("two")) == (False, None)
+    again.add("three", ANSWER)
+    last = reopened(again, project)
+    assert last.get("three") is not None
+    assert [json.loads(line)["key"] for line in last.path.read_text().splitlines()] == ["one", "three"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "null", "[]", "5", '{"key": "x"}', '{"key": "x", "items": [["a"]], "dropped": {}, "problem": "", "lasting": 1}',
+     "[" * 100_000, "\x00\x00", '{"key": "x", "items": 3, "dropped": {}, "problem": "", "lasting": true}'],
+)  # fmt: skip
+def test_a_line_that_makes_no_sense_is_passed_over(project: ProjectFolder, line: str):
+    ledger = Ledger(project, "recipe")
+    ledger.add("one", ANSWER)
+    ledger.close()
+    ledger.path.write_text(line + "\n" + ledger.path.read_text())
+    again = Ledger(project, "recipe")
+    assert again.get("one") is not None
+    assert again.get("x") is None
+
+
+def test_a_full_disk_loses_the_answer_and_not_the_ones_before(small_disk: Path, disk_filler):
+    folder = ProjectFolder.create(small_disk / "project", {})
+    ledger = Ledger(folder, "recipe")
+    ledger.add("one", ANSWER)
+    disk_filler(small_disk)
+    with pytest.raises(OSError, match="No space left"):
+        deque((ledger.add(f"more-{number}", ANSWER) for number in range(200)), maxlen=0)
+    (small_disk / "ballast").unlink()
+    ledger.add("after", ANSWER)
+    again = reopened(ledger, folder)
+    assert again.get("one") is not None
+    assert again.get("after") is not None
+
+
+def test_answers_about_chunks_that_are_gone_leave_every_ledger(project: ProjectFolder):
+    for recipe, keys in (("a", ("one", "two")), ("b", ("two",))):
+        ledger = Ledger(project, recipe)
+        for key in keys:
+            ledger.add(key, ANSWER)
+        ledger.close()
+    forget_others(project, {"one"})
+    assert [path.name for path in answer_files(project)] == ["answers-a.jsonl"]
+    assert [json.loads(line)["key"] for line in answer_files(project)[0].read_text().splitlines()] == ["one"]
+
+
+def test_a_chunk_is_known_by_all_that_a_prompt_shows_of_it():
+    def key(text: str = "t", title: str = "T", headings: tuple[str, ...] = ("h",), number: int = 1) -> str:
+        return passage_key(Chunk(number, 0, 0, 1, text, headings, 1, text, "hash", number), title)
+
+    assert key() == key(number=2)
+    assert len({key(), key(text="u"), key(title="U"), key(headings=("h", "i")), key(headings=())}) == 5

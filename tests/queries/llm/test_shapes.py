@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError
+
+PAIR = {"evidence": "It rains.", "question": "Does it rain?"}
+
+
+def test_a_grammar_names_the_fields_in_order_and_the_most_entries():
+    assert QUESTIONS.grammar(3).splitlines()[:2] == [
+        r'root ::= "{\"questions\":" ws "[" (entry ("," ws entry){0,2})? "]" "}"',
+        r'entry ::= "{" "\"event\":" ws number "," ws "\"question\":" ws string "}"',
+    ]
+    assert QUESTIONS.grammar(1).splitlines()[0] == r'root ::= "{\"questions\":" ws "[" (entry )? "]" "}"'
+
+
+def test_a_grammar_keeps_control_characters_out_of_strings_and_allows_only_the_words_of_a_choice():
+    text = EVENTS.grammar(2)
+    assert r'char ::= [^"\\\x00-\x1F\x7F] | "\\" ["\\/nt]' in text
+    assert r'"\"type\":" ws ("\"fine-grained\"" | "\"general\"")' in text
+
+
+def test_a_schema_says_the_same():
+    schema = EVENTS.schema(4)
+    entries = schema["properties"]["events"]
+    assert entries["maxItems"] == 4
+    assert entries["items"]["required"] == ["event", "topic", "type", "context"]
+    assert entries["items"]["properties"]["type"] == {"type": "string", "enum": ["fine-grained", "general"]}
+    assert QUESTIONS.schema(1)["properties"]["questions"]["items"]["properties"]["event"]["type"] == "integer"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"questions": [PAIR]}),
+        "```json\n" + json.dumps({"questions": [PAIR]}, indent=1) + "\n```",
+        "<think>A fact, {then} a question.</think>\n" + json.dumps({"questions": [PAIR]}),
+        json.dumps({"questions": [{**PAIR, "score": 3}], "notes": "none"}),
+    ],
+)
+def test_an_answer_is_read(text: str):
+    assert PAIRS.read(text) == [PAIR]
+
+
+def test_no_entries_are_an_answer():
+    assert EVENTS.read('{"events": []}') == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty"),
+        ("Here are the questions.", "not JSON"),
+        (json.dumps({"questions": [PAIR]})[:-2], "not JSON"),
+        (json.dumps({"questions": [PAIR]}) + " Done.", "not JSON"),
+        ("{'questions': []}", "not JSON"),
+        ('{"questions": [NaN]}', "not JSON"),
+        ('{"questions": [{"evidence": "a\nb", "question": "c"}]}', "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"questions": [], "questions": []}', "not JSON"),
+        ('["questions"]', "list 'questions'"),
+        ('{"question": []}', "list 'questions'"),
+        ('{"questions": {"evidence": "a"}}', "list 'questions'"),
+        ('{"questions": ["a"]}', "an entry"),
+        ('{"questions": [{"evidence": "a"}]}', "an entry"),
+        ('{"questions": [{"evidence": "a", "question": null}]}', "an entry"),
+        ('{"questions": [{"evidence": ["a"], "question": "b"}]}', "an entry"),
+        ('"' + "x" * 1_000_001 + '"', "million"),
+    ],
+)
+def test_a_bad_answer_is_refused_and_never_repaired(text: str, why: str):
+    with pytest.raises(BadAnswerError, match=why):
+        PAIRS.read(text)
+
+
+@pytest.mark.parametrize("number", ["true", "1.5", '"1"', "null"])
+def test_a_number_is_a_whole_number(number: str):
+    with pytest.raises(BadAnswerError):
+        QUESTIONS.read(f'{{"questions": [{{"event": {number}, "question": "Why?"}}]}}')
+
+
+def test_a_choice_holds_no_other_word():
+    event = {"event": "a", "topic": "b", "type": "coarse", "context": "c"}
+    with pytest.raises(BadAnswerError):
+        EVENTS.read(json.dumps({"events": [event]}))

@@ -1,0 +1,118 @@
+"""Other words for those of a query, by the language model that writes the project's queries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fixtures.fake_endpoint import Raw, completion, serving, user
+
+from engine.core.errors import CancelledError, EngineError
+from engine.queries.llm import endpoint_model as endpoint_module
+from engine.queries.llm.substitutes import language_model, substitutes
+from engine.settings.load import QuerySettings, Settings
+
+ASKED = [("roof repair costs", ["roof", "Repair", "costs"]), ("garden", ["garden"]), ("42", [])]
+EMPTY = SimpleNamespace(artifact=lambda _kind: None)  # a database without any artifact
+OTHERS = {"roof": "top of the house", "repair": "mending", "costs": "costs more", "garden": "\n"}
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
+    monkeypatch.delenv("BMEMBED_ENDPOINT_KEY", raising=False)
+
+
+def context(project: Path, url: str, stop: bool = False) -> Any:
+    settings = Settings(queries=QuerySettings(backend="endpoint", endpoint=url, endpoint_model="small"))
+    return SimpleNamespace(
+        project=SimpleNamespace(path=project), settings=settings, should_stop=lambda: stop,
+        choose=lambda *_: None, warn=lambda *_: None, store=EMPTY,
+    )  # fmt: skip
+
+
+def script(request: dict[str, Any], _number: int) -> str:
+    words = user(request).split("Words: ")[1].split("\n")[0].split(", ")
+    assert "roof repair costs" in user(request) or words == ["garden"]
+    told = [{"word": word, "other": OTHERS[word]} for word in words] + [{"word": "unasked", "other": "word"}]
+    return json.dumps({"words": told})
+
+
+def test_the_model_is_asked_once_for_each_query_and_its_words(tmp_path: Path) -> None:
+    with serving(script) as server:
+        seen: list[int] = []
+        found, name = substitutes(context(tmp_path, server.url), ASKED, seen.append)
+        # What repeats the word, is empty, or was not asked for is left out.
+        assert found == [{"roof": "top of the house", "repair": "mending"}, {}, {}]
+        assert (name, seen, len(server.requests)) == ("small", [1, 2, 3], 2)
+        assert substitutes(context(tmp_path, server.url), ASKED, seen.append)[0] == found
+        assert len(server.requests) == 2
+    (kept,) = (tmp_path / "cache").glob("substitutes-*.jsonl")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "roof repair" not in kept.read_text()
+
+
+def test_a_word_that_the_limit_has_cut_is_none(tmp_path: Path) -> None:
+    begun = '{"words": [{"word": "roof", "other": "top of the house"}, {"word": "costs", "other": "pri'
+    with serving(lambda *_: completion(begun, "length")) as server:
+        found, _ = substitutes(context(tmp_path, server.url), ASKED[:1], lambda _: None)
+    assert found == [{"roof": "top of the house"}]
+
+
+def test_a_bad_answer_gives_nothing_and_a_torn_line_is_asked_for_again(tmp_path: Path) -> None:
+    with serving(lambda *_: "no JSON") as server:
+        assert substitutes(context(tmp_path, server.url), ASKED[:1], lambda _: None)[0] == [{}]
+    with serving(script) as server:
+        some = context(tmp_path, server.url)
+        substitutes(some, ASKED[:1], lambda _: None)
+        kept = tmp_path / "cache" / f"substitutes-{language_model(some)}.jsonl"
+        kept.write_text(kept.read_text()[:-9])
+        assert substitutes(some, ASKED[:2], lambda _: None)[0][0]["roof"] == "top of the house"
+        assert len(server.requests) == 3
+        assert all(json.loads(line) for line in kept.read_text().splitlines()[1:])
+
+
+def test_words_of_queries_that_are_gone_do_not_stay(tmp_path: Path) -> None:
+    with serving(script) as server:
+        some = context(tmp_path, server.url)
+        other = tmp_path / "cache" / "substitutes-former.jsonl"
+        other.parent.mkdir()
+        other.write_text('{"key": "k", "words": {"secret": "word"}}\n')
+        substitutes(some, ASKED[:2], lambda _: None)
+        assert [path.name for path in other.parent.iterdir()] == [f"substitutes-{language_model(some)}.jsonl"]
+        kept = next(other.parent.iterdir())
+        assert "roof" in kept.read_text()
+        stopped = context(tmp_path, server.url, stop=True)
+        with pytest.raises(CancelledError):
+            substitutes(stopped, ASKED[1:2], lambda _: None)
+        assert "roof" in kept.read_text()  # what is not yet asked for again may still be
+        substitutes(some, ASKED[1:2], lambda _: None)
+        assert "roof" not in kept.read_text()
+        assert (len(kept.read_text().splitlines()), kept.stat().st_mode & 0o777) == (1, 0o600)
+        assert len(server.requests) == 2
+
+
+def test_a_query_that_a_busy_server_left_unanswered_is_asked_again(tmp_path: Path) -> None:
+    with serving(lambda request, number: script(request, number) if number else Raw(503)) as server:
+        some = context(tmp_path, server.url)
+        assert substitutes(some, ASKED[:2], lambda _: None)[0] == [{}, {}]
+        assert substitutes(some, ASKED[:2], lambda _: None)[0] == [
+            {"roof": "top of the house", "repair": "mending"},
+            {},
+        ]
+        assert len(server.requests) == 3
+
+
+def test_without_a_language_model_none_is_named_and_a_missing_one_is_told(tmp_path: Path) -> None:
+    plain = SimpleNamespace(
+        store=EMPTY,
+        settings=Settings(queries=QuerySettings(backend="extractive")),
+    )
+    assert language_model(plain) == ""  # type: ignore[arg-type]
+    with pytest.raises(EngineError, match="address"):
+        language_model(context(tmp_path, ""))
+    with pytest.raises(CancelledError):
+        substitutes(context(tmp_path, "http://127.0.0.1:1/v1", stop=True), ASKED, lambda _: None)

@@ -1,0 +1,323 @@
+"""The run's process and its stages' processes: who ends whom, what is told of an error, which run is asked to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.core import events
+from engine.core import subprocesses as children
+from engine.core.errors import CancelledError, DamagedError, EngineError, ResourceError, StageError, UsageError
+from engine.project import control
+from engine.project.folder import ProjectFolder
+from engine.runs import pipeline
+
+SLEEPER = "import signal, time; signal.signal(signal.SIGTERM, {handler}); print('ready', flush=True); time.sleep(60)"
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Every stage process that the test starts; in its place one that just sleeps."""
+    children: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def popen(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        children.append(real([sys.executable, "-c", SLEEPER.format(handler="signal.SIG_DFL")], **options))
+        return children[-1]
+
+    monkeypatch.setattr(pipeline.subprocess, "Popen", popen)
+    yield children
+    for child in children:
+        if child.poll() is None:
+            child.kill()
+
+
+def add_document(project: ProjectFolder) -> None:
+    (project.path / "documents").mkdir()
+    (project.path / "documents" / "a.txt").write_text("The freezer door was left open.")
+    (project.path / "project.toml").write_text('[corpus]\npaths = ["documents"]\n')
+
+
+def run_state(project: ProjectFolder) -> str:
+    (record,) = project.path.glob("runs/*/run.json")
+    return str(json.loads(record.read_text())["state"])
+
+
+@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt])
+def test_no_child_outlives_a_listener_that_fails(
+    project: ProjectFolder, started: list[subprocess.Popen[bytes]], fault: type[BaseException]
+) -> None:
+    add_document(project)
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Progress):
+            raise fault
+
+    def should_stop() -> bool:
+        if started:  # the child tells of its progress
+            (log,) = project.path.glob("runs/*/events.jsonl")
+            events.EventLog(log)(events.Progress(stage="ingest", done=1, total=2, unit="files"))
+        return False
+
+    with pytest.raises(fault):
+        pipeline.run(project, stages=["ingest"], on_event=listen, should_stop=should_stop)
+    assert [child.poll() is None for child in started] == [False]
+    assert run_state(project) == "failed"
+    assert not project.is_running()
+
+
+def test_no_child_outlives_a_disk_that_is_full(
+    project: ProjectFolder, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_document(project)
+    real = pipeline.write_text
+
+    def write(path: Path, text: str) -> None:
+        if path.name == "stage.json":
+            raise OSError(28, "No space left on device")
+        real(path, text)
+
+    monkeypatch.setattr(pipeline, "write_text", write)
+    with pytest.raises(OSError, match="No space"):
+        pipeline.run(project, stages=["ingest"])
+    assert [child.poll() is None for child in started] == [False]
+
+
+def test_a_child_that_does_not_stop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "GRACE_SECONDS", 0.2)
+    code = SLEEPER.format(handler="signal.SIG_IGN")
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    children.end(child)
+    assert not is_alive(child.pid)
+
+
+def test_a_listener_that_fails_at_once_leaves_no_run_that_seems_to_go_on(project: ProjectFolder) -> None:
+    def listen(_event: events.Event) -> None:
+        raise ValueError("no listener")
+
+    with pytest.raises(ValueError, match="no listener"):
+        pipeline.run(project, stages=[], on_event=listen)
+    assert run_state(project) == "failed"
+
+
+def test_force_may_be_read_only_once(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    forced: list[tuple[str, bool]] = []
+    monkeypatch.setattr(pipeline.Run, "_stage", lambda _run, stage, forced: record(stage, forced))
+
+    def record(stage: str, is_forced: bool) -> None:
+        forced.append((stage, is_forced))
+
+    pipeline.run(project, stages=iter(["ingest", "index"]), force=iter(["index", "ingest"]))  # type: ignore[arg-type]
+    assert forced == [("ingest", True), ("index", True)]
+
+
+@pytest.mark.parametrize(
+    "asked", [{"stages": "rank"}, {"force": "rank"}, {"force": ["bake"]}, {"stages": ["rank", "bake"]}]
+)
+def test_wrong_stages_are_refused_before_anything_is_done(project: ProjectFolder, asked: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"'rank' is one text|no stage 'bake'"):
+        pipeline.run(project, **asked)
+    assert not list((project.path / "runs").iterdir())
+
+
+def test_runs_are_named_in_universal_time(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead
+    time.tzset()
+    try:
+        before = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        run = pipeline.run(project, stages=[])
+        after = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert before <= run[:15] <= after
+
+
+def record_run(project: ProjectFolder, name: str, state: str, pid: int, started: float) -> Path:
+    folder = project.path / "runs" / name
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"run": name, "pid": pid, "state": state, "time": started}))
+    return folder
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+def test_the_run_that_is_running_is_asked_to_stop(project: ProjectFolder, dead_pid: int) -> None:
+    current = record_run(project, "20260101-000000-000-aaaa", "running", os.getpid(), 200.0)
+    others = [
+        record_run(project, "20260102-000000-000-bbbb", "done", os.getpid(), 300.0),
+        record_run(project, "20260103-000000-000-cccc", "running", dead_pid, 400.0),
+        record_run(project, "20251201-000000-000-dddd", "running", os.getpid(), 100.0),
+    ]
+    (project.path / "runs" / "20260104-000000-000-eeee").mkdir()
+    (project.path / "runs" / "20260104-000000-000-eeee" / "run.json").write_text("[]")
+    with project.locked():
+        assert pipeline.cancel(project) == current.name
+    assert (current / "cancel").exists()
+    assert not any((folder / "cancel").exists() for folder in others)
+
+
+def test_nothing_is_asked_to_stop_when_nothing_runs(project: ProjectFolder) -> None:
+    record_run(project, "20260101-000000-000-aaaa", "running", os.getpid(), 100.0)
+    with pytest.raises(UsageError, match="No run holds"):
+        pipeline.cancel(project)
+
+
+class RottenIndexError(DamagedError):
+    """An error class of a room's own."""
+
+
+class OwnError(EngineError):
+    """One whose only public base is EngineError."""
+
+    exit_code = 3
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(RottenIndexError("a", "b", "c"), DamagedError), (OwnError("a", "b", "c"), EngineError)]
+)
+def test_an_error_keeps_its_nearest_public_class_on_its_way_to_the_run(
+    error: EngineError, kind: type[EngineError]
+) -> None:
+    revived = children.revive(json.loads(json.dumps(children.told(error))), error.exit_code)
+    assert type(revived) is kind
+    assert (revived.what, revived.why, revived.to_do, revived.exit_code) == ("a", "b", "c", error.exit_code)
+
+
+@pytest.mark.parametrize("name", ["nearest", "Iterable", "difflib", "NoSuchError"])
+def test_an_error_of_an_unknown_class_is_a_stage_error(name: str) -> None:
+    assert type(children.revive({"type": name, "what": "a", "why": "", "to_do": ""}, 5)) is StageError
+
+
+@pytest.mark.parametrize("text", ["\x1b" * 100_000, "\U0001f9ca" * 100_000, "\udcff" * 100_000])
+def test_a_long_error_fits_into_the_pipe_that_nobody_reads_yet(project: ProjectFolder, text: str) -> None:
+    """The stage runs in a process of its own whose answer is read only once it has ended."""
+    add_document(project)
+    (project.path / "runs" / "a").mkdir()
+    code = (
+        "import sys, engine.runs.stage_process as process\n"
+        "from engine.core.errors import DamagedError\n"
+        f"text = {text[:1]!r} * {len(text)}\n"
+        "def work(*_, **__): raise DamagedError(text, text, text)\n"
+        "process._work = work\n"
+        f"sys.exit(process.main([{str(project.path)!r}, 'ingest', 'f', 'a']))"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.wait(60) == DamagedError.exit_code
+    assert child.stdout is not None
+    revived = children.revive(json.loads(child.stdout.read().decode("utf-8", "replace")), 7)
+    assert (type(revived), revived.to_do) == (DamagedError, text[: children.TEXT_SENT])
+    child.stdout.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux carries the parent's peak over")
+def test_the_peak_of_memory_is_the_processes_own() -> None:
+    code = (
+        "import os, subprocess, sys\n"
+        "ballast = bytearray(400_000_000)\n"
+        "child = 'from engine.runs.stage_process import peak_memory_mb; print(peak_memory_mb())'\n"
+        "def other(): return subprocess.run([sys.executable, '-c', child], stdout=-1, preexec_fn=lambda: None)\n"
+        "print(float(other().stdout))"
+    )
+    told = float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+    assert 10 < told < 300
+
+
+def test_the_import_path_holds_no_empty_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{os.pathsep}/a{os.pathsep}{os.pathsep}/b{os.pathsep}")
+    assert children.import_path().split(os.pathsep)[1:] == ["/a", "/b"]
+
+
+def test_a_run_can_be_cancelled_while_its_database_is_repaired(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_document(project)
+
+    def repair(_project: ProjectFolder) -> None:
+        assert control.cancel(ProjectFolder(project.path)) == next((project.path / "runs").iterdir()).name
+
+    monkeypatch.setattr(ProjectFolder, "repair", repair)
+    with pytest.raises(CancelledError):
+        pipeline.run(project, stages=("ingest",))
+    assert run_state(project) == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("stages", "force", "command"),
+    [
+        (pipeline.ORDER, (), "'engine run {0}' to go on from here."),
+        (("generate",), (), "'engine generate {0}' to go on from here."),
+        (("ingest", "index"), (), "'engine run {0} --only ingest,index' to go on from here."),
+        (("train",), ("train",), "'engine train {0} --force' to do it all again, or without --force to finish"),
+    ],
+)
+def test_who_cancels_is_told_the_very_command_that_goes_on(
+    project: ProjectFolder, stages: tuple[str, ...], force: tuple[str, ...], command: str
+) -> None:
+    with pytest.raises(CancelledError) as caught:
+        pipeline.run(project, stages=stages, force=force, should_stop=lambda: True)
+    assert caught.value.to_do.startswith("Run " + command.format(project.argument))
+
+
+def test_a_repair_that_fails_is_recorded(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def repair(_project: ProjectFolder) -> None:
+        raise ResourceError("The disk is full.")
+
+    monkeypatch.setattr(ProjectFolder, "repair", repair)
+    with pytest.raises(ResourceError):
+        pipeline.run(project, stages=("ingest",))
+    record = control.latest_run(project)
+    assert record is not None
+    assert (record["state"], record["error"]["what"]) == ("failed", "The disk is full.")
+
+
+def test_the_folder_of_runs_is_private_also_when_it_was_lost(project: ProjectFolder) -> None:
+    (project.path / "runs").rmdir()
+    former = os.umask(0)
+    try:
+        pipeline.run(project, stages=())
+    finally:
+        os.umask(former)
+    assert {path.stat().st_mode & 0o077 for path in project.path.rglob("*") if path.name != "run.lock"} == {0}
+
+
+def test_a_run_ends_when_its_project_is_deleted(
+    project: ProjectFolder, started: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    add_document(project)
+
+    def delete() -> None:
+        while not (started and list(project.path.glob("runs/*/stage.json"))):
+            time.sleep(0.01)
+        project.path.rename(tmp_path / "elsewhere")
+
+    deleting = threading.Thread(target=delete)
+    deleting.start()
+    with pytest.raises(StageError, match="is gone"):
+        pipeline.run(project, stages=("ingest",))
+    deleting.join(10)
+    assert not is_alive(started[0].pid)

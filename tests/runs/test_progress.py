@@ -1,0 +1,109 @@
+"""What `engine status` tells of a run that goes on, and of a training that waits to be resumed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.cli.standing import as_text
+from engine.core import events
+from engine.runs.progress import RunProgress, progress_of
+from engine.training.checkpoint import newest_step
+
+STEP = events.TrainStep(
+    step=40, steps=200, loss=0.7319, learning_rate=1e-3, tokens_per_second=900.0, memory_mb=700.0, seconds_left=95.0
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> events.EventLog:
+    return events.EventLog(tmp_path / "events.jsonl")
+
+
+def test_a_run_that_has_told_nothing_yet(tmp_path: Path) -> None:
+    assert progress_of(tmp_path) == RunProgress()
+
+
+def test_each_stage_begins_anew(tmp_path: Path, log: events.EventLog) -> None:
+    log(events.StageStarted(stage="rank", fingerprint="f", reason="not built yet"))
+    log(events.Progress(stage="rank", done=30, total=300, unit="queries"))
+    assert progress_of(tmp_path) == RunProgress("rank", "", 30, 300, "queries")
+    log(events.StageStarted(stage="train", fingerprint="f", reason="not built yet"))
+    assert progress_of(tmp_path) == RunProgress("train")
+    log(STEP)
+    assert progress_of(tmp_path) == RunProgress("train", "", 40, 200, "steps", 0.7319, 95.0)
+
+
+def test_asked_to_pause_waiting_and_going_on(tmp_path: Path, log: events.EventLog) -> None:
+    log(events.StageStarted(stage="train", fingerprint="f", reason="not built yet"))
+    log(STEP)
+    (tmp_path / "pause").touch()
+    assert progress_of(tmp_path).paused == "asked"
+    log(events.Paused(stage="train"))
+    assert progress_of(tmp_path) == RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0)
+    (tmp_path / "pause").unlink()
+    log(events.Resumed(stage="train"))
+    assert progress_of(tmp_path).paused == ""
+    log(events.Paused(stage="evaluate"))  # between the two
+    assert progress_of(tmp_path) == RunProgress("evaluate", "waiting")
+
+
+def test_of_a_long_log_the_end_is_read(tmp_path: Path, log: events.EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.runs import progress
+
+    monkeypatch.setattr(progress, "TAIL", 400)
+    (tmp_path / "stage.json").write_text('{"stage": "train", "pid": 1}')
+    for _ in range(50):
+        log(STEP)
+    assert progress_of(tmp_path) == RunProgress("train", "", 40, 200, "steps", 0.7319, 95.0)
+
+
+def test_the_newest_checkpoint_that_can_be_read(tmp_path: Path) -> None:
+    assert newest_step(tmp_path / "none") is None
+    for step, text in (
+        (50, json.dumps({"state": {"step": 50}})),
+        (100, json.dumps({"state": {"step": 100}})),
+        (150, "{"),
+    ):
+        folder = tmp_path / f"step-{step:08d}"
+        folder.mkdir()
+        (folder / "state.json").write_text(text)
+    assert newest_step(tmp_path) == 100
+
+
+def shown(**changed: object) -> list[str]:
+    found = {
+        "project": "/data/handbook", "running": False, "counts": {"judged_queries": 3}, "progress": None,
+        "stages": [{"stage": "train", "state": "to do", "reason": "not built yet"}], "resumes_at": None, "skipped": {},
+        "quarantined": {}, "sweep": None,
+    }  # fmt: skip
+    return list(as_text({**found, **changed}, "my handbook"))
+
+
+def test_the_lines_for_a_terminal() -> None:
+    assert shown() == ["/data/handbook", "judged queries: 3", "  train     to do  not built yet"]
+    progress = RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0).as_dict()
+    assert shown(running=True, progress=progress)[:4] == [
+        "/data/handbook  (a run is going on)",
+        "judged queries: 3",
+        "  now       train, 40 of 200 steps, loss 0.732, about 1 min 35 s left",
+        "  paused; to go on: engine resume 'my handbook'",
+    ]
+    assert shown(progress=RunProgress("index").as_dict())[2:-1] == ["  now       index"]
+    assert shown(resumes_at={"step": 40, "steps": 200})[-1] == (
+        "  Training would resume at step 40 of 200: engine train 'my handbook'"
+    )
+
+
+@pytest.mark.parametrize(("count", "more"), [(10, ""), (11, "1 more"), (300, "290 more")])
+@pytest.mark.parametrize("state", ["skipped", "quarantined"])
+def test_of_many_files_that_were_not_read_ten_are_shown(count: int, more: str, state: str) -> None:
+    lines = shown(**{state: {f"{number}.bin": "no text" for number in range(count)}})[3:]
+    assert [line.split() for line in lines[:2]] == [[state, "0.bin:", "no", "text"], [state, "1.bin:", "no", "text"]]
+    assert sum(line.startswith(f"  {state}") for line in lines) == 10
+    if more:
+        assert lines[10:] == [f"  … and {more} {state} (engine documents 'my handbook' --state {state} lists all)"]
+    else:
+        assert len(lines) == 10

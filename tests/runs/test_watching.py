@@ -1,0 +1,256 @@
+"""What `engine watch` watches, and when it says that a new adaptation is worthwhile."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import ingest_here
+
+from engine.core.errors import ProjectBusyError
+from engine.core.events import StageFinished, StageStarted, Warned
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifacts import Artifact
+from engine.runs.watching import Changes, _Keeper, _Sources, _Warnings, _watch_folders, watched_folders
+
+Begin = Callable[[ProjectFolder], threading.Event]
+
+
+def make(tmp_path: Path) -> ProjectFolder:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    for number in range(8):
+        (documents / f"{number}.txt").write_text(f"The tern rests on pier {number}.")
+    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
+
+
+def test_of_a_file_its_folder_is_watched_and_missing_folders_are_not(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.txt").write_text("x")
+    sources = [tmp_path / "a" / "x.txt", tmp_path / "a", tmp_path / "missing"]
+    assert watched_folders(sources) == [tmp_path / "a"]
+
+
+def test_drift_is_told_above_the_limit_only(tmp_path: Path) -> None:
+    project = make(tmp_path)
+    ingest_here(project.path)
+    told: list[str] = []
+    keeper = _Keeper(project, told.append, None, threading.Event(), Changes())
+    (tmp_path / "documents" / "new.txt").write_text("The pelican boards.")
+    ingest_here(project.path)
+    keeper._tell_drift()
+    assert told == []  # there is no adapter yet
+    store = project.store()
+    store.replace_queries([], Artifact("queries", "f", "", 0.0, {}))
+    store.close()
+    keeper._tell_drift()
+    assert told == []
+    (tmp_path / "documents" / "0.txt").write_text("The heron moors.")
+    ingest_here(project.path)
+    keeper._tell_drift()
+    assert len(told) == 1
+    assert "20 % of the chunks changed" in told[0]
+    assert "engine run" in told[0]
+
+
+@pytest.fixture
+def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+    """Begins to watch a project; what is set when something changes."""
+    monkeypatch.setattr("engine.runs.watching.GLANCE_SECONDS", 0.1)
+    stop, threads = threading.Event(), []
+
+    def begin(project: ProjectFolder) -> threading.Event:
+        dirty = threading.Event()
+        threads.append(threading.Thread(target=_watch_folders, args=(_Sources(project), dirty, stop)))
+        threads[-1].start()
+        return dirty
+
+    yield begin
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def quiet(dirty: threading.Event) -> None:
+    """Wait until nothing is told any more."""
+    dirty.clear()
+    while dirty.wait(1.5):
+        dirty.clear()
+
+
+def noticed(dirty: threading.Event, path: Path) -> bool:
+    """Whether a new file is noticed."""
+    path.write_text("The gull waits.")
+    return dirty.wait(20)
+
+
+def test_what_the_project_writes_is_no_change_where_it_lies_among_its_documents(
+    tmp_path: Path, watching: Begin
+) -> None:
+    own = tmp_path / "project"
+    project = ProjectFolder.create(own, {"corpus": {"paths": [str(tmp_path)]}})
+    (own / "reports 2024").mkdir()
+    dirty = watching(project)
+    while not dirty.wait(0.2):  # until it has begun to watch
+        (tmp_path / "a.txt").write_text("The tern rests.")
+    quiet(dirty)
+    (own / "project.db-wal").write_text("x")
+    (own / "runs" / "1").mkdir(parents=True)
+    (own / "run.lock").write_text("x")
+    (own / "sweep" / "project").mkdir(parents=True)  # the copy that 'engine sweep' works in
+    (own / "sweep" / "project" / "project.toml").write_text("x")
+    assert not dirty.wait(1.5)
+    assert noticed(dirty, own / "reports 2024" / "b.txt")  # its name only begins like one of the project's own
+
+
+def test_a_folder_in_the_place_of_another_is_watched(tmp_path: Path, watching: Begin) -> None:
+    project = make(tmp_path)
+    documents = tmp_path / "documents"
+    dirty = watching(project)
+    while not dirty.wait(0.2):
+        (documents / "a.txt").write_text("The tern rests.")
+    quiet(dirty)
+    documents.rename(tmp_path / "documents.old")
+    assert dirty.wait(20)
+    quiet(dirty)
+    documents.mkdir()
+    assert dirty.wait(20)
+    quiet(dirty)
+    assert noticed(dirty, documents / "gull.txt")
+    quiet(dirty)
+    documents.rename(tmp_path / "documents.older")  # at once, as programs that bring folders in line do
+    (tmp_path / "documents.old").rename(documents)
+    assert dirty.wait(20)
+    quiet(dirty)
+    assert noticed(dirty, documents / "heron.txt")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_name_that_is_not_utf_8_ends_no_watch(tmp_path: Path, watching: Begin) -> None:
+    project = make(tmp_path)
+    dirty = watching(project)
+    quiet(dirty)
+    Path(os.fsdecode(bytes(tmp_path / "documents") + b"/caf\xe9.txt")).write_text("The tern waits.")
+    assert dirty.wait(20)
+    quiet(dirty)
+    (tmp_path / "documents" / "later.txt").write_text("The heron moors.")
+    assert dirty.wait(20)
+
+
+def test_folders_that_come_later_are_watched(tmp_path: Path, watching: Begin) -> None:
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "late")]}})
+    dirty = watching(project)
+    assert not dirty.wait(1)
+    (tmp_path / "late").mkdir()
+    assert dirty.wait(20)
+    quiet(dirty)
+    assert noticed(dirty, tmp_path / "late" / "gull.txt")
+    (tmp_path / "other").mkdir()
+    project.change_settings({"corpus.paths": [str(tmp_path / "late"), str(tmp_path / "other")]})
+    quiet(dirty)
+    assert noticed(dirty, tmp_path / "other" / "heron.txt")
+
+
+def test_the_same_problem_is_told_once(tmp_path: Path) -> None:
+    project = make(tmp_path)
+    (tmp_path / "documents").rename(tmp_path / "away")
+    told: list[str] = []
+    keeper = _Keeper(project, told.append, None, threading.Event(), Changes())
+    keeper.bring_in_line()
+    keeper.bring_in_line()
+    assert len(told) == 1
+    assert "does not exist" in told[0]
+
+
+def test_a_warning_is_told_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # where no tesseract is
+    project = make(tmp_path)
+    told: list[str] = []
+    keeper = _Keeper(
+        project, print, lambda event: told.append(getattr(event, "text", "")), threading.Event(), Changes()
+    )
+
+    def warned() -> list[str]:
+        told.clear()
+        keeper._run(("ingest",), lambda: False)
+        return [text for text in told if "corpus.ocr is on" in text]
+
+    project.change_settings({"corpus.ocr": True})
+    with_ocr = warned()
+    assert len(with_ocr) == 1
+    (tmp_path / "documents" / "new.txt").write_text("The pelican boards.")
+    assert warned() == []
+    project.change_settings({"corpus.ocr": False})
+    assert warned() == []
+    project.change_settings({"corpus.ocr": True})
+    assert warned() == with_ocr
+
+
+def test_a_warning_of_a_stage_that_was_broken_off_is_not_told_again() -> None:
+    warnings = _Warnings()
+    begun = StageStarted(stage="embed", fingerprint="", reason="")
+    ended = StageFinished(stage="embed", seconds=1, peak_memory_mb=1, summary={})
+    slow, cut = Warned(stage="embed", text="slow"), Warned(stage="embed", text="cut")
+    repaired = Warned(stage="run", text="repaired")
+    runs = [begun, slow, begun, slow, cut, cut, ended, begun, cut, ended, begun, slow, ended, repaired, repaired]
+    told = [event for event in runs if warnings.is_news(event) and isinstance(event, Warned)]
+    assert told == [slow, cut, slow, repaired, repaired]
+
+
+def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("engine.runs.watching.time.monotonic", lambda: now[0])
+    dirty = Changes()
+    keeper = _Keeper(ProjectFolder(Path("p")), print, None, threading.Event(), dirty)
+    keeper.embedded = keeper._embedding = 1000.0
+    assert not keeper._is_put_off()
+    dirty.set()
+    assert keeper._is_put_off()  # the last time that all was embedded is not long ago
+    now[0] = keeper._embedding = 1100.0
+    assert not keeper._is_put_off()  # it is, so this time it gets somewhere
+    now[0] = 1129.0
+    assert not keeper._is_put_off()
+    now[0] = 1130.0
+    assert keeper._is_put_off()  # but it does not keep new documents waiting for all of its time
+    dirty.clear()
+    assert not keeper._is_put_off()
+
+
+def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make(tmp_path)
+    now, told = [1000.0], list[str]()
+    monkeypatch.setattr("engine.runs.watching.time.monotonic", lambda: now[0])
+    dirty = Changes()
+    keeper = _Keeper(project, told.append, None, threading.Event(), dirty)
+    runs: Iterator[dict[str, dict[str, int]] | None] = iter(
+        [None, {"ingest": {"files_read": 1}}, {}, {"ingest": {"files_read": 2}}, {}]
+    )
+
+    def run(stages: object, should_stop: object) -> dict[str, dict[str, int]]:
+        outcome = next(runs)
+        if outcome is None:
+            raise ProjectBusyError("busy", "a run", "wait")
+        return outcome
+
+    monkeypatch.setattr(keeper, "_run", run)
+    monkeypatch.setattr(keeper, "_tell_drift", lambda: None)
+    dirty.set()
+    now[0] = 1004.0
+    dirty.set()  # another one, which waits no longer than the first
+    keeper.take_changes()
+    keeper.bring_in_line()  # a run of the user's own is in the way
+    now[0] = 1009.0
+    keeper.take_changes()
+    keeper.bring_in_line()
+    assert told == ["1 read: searchable after 9.0 s."]
+    dirty.set()
+    keeper.take_changes()
+    now[0] = 1011.5
+    keeper.bring_in_line()
+    assert told[1:] == ["2 read: searchable after 2.5 s."]

@@ -1,0 +1,226 @@
+"""Several processes train what one trains. They are launched here as torchrun and `accelerate launch` do it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.tiny_decoder import build_tiny_decoder
+from safetensors.torch import load_file
+
+from engine.core.errors import UsageError
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import ModelFolder, resolve_model
+from engine.training.compute import launch as launches
+from engine.training.compute.launch import Launch, find_launch, follows, lacks_others
+from engine.training.compute.peers import ALONE, Peers
+from engine.training.config import TrainingConfig
+from engine.training.data import TrainingData
+from engine.training.trainer import train
+
+CPU = Hardware("cpu", "float32", 1, ())
+ROOT = Path(__file__).resolve().parents[3]
+
+# What every process of a launch runs: rank 0 is given a job, the others are not.
+PROCESS = """
+import json, pickle, sys
+from pathlib import Path
+from engine.core.environment import prepare
+prepare()
+from engine.training.compute.distributed import follow, train_together
+from engine.training.compute.launch import follows
+from engine.core.errors import CancelledError
+folder = Path(sys.argv[1])
+if follows():
+    follow()
+    print(json.dumps({"followed": True}))
+    sys.exit(0)
+model, data, config, hardware, stop_after = pickle.loads((folder / "job").read_bytes())
+events, asked = [], []
+def stop():
+    asked.append(1)
+    return stop_after is not None and len([e for e in events if type(e).__name__ == "TrainStep"]) >= stop_after
+try:
+    result = train_together(model, data, config, hardware, folder / "run", events.append, stop)
+except CancelledError as error:
+    print(json.dumps({"cancelled": error.what}))
+    sys.exit(130)
+print(json.dumps({
+    "history": result.history, "steps": result.steps,
+    "told": [[e.setting, e.value] for e in events if type(e).__name__ == "Choice"],
+}))
+"""
+
+
+def launch(folder: Path, job: Sequence[Any], count: int = 2) -> list[tuple[int, dict[str, Any]]]:
+    """Exit code and answer of every process, by rank."""
+    folder.mkdir(exist_ok=True)
+    (folder / "job").write_bytes(pickle.dumps(tuple(job)))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    processes = []
+    for rank in range(count):
+        environ = {
+            **os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count),
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
+        command = [sys.executable, "-c", PROCESS, str(folder)]
+        processes.append(subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True))
+    answers = [process.communicate(timeout=120)[0] for process in processes]
+    return [
+        (process.returncode, json.loads(answer.splitlines()[-1]) if answer.strip() else {})
+        for process, answer in zip(processes, answers, strict=True)
+    ]
+
+
+def difference(one: Path, other: Path) -> float:
+    ours, theirs = (load_file(folder / "adapter" / "adapter_model.safetensors") for folder in (one, other))
+    assert ours.keys() == theirs.keys()
+    assert max(value.abs().max().item() for value in ours.values()) > 1e-2
+    return max((ours[name] - theirs[name]).abs().max().item() for name in ours)
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    return resolve_model(str(build_tiny_decoder(tmp_path_factory.mktemp("decoder") / "tiny", "qwen3-embedding")))
+
+
+@pytest.mark.parametrize(("kind", "graphs"), [("bert", 512), pytest.param("decoder", 0, marks=pytest.mark.slow)])
+def test_two_processes_train_what_one_does(
+    tiny: ModelFolder, decoder: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path,
+    kind: str, graphs: float,
+) -> None:  # fmt: skip
+    model = tiny if kind == "bert" else decoder
+    config = replace(recipe, steps=6, eval_every=3, learning_rate=1e-3, graph_memory_mb=graphs)
+    alone = train(model, data, config, CPU, tmp_path / "alone", lambda event: None, lambda: False)
+    (code, answer), follower = launch(tmp_path / "both", [model, data, config, CPU, None])
+    assert code == 0
+    assert follower == (0, {"followed": True})
+    assert difference(tmp_path / "alone", tmp_path / "both" / "run") < 1e-5
+    assert ["processes", "2"] in answer["told"]
+    assert [entry["step"] for entry in answer["history"]] == [0, 3, 6]
+    for mine, theirs in zip(answer["history"], alone.history, strict=True):
+        assert mine["loss"] == pytest.approx(theirs["loss"], abs=1e-4)
+        assert mine["ndcg_at_10"] == pytest.approx(theirs["ndcg_at_10"], abs=1e-3)
+
+
+@pytest.mark.slow
+def test_more_processes_than_micro_batches(
+    tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
+) -> None:
+    config = replace(recipe, steps=3, eval_every=0, queries_per_step=3, micro_batch_tokens=4096)  # two micro-batches
+    train(tiny, data, config, CPU, tmp_path / "alone", lambda event: None, lambda: False)
+    answers = launch(tmp_path / "three", [tiny, data, config, CPU, None], count=3)
+    assert [code for code, _ in answers] == [0, 0, 0]
+    assert difference(tmp_path / "alone", tmp_path / "three" / "run") < 1e-5
+
+
+@pytest.mark.slow
+def test_a_stopped_training_is_resumed_by_both(
+    tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
+) -> None:
+    config = replace(recipe, steps=6, eval_every=3, learning_rate=1e-3, checkpoint_every=2)
+    train(tiny, data, config, CPU, tmp_path / "alone", lambda event: None, lambda: False)
+    (code, answer), follower = launch(tmp_path / "both", [tiny, data, config, CPU, 1])
+    assert code == 130
+    assert "step" in answer["cancelled"]
+    assert follower == (0, {"followed": True})
+    (code, answer), follower = launch(tmp_path / "both", [tiny, data, config, CPU, None])
+    assert (code, follower[0]) == (0, 0)
+    assert any(setting == "first step" and int(value) > 0 for setting, value in answer["told"])
+    assert difference(tmp_path / "alone", tmp_path / "both" / "run") < 1e-5
+
+
+@pytest.mark.slow
+def test_a_follower_leaves_when_the_leader_ends_without_training(tmp_path: Path) -> None:
+    (code, _), follower = launch(tmp_path, [None, None, None, None])  # too short a job: the leader breaks off
+    assert code == 1
+    assert follower[0] == 0
+
+
+ENVIRONMENT = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, Launch(1, 2, 1)),
+        ({"RANK": "0", "LOCAL_RANK": "0"}, Launch(0, 2, 0)),
+        ({"WORLD_SIZE": "1", "RANK": "0"}, None),
+        ({"WORLD_SIZE": "two"}, None),
+        ({"RANK": "2"}, None),
+        ({"MASTER_PORT": ""}, None),
+    ],
+)
+def test_a_launch_is_known_by_its_environment(changes: dict[str, str], wanted: Launch | None) -> None:
+    assert find_launch(ENVIRONMENT | changes) == wanted
+
+
+def test_a_process_that_accelerate_started_alone_is_known() -> None:
+    alone = {"ACCELERATE_USE_CPU": "True", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    assert lacks_others(alone)
+    assert not lacks_others(ENVIRONMENT | alone)
+    assert not lacks_others({"ACCELERATE_USE_CPU": "True"})  # one was all that was asked for
+    assert not lacks_others({"MASTER_ADDR": "127.0.0.1"})
+
+
+def test_only_ranks_beyond_the_first_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not follows()
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert follows()
+    monkeypatch.setenv("RANK", "0")
+    assert not follows()
+
+
+def test_after_the_first_training_children_know_of_no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launches, "_spent", False)
+    launches.spend()
+    alone = {"HOME": "/home/ann"}
+    assert launches.inherited(alone) == alone  # there was none
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    given = ENVIRONMENT | alone
+    assert launches.inherited(given) == given
+    assert not launches.trains_alone(given)
+    launches.spend()
+    left = launches.inherited(given)
+    assert left == alone | {launches.SPENT: "1"}
+    assert find_launch(left) is None
+    assert launches.trains_alone(left)
+
+
+def test_shares_are_even_and_complete() -> None:
+    shares = []
+    for rank in range(3):
+        peer = Peers()
+        peer.rank, peer.count = rank, 3
+        shares.append(peer.mine("abcdefgh"))
+    assert shares == [["a", "d", "g"], ["b", "e", "h"], ["c", "f"]]
+    assert ALONE.mine("abc") == ["a", "b", "c"]
+    assert ALONE.leads
+
+
+def test_more_processes_than_gpus_are_refused(
+    tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from engine.training.compute.distributed import train_together
+
+    for name, value in (ENVIRONMENT | {"RANK": "0", "LOCAL_RANK": "0"}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    gpu = Hardware("cuda", "bfloat16", 1, ())
+    with pytest.raises(UsageError, match="2 processes cannot share 1 GPU"):
+        train_together(tiny, data, recipe, gpu, tmp_path, lambda event: None, lambda: False)

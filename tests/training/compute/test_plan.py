@@ -1,0 +1,191 @@
+"""How steps are computed: what is chosen for which machine, and why."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.core.errors import UsageError
+from engine.core.events import Choice, Event
+from engine.encoders import quantisation
+from engine.encoders.hardware import Hardware
+from engine.encoders.loading import load_sentence_transformer
+from engine.encoders.model_folder import ModelFolder
+from engine.settings.load import validate
+from engine.training.compute.plan import Plan, Room, look, make_plan
+from engine.training.config import TrainingConfig
+from engine.training.data import TrainingData
+from engine.training.model.student import Student
+from engine.training.recipe import config_of
+from engine.training.trainer import train
+
+CPU, GPU = Hardware("cpu", "float32", 2, ()), Hardware("cuda", "bfloat16", 2, ())
+GB = 2**30
+
+
+@pytest.fixture(scope="module")
+def student(tiny: ModelFolder) -> Student:
+    return Student(tiny, TrainingConfig(max_tokens=128), CPU)
+
+
+def plan(student: Student, hardware: Hardware, free: float, no_compiler: str = "", **changes: Any) -> Plan:
+    return make_plan(
+        student, replace(TrainingConfig(max_tokens=128), **changes), hardware, Room(int(free), no_compiler)
+    )
+
+
+def told(found: Plan) -> dict[str, tuple[str, str]]:
+    assert all(choice.reason for choice in found.choices)
+    return {choice.setting: (choice.value, choice.reason) for choice in found.choices}
+
+
+def test_a_cpu_with_room_computes_as_ever(student: Student) -> None:
+    found = plan(student, CPU, GB, no_compiler="no")
+    assert found == Plan(False, False, False, 1024, 512 * 2**20, found.choices)
+    choices = told(found)
+    assert choices["gradient checkpointing"][0] == "off"
+    assert choices["compiled blocks"] == ("off", "no")
+    assert choices["optimizer"][0] == "AdamW"
+
+
+def test_checkpointing_where_a_micro_batch_does_not_fit(student: Student) -> None:
+    needed = 1024 * student.bytes_per_token(128)
+    assert not plan(student, CPU, 2 * needed).checkpointing
+    tight = plan(student, CPU, 2 * needed - 2)
+    assert tight.checkpointing
+    assert tight.micro_batch_tokens == 1024
+    assert "MB" in told(tight)["gradient checkpointing"][1]
+    assert plan(student, CPU, GB, gradient_checkpointing="on").checkpointing
+    assert not plan(student, CPU, 0, gradient_checkpointing="off").checkpointing
+
+
+def test_a_gpu_shrinks_micro_batches_before_it_computes_twice(student: Student) -> None:
+    token = student.bytes_per_token(128)
+    roomy, half, tight = (plan(student, GPU, 2 * tokens * token) for tokens in (10**7, 10_000, 4000))
+    assert (roomy.micro_batch_tokens, roomy.checkpointing) == (32 * 1024, False)
+    assert (half.micro_batch_tokens, half.checkpointing) == (10_000, False)
+    assert tight.checkpointing
+    assert tight.micro_batch_tokens > 4096
+    assert roomy.graph_bytes == 32 * 512 * 2**20
+    assert told(half)["micro-batch"] == ("10,000 tokens", "as many as fit in half of the free memory")
+    assert told(roomy)["micro-batch"] == ("32,768 tokens", "training.micro_batch_tokens, times 32 on a GPU")
+    assert half.graph_bytes == 10_000 * token, "more than a small GPU has would be kept"
+    assert roomy.fused
+
+
+@pytest.mark.parametrize(
+    ("changes", "value", "reason"),
+    [
+        ({}, "on", "faster"),
+        ({"steps": 40}, "off", "40 steps"),
+        ({"quantisation": "4-bit"}, "off", "4-bit"),
+        ({"steps": 40, "compile": "on"}, "on", "as set"),
+        ({"compile": "off"}, "off", "as set"),
+    ],
+)
+def test_compiled_where_it_pays(student: Student, changes: dict[str, Any], value: str, reason: str) -> None:
+    found = plan(student, GPU, GB, **changes)
+    assert found.compiled is (value == "on")
+    assert told(found)["compiled blocks"][0] == value
+    assert reason in told(found)["compiled blocks"][1]
+
+
+def test_a_wish_to_compile_on_a_cpu_is_refused_with_the_reason(student: Student) -> None:
+    room = look(CPU)
+    assert room.free > GB
+    assert look(CPU, processes=4).free < room.free / 2
+    found = make_plan(student, TrainingConfig(compile="on"), CPU, room)
+    assert not found.compiled
+    assert "GPU" in told(found)["compiled blocks"][1]
+
+
+@pytest.mark.parametrize(("capability", "reason"), [((6, 1), "too old"), ((7, 5), ""), ((9, 0), "")])
+def test_a_gpu_is_asked_for_its_memory_once_what_is_unused_was_given_back(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], reason: str
+) -> None:
+    import torch
+
+    held = [3 * GB]
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.clear())
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (8 * GB - sum(held), 8 * GB))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    room = look(GPU)
+    assert room.free == 8 * GB
+    assert reason in room.no_compiler
+    assert bool(room.no_compiler) == bool(reason or importlib.util.find_spec("triton") is None)
+
+
+def test_training_tells_the_choices(
+    tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
+) -> None:
+    events: list[Event] = []
+    short = replace(recipe, steps=1, gradient_checkpointing="on", eval_every=0)
+    train(tiny, data, short, CPU, tmp_path, events.append, lambda: False)
+    choices = {event.setting: event.value for event in events if isinstance(event, Choice)}
+    assert choices["gradient checkpointing"] == "on"
+    assert choices["compiled blocks"] == "off"
+    assert choices["GradCache"] == "off"
+    train(tiny, data, replace(short, graph_memory_mb=0), CPU, tmp_path / "b", events.append, lambda: False)
+    last = [event for event in events if isinstance(event, Choice) and event.setting == "GradCache"][-1]
+    assert (last.value, "0 MB may be kept" in last.reason) == ("on", True)
+
+
+def test_settings_reach_the_recipe() -> None:
+    wishes = {"gradient_checkpointing": "on", "compile": "off", "quantisation": "4-bit"}
+    config = config_of(validate({"training": wishes}))
+    assert {name: getattr(config, name) for name in wishes} == wishes
+    assert config_of(validate({})).quantisation == "none"
+
+
+@pytest.mark.parametrize(
+    ("training", "encoder", "tokens"),
+    [
+        ({}, {}, 256),
+        ({}, {"max_tokens": 1024}, 1024),
+        ({"preset": "paper"}, {"max_tokens": 1024}, 1024),
+        ({"max_tokens": 64}, {"max_tokens": 1024}, 64),
+        ({"max_tokens": 512}, {}, 256),
+        ({"preset": "quick"}, {"max_tokens": 1024}, 128),
+        ({"preset": "quick", "max_tokens": 512}, {"max_tokens": 1024}, 512),
+    ],
+)
+def test_texts_are_trained_as_long_as_they_are_encoded(
+    training: dict[str, Any], encoder: dict[str, Any], tokens: int
+) -> None:
+    assert config_of(validate({"training": training, "encoder": encoder})).max_tokens == tokens
+
+
+# --- 4 bits -----------------------------------------------------------------------------------------------------------
+
+
+def test_four_bits_on_a_cpu_are_refused(tiny: ModelFolder, recipe: TrainingConfig) -> None:
+    with pytest.raises(UsageError, match="4 bits") as caught:
+        Student(tiny, replace(recipe, quantisation="4-bit"), CPU)
+    assert "CUDA GPU" in caught.value.why
+    assert "training.quantisation" in caught.value.to_do
+
+
+def test_four_bits_without_bitsandbytes_are_refused(tiny: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        quantisation.importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else found(name)
+    )
+    with pytest.raises(UsageError, match="4 bits") as caught:
+        load_sentence_transformer(tiny, "cuda", "bfloat16", quantised=True)
+    assert "bitsandbytes is not installed" in caught.value.why
+
+
+def test_what_is_asked_of_bitsandbytes() -> None:
+    import torch
+
+    asked = quantisation.four_bit("cuda:1", torch.bfloat16)
+    wanted = asked["quantization_config"].to_dict()
+    assert asked["device_map"] == {"": "cuda:1"}
+    assert (wanted["load_in_4bit"], wanted["bnb_4bit_quant_type"], wanted["bnb_4bit_use_double_quant"]) == (
+        True, "nf4", True
+    )  # fmt: skip
+    assert wanted["bnb_4bit_compute_dtype"] == "bfloat16"

@@ -1,0 +1,239 @@
+"""A cross-encoder that teaches: its folder checked, its scores those of sentence-transformers, kept on disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from engine.core.errors import CancelledError, ModelError, ResourceError
+from engine.core.events import Event, TrainStep
+from engine.encoders.hardware import Hardware
+from engine.training.compute.peers import Peers
+from engine.training.compute.workers import Workers
+from engine.training.config import TrainingConfig
+from engine.training.data import Batch, TrainingData
+from engine.training.objectives.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
+from engine.training.objectives.pair_scores import PairScorer, pair_scores
+from engine.training.objectives.score_cache import ScoreCache
+from engine.training.trainer import TrainResult
+
+CPU = Hardware("cpu", "float32", 2, ())
+T = TypeVar("T")
+QUERIES, CHUNKS = ["heat flow", "court notice about the law"], ["heat and flow of a wing", "the judge", "law " * 90]
+
+
+def build(folder: Path, tiny_module: ModuleType, labels: int = 1) -> Path:
+    """A cross-encoder of random weights with the tiny model's size and tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    encoder = tiny_module.build_tiny_model(folder.with_name(f"encoder-{labels}"))
+    AutoTokenizer.from_pretrained(encoder).save_pretrained(folder)
+    config = BertConfig.from_pretrained(encoder, num_labels=labels, initializer_range=0.5)
+    torch.manual_seed(labels)
+    BertForSequenceClassification(config).eval().save_pretrained(folder, safe_serialization=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_module: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("cross") / "reranker", tiny_module)
+
+
+def scorer(folder: Path, caches: Path | None, workers: Workers, pause: Callable[[], None] = lambda: None) -> PairScorer:
+    return PairScorer(resolve_cross_encoder(folder, caches), CPU, workers, 256, pause)
+
+
+@pytest.mark.parametrize("labels", [1, 2])
+def test_the_scores_are_those_of_sentence_transformers(tiny_module: ModuleType, tmp_path: Path, labels: int) -> None:
+    from sentence_transformers import CrossEncoder
+    from torch import nn
+
+    made = build(tmp_path / "made", tiny_module, labels)
+    oracle = CrossEncoder(str(made), device="cpu", local_files_only=True)
+    logits = oracle.predict([(q, c) for q in QUERIES for c in CHUNKS], activation_fn=nn.Identity())
+    wanted = (logits if labels == 1 else logits[:, 1] - logits[:, 0]).reshape(2, 3)
+    with Workers(2) as workers:
+        found = scorer(made, None, workers).scores(QUERIES, CHUNKS, None)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    assert np.ptp(found) > 0.01
+
+
+def test_a_folder_that_sentence_transformers_saved_is_read(folder: Path, tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder
+
+    CrossEncoder(str(folder), device="cpu", local_files_only=True).save_pretrained(str(tmp_path / "saved"))
+    with Workers(1) as workers:
+        saved = scorer(tmp_path / "saved", None, workers).scores(QUERIES, CHUNKS, None)
+        np.testing.assert_array_equal(saved, scorer(folder, None, workers).scores(QUERIES, CHUNKS, None))
+
+
+def test_only_wanted_pairs_are_scored_and_each_once(folder: Path, tmp_path: Path) -> None:
+    wanted = np.array([[True, False, True], [False, False, True]])
+    with Workers(1) as workers:
+        first = scorer(folder, tmp_path, workers)
+        found = first.scores(QUERIES, CHUNKS, wanted)
+        assert len(first.cache) == 3
+        assert (found != 0).tolist() == wanted.tolist()
+        again = scorer(folder, tmp_path, workers)
+        again._model = None  # what the cache has is not computed again
+        np.testing.assert_array_equal(again.scores(QUERIES, CHUNKS, wanted), found)
+        np.testing.assert_array_equal(again.scores(QUERIES[1:], CHUNKS[2:], None), found[1:, 2:])
+        with pytest.raises(TypeError):
+            again.scores(QUERIES, CHUNKS, None)
+
+
+def test_the_same_pair_twice_in_a_batch_is_one(folder: Path) -> None:
+    with Workers(1) as workers:
+        made = scorer(folder, None, workers)
+        found = made.scores([QUERIES[0]] * 2, CHUNKS, None)
+    assert len(made.cache) == 3
+    assert found[0].tolist() == found[1].tolist()
+
+
+def test_of_several_processes_the_leader_scores(data: TrainingData, folder: Path) -> None:
+    batch = Batch(np.array([0, 1]), np.array([3, 7, 9]), np.array([0, 1]), np.zeros((2, 3), np.float32))
+    given = replace(data, cross_encoder=resolve_cross_encoder(folder))
+    sent: list[Any] = []
+
+    class Process(Peers):
+        count = 2
+
+        def __init__(self, rank: int) -> None:
+            self.rank = rank
+
+        def decide(self, value: T) -> T:
+            sent.append(value)
+            return sent[0]  # type: ignore[no-any-return]
+
+    def asked() -> None:
+        raise AssertionError("the others do not ask at that moment")
+
+    with Workers(1) as workers:
+        leader = pair_scores(given, CPU, workers, 256, asked, Process(0))(batch)
+        missing = replace(given, cross_encoder=CrossEncoderFolder(folder / "not there", "x"))
+        follower = pair_scores(missing, CPU, workers, 256, asked, Process(1))(batch)
+    assert leader.shape == (2, 3)
+    np.testing.assert_array_equal(follower, leader)
+
+
+@pytest.mark.parametrize("damage", ["missing", "no config", "no tokenizer", "no weights", "pickle", "torn", "code",
+                                    "embedding model", "three classes"])  # fmt: skip
+def test_an_unusable_folder_is_refused_before_it_is_loaded(folder: Path, tmp_path: Path, damage: str) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(folder, broken)
+    weights, config = broken / "model.safetensors", json.loads((broken / "config.json").read_text())
+    if damage == "missing":
+        shutil.rmtree(broken)
+    elif damage in ("no config", "no tokenizer"):
+        (broken / {"no config": "config.json", "no tokenizer": "tokenizer.json"}[damage]).unlink()
+    elif damage == "torn":
+        weights.write_bytes(weights.read_bytes()[:-1])
+    elif damage in ("no weights", "pickle"):
+        weights.rename(broken / ("pytorch_model.bin" if damage == "pickle" else "other"))
+    else:
+        config |= {
+            "code": {"auto_map": {"AutoModel": "x.Y"}},
+            "embedding model": {"architectures": ["BertModel"]},
+            "three classes": {"id2label": {"0": "a", "1": "b", "2": "c"}},
+        }[damage]
+        (broken / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError) as caught:
+        resolve_cross_encoder(broken)
+    assert caught.value.why
+    assert caught.value.to_do
+
+
+def test_weights_that_do_not_load_are_a_model_error(folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(folder, broken)
+    (broken / "config.json").write_text(json.dumps({"architectures": ["NoneForSequenceClassification"]}))
+    with Workers(1) as workers, pytest.raises(ModelError, match="cannot be loaded"):
+        scorer(broken, None, workers)
+
+
+def test_the_fingerprint_is_that_of_the_content(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "copy")
+    one, two = resolve_cross_encoder(folder), resolve_cross_encoder(tmp_path / "copy", tmp_path)
+    assert one.fingerprint == two.fingerprint
+    assert two.cache is not None
+    assert two.cache.parent == tmp_path
+    (tmp_path / "copy" / "tokenizer_config.json").write_text("{}")
+    assert resolve_cross_encoder(tmp_path / "copy").fingerprint != one.fingerprint
+
+
+def keys(*names: str) -> list[bytes]:
+    return [name.encode().ljust(16, b"\0") for name in names]
+
+
+@pytest.mark.parametrize("damage", ["none", "torn", "flipped", "torn head"])
+def test_the_cache_keeps_whole_blocks(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "cache" / "scores.bin"
+    cache = ScoreCache(path)
+    cache.add(keys("a", "b"), np.array([1.5, -2.0], np.float32))
+    whole = path.stat().st_size
+    cache.add(keys("c"), np.array([3.0], np.float32))
+    content = bytearray(path.read_bytes())
+    if damage == "flipped":
+        content[-1] ^= 1
+    path.write_bytes(content[: {"torn": -1, "torn head": whole + 5}.get(damage)])
+    again = ScoreCache(path)
+    known = ["a", "b", "c"] if damage == "none" else ["a", "b"]
+    assert [name for name in "abc" if keys(name)[0] in again] == known
+    assert [again[keys(name)[0]] for name in "ab"] == [1.5, -2.0]
+    assert path.stat().st_size == (len(content) if damage == "none" else whole)
+    again.add(keys("d"), np.array([4.0], np.float32))
+    assert ScoreCache(path)[keys("d")[0]] == 4.0
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_full_disk_is_a_resource_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+    import os
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(ResourceError, match="cannot be kept"):
+        ScoreCache(tmp_path / "scores.bin").add(keys("a"), np.array([1.0], np.float32))
+
+
+@pytest.mark.parametrize("objective", ["listnet", "mixed", "plackett_luce"])
+def test_it_teaches_and_resumes_to_the_bit(
+    run: Callable[..., TrainResult], recipe: TrainingConfig, data: TrainingData, folder: Path, tmp_path: Path,
+    objective: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    from engine.training import meter
+
+    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
+    changes = {"objective": objective, "teacher": "cross-encoder", "cross_encoder": "x", "false_negatives": "drop",
+               "queries_per_step": 4, "steps": 6, "eval_every": 3}  # fmt: skip
+    taught = {name: replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path / name)) for name in "ab"}
+    whole = run(recipe, "whole", given=taught["a"], **changes)
+    reached = [0]
+
+    def listen(event: Event) -> None:
+        reached[0] = event.step if isinstance(event, TrainStep) else reached[0]
+
+    with pytest.raises(CancelledError):
+        run(recipe, "broken", given=taught["b"], emit=listen, should_stop=lambda: reached[0] >= 4, **changes)
+    resumed = run(recipe, "broken", given=taught["b"], **changes)
+    plain = run(recipe, "plain", **(changes | {"teacher": "auto", "cross_encoder": ""}))
+    found = [load_file(result.adapter / "adapter_model.safetensors") for result in (whole, resumed, plain)]
+    assert all(np.array_equal(found[0][name], found[1][name]) for name in found[0])
+    assert whole.history == resumed.history
+    assert whole.history[-1]["loss"] != plain.history[-1]["loss"], "another teacher, another loss"
+
+
+def test_data_of_another_teacher_are_other_data(data: TrainingData, folder: Path) -> None:
+    assert replace(data, cross_encoder=resolve_cross_encoder(folder)).digest() != data.digest()

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.errors import InputError, TooLittleTextError
+from engine.training.compute.micro_batches import micro_batches
+from engine.training.config import TrainingConfig
+from engine.training.data import BatchSampler, SampledLists, TrainingData, used_chunks, with_evidence
+
+RANKED = np.array([[3, 0, 5, 1, -1], [1, 2, 4, 5, 0], [0, 3, -1, -1, -1], [5, 4, 3, 2, 1]])
+SCORES = np.array([[9, 7, 5, 3, 0], [8, 6, 4, 2, 1], [4, 2, 0, 0, 0], [10, 9, 8, 7, 6]], dtype=np.float32)
+
+
+def make_data(**changes: object) -> TrainingData:
+    data = TrainingData(["a", "b", "c", "d"], np.array([3, 2, 0, 1]), RANKED, SCORES, [f"chunk {i}" for i in range(6)])
+    return dataclasses.replace(data, **changes)  # type: ignore[arg-type]
+
+
+def make_config(**changes: object) -> TrainingConfig:
+    return dataclasses.replace(
+        TrainingConfig(queries_per_step=2, negatives_per_query=1, negative_ranks=(1, 4)),
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def test_bm25_of_every_pair_comes_from_the_rankings() -> None:
+    batch = BatchSampler(make_data(), make_config(queries_per_step=4, negatives_per_query=3)).batch(0)
+    for row, query in enumerate(batch.queries):
+        known = {int(c): float(s) for c, s in zip(RANKED[query], SCORES[query], strict=True) if c >= 0}
+        assert batch.bm25[row].tolist() == [known.get(int(chunk), 0.0) for chunk in batch.chunks]
+    assert (batch.bm25 > 0).sum() > 8
+
+
+def test_positives_are_columns_of_their_chunks() -> None:
+    data = make_data()
+    for step in range(4):
+        batch = BatchSampler(data, make_config()).batch(step)
+        assert batch.chunks[batch.positives].tolist() == data.positives[batch.queries].tolist()
+        assert np.all(np.diff(batch.chunks) > 0)
+
+
+def test_negatives_come_from_their_ranks_and_are_not_the_positive() -> None:
+    data, config = make_data(), make_config(queries_per_step=1)
+    seen: dict[int, set[int]] = {}
+    for step in range(80):
+        batch = BatchSampler(data, config).batch(step)
+        query = int(batch.queries[0])
+        others = set(batch.chunks.tolist()) - {int(data.positives[query])}
+        assert len(others) <= 1
+        seen.setdefault(query, set()).update(others)
+    assert seen == {0: {0, 5, 1}, 1: {4, 5}, 2: {3}, 3: {4, 3, 2}}
+
+
+def test_an_epoch_takes_every_query_once_and_the_next_another_order() -> None:
+    sampler = BatchSampler(make_data(), make_config(queries_per_step=2))
+    epochs = [[int(q) for step in (2 * e, 2 * e + 1) for q in sampler.batch(step).queries] for e in range(6)]
+    assert all(sorted(epoch) == [0, 1, 2, 3] for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) > 1
+
+
+def test_batches_depend_on_seed_and_step_alone() -> None:
+    first, second = (BatchSampler(make_data(), make_config()) for _ in range(2))
+    for step in range(5):
+        first.batch(step)
+    a, b = first.batch(7), second.batch(7)
+    assert a.queries.tolist() == b.queries.tolist()
+    assert a.chunks.tolist() == b.chunks.tolist()
+    other = [BatchSampler(make_data(), make_config(seed=1)).batch(step).queries.tolist() for step in range(6)]
+    assert other != [second.batch(step).queries.tolist() for step in range(6)]
+
+
+LISTS = SampledLists(np.array([1, 0]), np.array([[1, 4, 5], [5, 3, -1]]), np.array([[8, 4, 2], [9, 5, 0.0]]))
+
+
+@pytest.mark.parametrize("objective", ["listnet", "listmle"])
+def test_lists_restrict_each_query_to_its_own_chunks_with_its_evidence(objective: str) -> None:
+    sampler = BatchSampler(make_data(lists=LISTS), make_config(objective=objective, queries_per_step=2))
+    batch = sampler.batch(0)
+    assert batch.chunks.tolist() == [2, 3, 4, 5]
+    assert batch.candidates is not None
+    rows = {int(query): row for row, query in enumerate(batch.queries)}
+    # Chunk 2 is the evidence of query 1 and was not drawn: it stands in for the first chunk, with its score.
+    assert batch.candidates[rows[1]].tolist() == [True, False, True, True]
+    assert batch.bm25[rows[1]].tolist() == [8, 0, 4, 2]
+    assert batch.positives[rows[1]] == 0
+    # Chunk 3 is the evidence of query 0 and stays where it was drawn, below chunk 5.
+    assert batch.candidates[rows[0]].tolist() == [False, True, False, True]
+    assert batch.bm25[rows[0]].tolist() == [0, 5, 0, 9]
+    assert batch.positives[rows[0]] == 1
+
+
+def test_evidence_that_was_not_drawn_takes_the_first_place_and_its_score() -> None:
+    lists = with_evidence(LISTS, np.array([3, 2, 0, 1]))
+    assert lists.chunks.tolist() == [[2, 4, 5], [5, 3, -1]]
+    assert lists.scores.tolist() == LISTS.scores.tolist()
+    assert LISTS.chunks[0, 0] == 1, "the lists that were given are left alone"
+
+
+def test_other_objectives_take_no_lists() -> None:
+    batch = BatchSampler(make_data(lists=LISTS), make_config(objective="mixed")).batch(0)
+    assert batch.candidates is None
+
+
+@pytest.mark.parametrize("objective", ["triplet", "plackett_luce"])
+def test_own_negatives_restrict_each_query_to_them_and_its_evidence(objective: str) -> None:
+    data, config = make_data(), make_config(objective=objective, queries_per_step=4, negatives_per_query=2)
+    for step in range(10):
+        batch = BatchSampler(data, config).batch(step)
+        assert batch.candidates is not None
+        for row, query in enumerate(batch.queries):
+            own = set(batch.chunks[batch.candidates[row]].tolist())
+            evidence = int(data.positives[query])
+            assert evidence in own
+            ranked = {int(c) for c in RANKED[query, 1:4] if c >= 0} - {evidence}
+            assert own - {evidence} <= ranked
+            assert len(own) == 1 + min(2, len(ranked))
+        assert batch.chunks.tolist() == BatchSampler(data, make_config(**CHANGES)).batch(step).chunks.tolist()
+
+
+CHANGES = {"queries_per_step": 4, "negatives_per_query": 2}
+MINED = np.array([[2, 4], [0, 3], [5, 4], [0, -1]])
+
+
+def test_mined_chunks_join_the_negatives() -> None:
+    data, config = make_data(), make_config(queries_per_step=1)
+    sampler = BatchSampler(data, config)
+    sampler.mined = MINED
+    seen: dict[int, set[int]] = {}
+    for step in range(200):
+        batch = sampler.batch(step)
+        query = int(batch.queries[0])
+        seen.setdefault(query, set()).update(set(batch.chunks.tolist()) - {int(data.positives[query])})
+    assert seen == {0: {0, 5, 1, 2, 4}, 1: {4, 5, 0, 3}, 2: {3, 5, 4}, 3: {4, 3, 2, 0}}
+    before = BatchSampler(data, config)
+    assert [before.batch(step).chunks.tolist() for step in range(9)] != [
+        sampler.batch(step).chunks.tolist() for step in range(9)
+    ]
+
+
+def test_one_mined_chunk_joins_each_list_with_its_bm25() -> None:
+    sampler = BatchSampler(make_data(lists=LISTS), make_config(objective="listnet", queries_per_step=2))
+    sampler.mined = np.array([[2, 0], [4, 5], [1, 1], [0, 0]])
+    joined = set()
+    for step in range(30):
+        batch = sampler.batch(step)
+        assert batch.candidates is not None
+        rows = {int(query): row for row, query in enumerate(batch.queries)}
+        held = {query: set(batch.chunks[batch.candidates[row]].tolist()) for query, row in rows.items()}
+        assert held[1] == {2, 4, 5}, "it has both of its mined chunks"
+        assert batch.bm25[rows[1]][batch.candidates[rows[1]]].tolist() == [8, 4, 2]
+        (extra,) = held[0] - {3, 5}
+        joined.add(extra)
+        assert batch.bm25[rows[0], batch.chunks.tolist().index(extra)] == {0: 7, 2: 0}[extra]
+    assert joined == {0, 2}
+
+
+def test_used_chunks_cover_every_batch() -> None:
+    data, config = make_data(), make_config()
+    used = set(used_chunks(data, config).tolist())
+    assert used == {0, 1, 2, 3, 4, 5}
+    assert set(used_chunks(data, make_config(negatives_per_query=0)).tolist()) == {0, 1, 2, 3}
+    listed = make_data(lists=SampledLists(np.array([1]), np.array([[5, -1]]), np.array([[2.0, 0.0]])))
+    assert set(used_chunks(listed, make_config(objective="listmle")).tolist()) == {0, 1, 2, 3, 5}
+    for step in range(20):
+        assert set(BatchSampler(data, config).batch(step).chunks.tolist()) <= used
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"positives": np.array([0, 1, 2, 6])},
+        {"positives": np.array([0, 1])},
+        {"ranked_ids": RANKED - 1},
+        {"ranked_scores": SCORES[:, :3]},
+        {"heldout_queries": ["x"]},
+        {"lists": SampledLists(np.array([9]), np.array([[1, 2]]), np.array([[2.0, 1.0]]))},
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="do not fit"):
+        make_data(**changes)
+
+
+def test_nothing_to_train_on() -> None:
+    with pytest.raises(TooLittleTextError, match="too little"):
+        TrainingData([], np.empty(0, int), np.empty((0, 5), int), np.empty((0, 5), np.float32), ["one", "two"])
+
+
+def test_the_digest_sees_every_part() -> None:
+    base = make_data()
+    variants = [
+        make_data(queries=["a", "b", "c", "D"]),
+        make_data(chunks=[f"Chunk {i}" for i in range(6)]),
+        make_data(ranked_scores=SCORES + 1),
+        make_data(positives=np.array([3, 2, 0, 0])),
+        make_data(heldout_queries=["x"], heldout_positives=np.array([1])),
+    ]
+    assert len({data.digest() for data in [base, *variants]}) == 6
+    assert make_data().digest() == base.digest()
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=80), st.integers(16, 2048))
+def test_micro_batches_hold_every_text_once_within_the_budget(lengths: list[int], budget: int) -> None:
+    batches = micro_batches(lengths, budget, offset=5)
+    assert sorted(int(p) for batch in batches for p in batch.places) == list(range(5, 5 + len(lengths)))
+    for batch in batches:
+        longest = max(lengths[p - 5] for p in batch.places)
+        assert len(batch.places) == 1 or len(batch.places) * (-(-longest // 16) * 16) <= budget
+        assert len(batch.places) < 4 or len(batch.places) % 4 == 0
+
+
+def test_micro_batches_by_hand() -> None:
+    # Padded lengths 48 | 32 32 | 16: budget 64 holds one of 48, two of 32, four of 16.
+    batches = micro_batches([16, 40, 30, 20, 10], 64)
+    assert [batch.places.tolist() for batch in batches] == [[1], [2, 3], [0, 4]]

@@ -1,0 +1,148 @@
+"""What the stage `train` depends on, and what it makes of the settings of a teacher."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.core.errors import ModelError, SettingsError
+from engine.core.records import Chunk, Query
+from engine.encoders.model_folder import ModelFolder
+from engine.ranking.rankings_file import RankedLists
+from engine.settings.load import Settings, validate
+from engine.training import stage
+from engine.training.baseline import baseline_fingerprint
+from engine.training.config import TrainingConfig
+from engine.training.recipe import config_of, resolve_config
+
+
+def view(project: Path, model: ModelFolder, **training: Any) -> Any:
+    settings: Settings = validate({"encoder": {"model": str(model.path)}, "training": training})
+
+    def need(kind: str, stage: str) -> Any:
+        return SimpleNamespace(fingerprint="of the rankings", info={"queries": "q", "content": "q"})
+
+    store = SimpleNamespace(artifact=lambda _: None)
+    return SimpleNamespace(settings=settings, project=SimpleNamespace(path=project), need=need, store=store)
+
+
+@pytest.fixture
+def project(tmp_path: Path, tiny: ModelFolder) -> Path:
+    """A folder with a cross-encoder's files beside nothing else."""
+    folder = tmp_path / "reranker"
+    shutil.copytree(tiny.path, folder)
+    config = json.loads((folder / "config.json").read_text()) | {"architectures": ["BertForSequenceClassification"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: ModelFolder) -> None:
+    given = view(project, tiny, teacher="cross-encoder", cross_encoder="reranker")
+    found = stage._cross_encoder(given, resolve_config(given))
+    assert found is not None
+    assert found.path == project / "reranker"
+    assert found.cache is not None
+    assert found.cache.parent == project / "cache"
+
+
+def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
+    def inputs(**training: Any) -> dict[str, Any]:
+        return stage.inputs(view(project, tiny, **training))
+
+    taught = inputs(teacher="cross-encoder", cross_encoder="reranker")
+    shutil.copytree(project / "reranker", project / "copy")
+    assert inputs(teacher="cross-encoder", cross_encoder="copy") == taught, "the content counts, not the place"
+    (project / "copy" / "tokenizer_config.json").write_text("{}")
+    assert inputs(teacher="cross-encoder", cross_encoder="copy") != taught
+    assert inputs(cross_encoder="nowhere") == inputs(), "it does not teach"
+    assert inputs() != inputs(teacher="rrf")
+    assert inputs() != inputs(false_negatives="drop")
+    assert inputs() != inputs(refresh_every=100)
+
+
+def test_settings_that_came_later_leave_adapters_of_before_up_to_date(project: Path, tiny: ModelFolder) -> None:
+    before = stage.inputs(view(project, tiny))
+    assert not {"query_share", "lists_per_query"} & before["config"].keys()
+    assert stage.inputs(view(project, tiny, query_share=1.0)) == before
+    assert stage.inputs(view(project, tiny, query_share=0.5))["config"]["query_share"] == 0.5
+    several = view(project, tiny)
+    several.settings = validate({**several.settings.model_dump(exclude_none=True), "ranking": {"lists_per_query": 4}})
+    assert stage.inputs(several)["config"]["lists_per_query"] == 4
+
+
+def test_fewer_training_queries_are_another_baseline(project: Path, tiny: ModelFolder) -> None:
+    whole, again = (baseline_fingerprint(view(project, tiny)) for _ in range(2))
+    assert whole == again
+    assert baseline_fingerprint(view(project, tiny, query_share=0.5)) != whole
+
+
+def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
+    chunks = [Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7)]
+    queries = [
+        Query(f"query {n}", "question", 7 if n else 8, 1, "", "heldout" if n == 1 else "train") for n in range(42)
+    ]
+
+    def rows(share: float, seed: int = 0) -> list[int]:
+        settings = validate({"training": {"query_share": share, "seed": seed}})
+        return stage.train_rows(settings, queries, chunks)
+
+    assert rows(1.0) == list(range(2, 42)), "query 0 has lost its chunk, query 1 is held out"
+    assert [len(rows(share)) for share in (0.5, 0.25, 0.001)] == [20, 10, 1]
+    assert set(rows(0.25)) < set(rows(0.5))
+    assert rows(0.5) == sorted(rows(0.5)) != rows(0.5, seed=1)
+
+
+def test_several_lists_are_drawn_of_each_ranking() -> None:
+    found = (np.arange(10, 30), np.linspace(9, 1, 20, dtype=np.float32))
+    ranked = RankedLists.from_lists([5, 6], [found, found])
+    context: Any = SimpleNamespace(settings=validate({"ranking": {"m": 4, "lists_per_query": 3}}))
+    lists = stage._lists(context, ranked, [0, 1], {chunk: chunk - 10 for chunk in range(10, 30)})
+    assert lists.queries.tolist() == [0, 0, 0, 1, 1, 1]
+    assert lists.chunks.shape == (6, 4)
+    assert len({tuple(row) for row in lists.chunks.tolist()}) > 1
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "~nobody-of-this-name/x", "a\0b", "x" * 300])
+def test_a_cross_encoder_that_is_not_there(project: Path, tiny: ModelFolder, folder: str) -> None:
+    given = view(project, tiny, teacher="cross-encoder", cross_encoder=folder)
+    with pytest.raises(ModelError, match="cannot be used") as caught:
+        stage.inputs(given)
+    assert caught.value.to_do
+
+
+def test_a_teacher_without_its_model_is_told_at_once(project: Path, tiny: ModelFolder) -> None:
+    with pytest.raises(SettingsError, match="cross-encoder needs a model"):
+        config_of(validate({"training": {"teacher": "cross-encoder"}}))
+
+
+CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "told"),
+    [
+        ({}, ("mixture", "goes with the loss 'mixed'")),
+        ({"objective": "listmle"}, ("bm25", "goes with the loss 'listmle'")),
+        ({"teacher": "rrf"}, ("rrf", "chosen in project.toml")),
+        ({"teacher": "cross-encoder"}, ("cross-encoder", CHOSEN.format("8,192"))),  # 64 queries × 64 · 2 chunks
+        ({"teacher": "cross-encoder", "objective": "listnet"}, ("cross-encoder", CHOSEN.format("576"))),
+        (
+            {"teacher": "cross-encoder", "objective": "plackett_luce", "false_negatives": "drop"},
+            ("cross-encoder", CHOSEN.format("128")),
+        ),
+        (
+            {"objective": "triplet", "teacher": "rrf"},
+            ("none", "the loss 'triplet' learns from the evidence chunk alone"),
+        ),
+        ({"objective": "infonce", "false_negatives": "drop"}, ("bm25", "goes with the loss 'infonce'")),
+    ],
+)
+def test_the_teacher_is_told_with_a_reason(recipe: dict[str, Any], told: tuple[str, str]) -> None:
+    config = TrainingConfig().with_overrides({"cross_encoder": "x", **recipe})
+    assert stage._told_teacher(config, 9) == told
