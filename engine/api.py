@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core import environment
 from engine.core.events import Event
 from engine.project.folder import ProjectFolder, locate
-from engine.project.stage import ORDER, View
+from engine.project.stage import ORDER, ProjectSnapshot
 from engine.settings.load import Settings
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Project:
 
         store = self.folder.store()
         try:
-            return all_status(View(self.folder, self.settings(), store))
+            return all_status(ProjectSnapshot(self.folder, self.settings(), store))
         finally:
             store.close()
 
@@ -164,7 +164,7 @@ class Project:
 
         store = self.folder.store()
         try:
-            View(self.folder, self.settings(), store).need("queries", "generate")
+            ProjectSnapshot(self.folder, self.settings(), store).need("queries", "generate")
             return listed(store, rejected)
         finally:
             store.close()
@@ -179,7 +179,7 @@ class Project:
         """What the last evaluation found: `served`, `reason`, `tables` (kind of queries → figures in percent), `folder`."""
         store = self.folder.store()
         try:
-            artifact = View(self.folder, self.settings(), store).need("evaluation", "evaluate")
+            artifact = ProjectSnapshot(self.folder, self.settings(), store).need("evaluation", "evaluate")
         finally:
             store.close()
         return {**artifact.info, "folder": str(self.folder.folder_of(artifact))}

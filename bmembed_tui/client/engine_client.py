@@ -125,7 +125,7 @@ def _told(narration: bytes, name: str, code: int | None) -> EngineError:
     return StageError(f"'engine {name}' ended with exit code {code}.", lines[-1] if lines else "It said nothing.", "")
 
 
-class Desk:
+class EngineClient:
     """`engine serve` for one project: started at the first request, started again when it has died.
 
     Requests may be made side by side; each gets its own answer.

@@ -13,7 +13,7 @@ from textual.containers import Horizontal
 from textual.css.query import NoMatches
 from textual.widgets import ContentSwitcher
 
-from bmembed_tui.client.engine_client import Desk, revive
+from bmembed_tui.client.engine_client import EngineClient, revive
 from bmembed_tui.client.project_status import STAGES, STEPS, ProjectStatus, step_of
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.project.runs import RunScreen
@@ -48,7 +48,7 @@ class ProjectScreen(RunScreen):
 
     def __init__(self, project: ProjectFolder, step: str | None = None) -> None:
         super().__init__(project)
-        self.desk = Desk(project.path)
+        self.desk = EngineClient(project.path)
         self.desk.on_end = self._engine_ended
         self._first_step = step
         self._seen: set[str] = set()

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Button, Input, OptionList
 
-from bmembed_tui.client.engine_client import Desk, revive
+from bmembed_tui.client.engine_client import EngineClient, revive
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
 from bmembed_tui.settings.text import SettingsTextScreen
 from bmembed_tui.settings.values import Setting, from_text, to_text
@@ -42,7 +42,7 @@ What is searchable now stays searchable until then."""
         Binding("ctrl+z", "discard", "discard changes", id="settings.discard"),
     ]
 
-    def __init__(self, desk: Desk, project: ProjectFolder) -> None:
+    def __init__(self, desk: EngineClient, project: ProjectFolder) -> None:
         super().__init__()
         self._desk, self._project = desk, project
         self._settings: dict[str, Setting] = {}

@@ -10,7 +10,7 @@ from typing import Any
 from bmembed_tui.window.child import AppProcess
 
 WAIT_SECONDS = 20.0
-LONGEST_INPUT = 4 * 2**20
+MAX_INPUT_LENGTH = 4 * 2**20
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SMALLEST, _LARGEST = 2, 1000
 
@@ -54,7 +54,7 @@ class Bridge:
 
     def type(self, text: str) -> None:
         """Keys, mouse and pasted text, as a terminal sends them."""
-        self._app.type(str(text)[:LONGEST_INPUT])
+        self._app.type(str(text)[:MAX_INPUT_LENGTH])
 
     def resize(self, columns: int, rows: int) -> None:
         """The terminal has another size now."""
@@ -69,7 +69,7 @@ class Bridge:
 
     def copy(self, text: str) -> None:
         """Put what was selected on the clipboard."""
-        self._copy(str(text)[:LONGEST_INPUT])
+        self._copy(str(text)[:MAX_INPUT_LENGTH])
 
     def pick_folder(self) -> None:
         """Show the system's folder dialog; what is chosen is pasted into the app."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 PROGRAMS = {"darwin": (["pbcopy"], "utf-8"), "win32": (["clip"], "utf-16")}
-LONGEST_WAIT = 5.0
+MAX_WAIT = 5.0
 
 
 def copier(platform: str = sys.platform) -> Callable[[str], None]:
@@ -23,4 +23,4 @@ def copier(platform: str = sys.platform) -> Callable[[str], None]:
 
 def _through(command: list[str], data: bytes) -> None:
     with suppress(OSError, subprocess.SubprocessError):  # a clipboard that cannot be had must not end the window
-        subprocess.run(command, input=data, check=False, timeout=LONGEST_WAIT, capture_output=True)
+        subprocess.run(command, input=data, check=False, timeout=MAX_WAIT, capture_output=True)

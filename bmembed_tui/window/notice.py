@@ -6,7 +6,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from bmembed_tui.window.clipboard import LONGEST_WAIT
+from bmembed_tui.window.clipboard import MAX_WAIT
 
 _NOTIFICATION = 'on run given\ndisplay notification (item 1 of given) with title "bmembed"\nend run'
 PROGRAMS = {
@@ -23,4 +23,4 @@ def show(text: str, platform: str = sys.platform) -> None:
 
             ctypes.windll.user32.MessageBoxW(None, text, "bmembed", 0x10)  # type: ignore[attr-defined,unused-ignore]
         elif platform in PROGRAMS:
-            subprocess.run([*PROGRAMS[platform], text], check=False, timeout=LONGEST_WAIT, capture_output=True)
+            subprocess.run([*PROGRAMS[platform], text], check=False, timeout=MAX_WAIT, capture_output=True)

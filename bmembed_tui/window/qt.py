@@ -10,7 +10,7 @@ from typing import Any
 Dropped = Callable[[list[str]], None]
 
 
-class Desk:
+class EngineClient:
     """Takes calls from any thread to the one of the windows."""
 
     def __init__(self, carrier: Any) -> None:
@@ -45,7 +45,7 @@ def call_it(name: str) -> None:
 
 
 @cache
-def on_the_desk() -> Desk:
+def on_the_desk() -> EngineClient:
     """The desk of this process. Call it when there is a window."""
     from PySide6.QtCore import QEvent, QObject, Qt, Signal
     from PySide6.QtGui import QGuiApplication, QIcon
@@ -89,4 +89,4 @@ def on_the_desk() -> Desk:
     carrier.copied.connect(carrier.take, Qt.ConnectionType.QueuedConnection)
     carrier.pictured.connect(carrier.picture, Qt.ConnectionType.QueuedConnection)
     carrier.watched.connect(carrier.watch, Qt.ConnectionType.QueuedConnection)
-    return Desk(carrier)
+    return EngineClient(carrier)

@@ -182,9 +182,9 @@ def benchmark(
         chosen = model if model == DEFAULT_MODEL else str(resolve_model(model).path)
         settings.setdefault("encoder", {})["model"] = chosen
     names = [name.strip() for name in recipes.split(",")] if recipes else []
-    with stoppable() as asked, RunView() as view:
+    with stoppable() as asked, RunView() as snapshot:
         result = measure(
-            dataset, queries=queries, settings=settings, keep=keep, recipes=names, on_event=view, should_stop=asked
+            dataset, queries=queries, settings=settings, keep=keep, recipes=names, on_event=snapshot, should_stop=asked
         )
     if as_json:
         print_json(result)

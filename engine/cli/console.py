@@ -157,16 +157,16 @@ def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, syste
     for kind, table in tables.items():
         some = kind == "judged" and table.get("synthetic")
         made = f", {table['synthetic']} of them made from the documents (synthetic: they flatter)" if some else ""
-        view = Table(
+        snapshot = Table(
             title=f"{table['queries']} {titles.get(kind, kind)}{made} · percent, 95 % interval", title_justify="left"
         )
-        view.add_column("system")
+        snapshot.add_column("system")
         for metric in METRICS:
-            view.add_column(metric_name(metric), justify="right")
+            snapshot.add_column(metric_name(metric), justify="right")
         for name in systems:
             if figures := _own(table["systems"], name):
-                view.add_row(label_of(name), *(_cell(figures[metric]) for metric in METRICS))
-        console.print(view)
+                snapshot.add_row(label_of(name), *(_cell(figures[metric]) for metric in METRICS))
+        console.print(snapshot)
 
 
 def metric_name(metric: str) -> str:
@@ -217,16 +217,18 @@ _HYBRIDS = {"rrf": "RRF", "weighted": "weighted"}
 
 def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:
     """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
-    view = Table(title="recipes · nDCG@10 in percent, paired differences with 95 % intervals", title_justify="left")
+    snapshot = Table(title="recipes · nDCG@10 in percent, paired differences with 95 % intervals", title_justify="left")
     for name in ("recipe", "adapted", "adapted − base", "hybrid by", "hybrid served", "− hybrid base", "trained in"):
-        view.add_column(name, justify="left" if name in ("recipe", "hybrid by") else "right", no_wrap=name == "recipe")
+        snapshot.add_column(
+            name, justify="left" if name in ("recipe", "hybrid by") else "right", no_wrap=name == "recipe"
+        )
     for name, row in rows.items():
         if untold := next((word for word in ("skipped", "failed") if word in row), ""):
-            view.add_row(name, untold, Text(row[untold], justify="left"))
+            snapshot.add_row(name, untold, Text(row[untold], justify="left"))
             continue
         systems, gaps, hybrid = row["systems"], row["differences"], row["fusion"]["method"]
         pair = row["pairs"].get(f"{hybrid}_served − {hybrid}_base")
-        view.add_row(
+        snapshot.add_row(
             name,
             f"{systems['adapted']['ndcg@10']['value']:.1f}" if "adapted" in systems else "none",
             _judged(gaps["adapted"]["ndcg@10"]) if "adapted" in gaps else Text(row["served"]["reason"], justify="left"),
@@ -235,7 +237,7 @@ def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> Non
             _judged(pair["ndcg@10"]) if pair else "",
             _trained_in(row),
         )
-    console.print(view)
+    console.print(snapshot)
 
 
 def _trained_in(row: Mapping[str, Any]) -> str:
@@ -258,12 +260,12 @@ def show_sweep(found: Mapping[str, Any], console: Console) -> None:
         rows = measured(found, kind)
         if not rows:
             continue
-        view = Table(
+        snapshot = Table(
             title=f"{rows[0][1]['queries']} {title} · nDCG@10 in percent, 95 % intervals", title_justify="left"
         )
         for name in ("cell", "settings", "adapted", "adapted − base", ""):
-            view.add_column(name, justify="right" if name.startswith("adapted") else "left")
-        view.add_row("", "base", _cell(rows[0][1]["systems"]["base"][VERSUS]), "", "")
+            snapshot.add_column(name, justify="right" if name.startswith("adapted") else "left")
+        snapshot.add_row("", "base", _cell(rows[0][1]["systems"]["base"][VERSUS]), "", "")
         for cell, table in rows:
             adapted, gap = table["systems"].get("adapted"), (table["against_base"] or {}).get(VERSUS)
             told = (
@@ -272,8 +274,8 @@ def show_sweep(found: Mapping[str, Any], console: Console) -> None:
                 else ("none", "", "")
             )
             same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
-            view.add_row(str(cell["number"]), label_of(cell, varied(found)) + same, *told)
-        console.print(view)
+            snapshot.add_row(str(cell["number"]), label_of(cell, varied(found)) + same, *told)
+        console.print(snapshot)
 
 
 def _gap(gap: Mapping[str, Any]) -> str:

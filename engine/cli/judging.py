@@ -56,7 +56,7 @@ def judge(
         pooler, known = Pooler(project.folder, depth), KnownAnswers(project.folder)
         try:
             own = None if wanted else worth_judging(project.folder)
-            sitting = Sitting(project.folder, pooler, known)
+            sitting = JudgingSession(project.folder, pooler, known)
             ended = sitting.hold(named(wanted) if own is None else own, None if own is None else most)
         finally:
             pooler.close()
@@ -79,7 +79,7 @@ class Subject:
     answers: dict[int, bool | None] = field(default_factory=dict)
 
 
-class Sitting:
+class JudgingSession:
     """One sitting: asks, keeps every answer at once through the code that the app uses, and can take answers back."""
 
     def __init__(self, project: ProjectFolder, pooler: Pooler, known: KnownAnswers) -> None:

@@ -19,7 +19,8 @@ def standing(project: Project) -> dict[str, Any]:
     """For JSON: how far every stage is, what is in the project, how the run that goes on does.
 
     `progress` (engine.runs.progress.RunProgress) is None where no run goes on; `resumes_at` {"step", "steps"} is None where no
-    training waits to be resumed. `sweep` (engine.experiments.sweep.workspace.unfinished) and `sweep_progress` are None where none goes on.
+    training waits to be resumed. `sweep` (engine.experiments.sweep.workspace.unfinished) and `sweep_progress` are None where
+    none goes on.
     """
     from engine.core.errors import EngineError
     from engine.experiments.sweep.workspace import sweeping, unfinished
@@ -48,13 +49,13 @@ def standing(project: Project) -> dict[str, Any]:
 
 def _resumes_at(project: Project) -> dict[str, int] | None:
     from engine.core.errors import EngineError
-    from engine.project.stage import View
+    from engine.project.stage import ProjectSnapshot
     from engine.runs.progress import resume_point
 
     store = project.folder.store()
     try:
         with suppress(EngineError):  # such as rankings that are not there yet: nothing to resume, then
-            if point := resume_point(View(project.folder, project.settings(), store)):
+            if point := resume_point(ProjectSnapshot(project.folder, project.settings(), store)):
                 return {"step": point[0], "steps": point[1]}
         return None
     finally:

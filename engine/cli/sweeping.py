@@ -61,8 +61,8 @@ def sweep(
         def begin(cell: Cell) -> None:
             print(harmless(f"▸ cell {cell.number} of {len(cells.cells)}: {cell.name}"), file=sys.stderr)
 
-        with stoppable() as asked, RunView() as view:
-            found = work.run(on_event=view, should_stop=asked, on_cell=begin)
+        with stoppable() as asked, RunView() as snapshot:
+            found = work.run(on_event=snapshot, should_stop=asked, on_cell=begin)
     if as_json:
         print_json(found)
     else:

@@ -44,7 +44,7 @@ def revive(data: dict[str, str], code: int) -> EngineError:
     return error
 
 
-def asked_apart(
+def run_in_subprocess(
     module: str, arguments: Sequence[str], what: str, should_stop: Callable[[], bool] = lambda: False
 ) -> Any:
     """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; what it then tells is raised.
@@ -112,7 +112,7 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
     )
 
 
-def homeless(stage: str, folder: Path) -> EngineError:
+def run_folder_missing(stage: str, folder: Path) -> EngineError:
     """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it any more."""
     return StageError(
         f"The folder of the run, {folder}, is gone.",

@@ -13,16 +13,16 @@ from pathlib import Path
 from engine.corpus import zip_aes
 from engine.corpus.damage import damaged
 from engine.corpus.encodings import guessed_of_names
-from engine.corpus.formats import MOST_UNPACKED, is_part, open_zip, refuse_bomb, refuse_part
+from engine.corpus.formats import MAX_UNPACKED, is_part, open_zip, refuse_bomb, refuse_part
 from engine.corpus.passwords import known, why_closed
 from engine.corpus.readers import Found, LeftOut, Member, UnreadableFileError
 
-LARGEST_MEMBER = 256 * 2**20
+MAX_MEMBER = 256 * 2**20
 _PIECE = 2**20
 _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 _ENCRYPTED = 1
 _UTF8_NAME, _UTF8_BESIDE = 0x800, 0x7075
-_MOST_ALONE = 2**15  # bytes of names that are looked at one by one
+_MAX_ALONE = 2**15  # bytes of names that are looked at one by one
 _COMPRESSIONS = {
     1: "Shrink", 6: "Implode", 9: "Deflate64", 93: "Zstandard", 95: "XZ", 96: "JPEG", 97: "WavPack", 98: "PPMd",
     zip_aes.METHOD: "AES and a compression",
@@ -43,7 +43,7 @@ class ZipReader:
             refuse_bomb(path, members)
             if not members:
                 raise UnreadableFileError(path, "an archive without files", "empty")
-            left, hidden = MOST_UNPACKED, True
+            left, hidden = MAX_UNPACKED, True
             for member, name in zip(members, names_of(members), strict=True):
                 found = _member(archive, member, name, left)
                 if found is not None:
@@ -77,12 +77,12 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: 
         return LeftOut(name, "skipped", "refused", "a link inside an archive")
     locked = bool(member.flag_bits & _ENCRYPTED)
     try:
-        content = _unlocked(archive, member, min(left, LARGEST_MEMBER), known() if locked else (None,))
+        content = _unlocked(archive, member, min(left, MAX_MEMBER), known() if locked else (None,))
         if content is None:
             return LeftOut(name, "quarantined", "encrypted", why_closed())
         return Member(name, content)
     except OverflowError:
-        return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB")
+        return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {MAX_MEMBER // 2**20} MB")
     except NotImplementedError:  # a RuntimeError as well
         how = _COMPRESSIONS.get(member.compress_type, f"method {member.compress_type}")
         return LeftOut(name, "quarantined", "unsupported", f"packed with {how}, which is not unpacked")
@@ -114,7 +114,7 @@ def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
     told = [_told_name(member) for member in members]
     unsure = {name for name in told if isinstance(name, bytes)}
     encoding = guessed_of_names(b"\n".join(sorted(unsure)))
-    alone = not encoding and sum(map(len, unsure)) <= _MOST_ALONE
+    alone = not encoding and sum(map(len, unsure)) <= _MAX_ALONE
     names = {name: _decoded_name(name, encoding or (guessed_of_names(name) if alone else "")) for name in unsure}
     return [names[name] if isinstance(name, bytes) else name for name in told]
 

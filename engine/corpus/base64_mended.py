@@ -10,7 +10,7 @@ from contextlib import suppress
 NOT_BASE64 = "it says that it is base64, which it is not: it is read as it stands"
 _CODED = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
 _STRAY = re.compile(rb"[^A-Za-z0-9+/=]")
-_MOST_STRAY = 0.1  # of a line's signs
+_MAX_STRAY = 0.1  # of a line's signs
 _LONG = 32  # signs without a blank: no word
 _QUARTET = 4
 
@@ -41,7 +41,7 @@ def _parted(lines: list[bytes]) -> tuple[list[bytes], list[bytes]]:
     for line in lines:
         sound = _CODED.fullmatch(line) is not None
         cleaned = line if sound or len(line) < _LONG or b" " in line else _STRAY.sub(b"", line)
-        long = len(cleaned) >= _LONG and len(cleaned) >= (1 - _MOST_STRAY) * len(line)
+        long = len(cleaned) >= _LONG and len(cleaned) >= (1 - _MAX_STRAY) * len(line)
         follows = (sound and (follows or line.endswith(b"="))) or (long and b" " not in line)
         if follows:
             coded.append(cleaned)

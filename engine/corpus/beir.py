@@ -15,10 +15,10 @@ from typing import Any
 from engine.core.errors import DatasetError
 from engine.core.records import JudgedQuery
 from engine.corpus.invisible import visible
-from engine.corpus.readers import LARGEST_FILE, ReadDocument, clean
+from engine.corpus.readers import MAX_FILE, ReadDocument, clean
 from engine.corpus.scan import BEIR_CORPUS
 
-_LONGEST_LINE = 16 * 2**20  # bytes
+_MAX_LINE_LENGTH = 16 * 2**20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _lines(path: Path, longest: int = _LONGEST_LINE) -> Iterator[str]:
+def _lines(path: Path, longest: int = _MAX_LINE_LENGTH) -> Iterator[str]:
     number = 0
     try:
         with path.open("rb") as file:
@@ -145,13 +145,13 @@ def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _json_array(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, row in enumerate(_parsed("".join(_lines(path, LARGEST_FILE)), str(path)), 1):
+    for number, row in enumerate(_parsed("".join(_lines(path, MAX_FILE)), str(path)), 1):
         place = f"{path}, item {number}"
         yield place, _object(row, place)
 
 
 def _starts_array(path: Path) -> bool:
-    return next((line.lstrip().startswith("[") for line in _lines(path, LARGEST_FILE) if line.strip()), False)
+    return next((line.lstrip().startswith("[") for line in _lines(path, MAX_FILE) if line.strip()), False)
 
 
 def _parsed(text: str, place: str) -> Any:

@@ -30,7 +30,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])(?!
 _CHARS_PER_TOKEN = 32
 _TINY = 8
 _BATCH = 512
-_FEWEST_TOKENS = 16
+_MIN_TOKENS = 16
 _LONGER = 1.3  # sentences that are somewhat longer than the average fit too
 _STEP = 8  # a splitter copies the tokenizer, which takes milliseconds: few capacities, few splitters
 
@@ -67,11 +67,11 @@ class Chunker:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._budget = chunk_tokens - special_tokens
-        if self._budget < _FEWEST_TOKENS:
+        if self._budget < _MIN_TOKENS:
             raise UsageError(
                 f"corpus.chunk_tokens = {chunk_tokens} is too small.",
                 f"{special_tokens} of them are the encoder's own marks.",
-                f"Set it to {special_tokens + _FEWEST_TOKENS} or more.",
+                f"Set it to {special_tokens + _MIN_TOKENS} or more.",
             )
         self._overlap, self._context, self._special = overlap_sentences, context, special_tokens
         self._most_chars = _CHARS_PER_TOKEN * chunk_tokens

@@ -15,7 +15,7 @@ MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _NO_STREAM = 0xFFFFFFFF
 _LAST_SECTOR = 0xFFFFFFFA
 _ENTRY = 128
-_MOST_ENTRIES = 200_000
+_MAX_ENTRIES = 200_000
 
 
 class _Entry(NamedTuple):
@@ -44,7 +44,7 @@ class CompoundFile:
         self._sector, self._mini = 1 << shift, 1 << mini_shift
         directory, self._cutoff, mini_start = struct.unpack_from("<I4xII", data, 48)
         self._table = self._allocation_table()
-        raw = self._chain(directory, _MOST_ENTRIES * _ENTRY)
+        raw = self._chain(directory, _MAX_ENTRIES * _ENTRY)
         self._entries = [_entry(raw[at : at + _ENTRY]) for at in range(0, len(raw) - _ENTRY + 1, _ENTRY)]
         if not self._entries:
             raise ValueError("a compound file without a directory")

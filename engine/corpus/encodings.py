@@ -44,14 +44,14 @@ _OF_NAMES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cp932", ()), ("gb18030", ()), ("big5", ()), ("cp949", ()),
 )  # fmt: skip
 _OF_KANJI = 4  # Japanese without kana is taken for that where four times as much speaks for it
-_LEAST_OF_NAMES = 0.7
+_MIN_OF_NAMES = 0.7
 _GOOD_AS_IT_IS, _LITTLE_BETTER = 0.45, 0.8
 _FREQUENT_HANGUL = frozenset(
     "이다의가는에을기지고사하대시인자서정로수도한리나아일스상장제구전주보부공해조원어동성유비용안과여회신문경연마라소진계무물국방학미선출교관치"
     "발화분요통개내생실영모급입새폴더텍트록획료명단"
 )
 _SAMPLE = 4000  # bytes beyond ASCII are enough
-_LONGEST_SAMPLE = 64 * 1024
+_MAX_SAMPLE_LENGTH = 64 * 1024
 _AROUND = 200
 _HIGH = re.compile(rb"[\x80-\xff]")
 _NOT_ASCII = re.compile("[^\x00-\x7f]")
@@ -94,14 +94,14 @@ def guessed_of_names(names: bytes) -> str:
 
     Names are short: what is written in one place alone counts, two languages of the same letters by their frequent ones.
     """
-    sample = names[:_LONGEST_SAMPLE]
+    sample = names[:_MAX_SAMPLE_LENGTH]
     high = max(1, len(_HIGH.findall(sample)))
     scores = {encoding: _score(sample, encoding, languages) / high for encoding, languages in _OF_NAMES}
     best = max(scores, key=lambda encoding: scores[encoding])
     if scores["cp437"] >= max(_GOOD_AS_IT_IS, scores[best] - _LITTLE_BETTER):
         return ""
-    if scores[best] < _LEAST_OF_NAMES:  # Japanese without kana, for which more was asked
-        return "cp932" if _OF_KANJI * scores["cp932"] >= _LEAST_OF_NAMES else ""
+    if scores[best] < _MIN_OF_NAMES:  # Japanese without kana, for which more was asked
+        return "cp932" if _OF_KANJI * scores["cp932"] >= _MIN_OF_NAMES else ""
     if best in ("gb18030", "cp949") and scores["gb18030"] == scores["cp949"]:
         signs = [char for char in sample.decode("cp949", "replace") if char > "\x7f"]
         return "cp949" if 2 * len(_FREQUENT_HANGUL.intersection(signs)) >= len(set(signs)) else "gb18030"
@@ -119,7 +119,7 @@ def _telling(data: bytes) -> bytes:
     """The lines that hold bytes beyond ASCII, as many as are enough; of long ones what is near to such bytes."""
     pieces: list[bytes] = []
     high = end = length = 0
-    while high < _SAMPLE and length < _LONGEST_SAMPLE and (found := _HIGH.search(data, end)):
+    while high < _SAMPLE and length < _MAX_SAMPLE_LENGTH and (found := _HIGH.search(data, end)):
         at = found.start()
         start = max(end, at - _AROUND, data.rfind(b"\n", max(0, at - _AROUND), at) + 1)
         line = data.find(b"\n", at, at + 10 * _AROUND)

@@ -14,7 +14,7 @@ from engine.corpus.compound import MAGIC, CompoundFile, compound_of
 from engine.corpus.damage import damaged
 from engine.corpus.package import DAMAGED, package_of
 from engine.corpus.passwords import why_closed
-from engine.corpus.readers import LARGEST_FILE, UnreadableFileError, read_bytes
+from engine.corpus.readers import MAX_FILE, UnreadableFileError, read_bytes
 
 FORMATS = {
     ".txt": "txt", ".text": "txt", ".log": "txt", ".md": "md", ".markdown": "md", ".rtf": "rtf", ".epub": "epub",
@@ -34,7 +34,7 @@ PICTURES = {
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
 STREAMED = frozenset({"zip", "mbox"})  # read piece by piece: they may be larger than what is read at once
 BINARY = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip"})
-MOST_UNPACKED = 2**30
+MAX_UNPACKED = 2**30
 _FARTHEST_END = 22 + 2**16  # bytes: an archive's end record and its longest comment
 _ELSEWHERE = 0xFFFF  # the number stands in the record of large archives
 _PART = "one part of a ZIP archive in several parts (.z01, .z02 …): it is read once they are put together, as `zip -s 0` does"
@@ -172,7 +172,7 @@ def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
         try:
             return zipfile.ZipFile(path if data is None else BytesIO(data))
         except zipfile.BadZipFile:
-            if (path.stat().st_size if data is None else len(data)) > LARGEST_FILE:
+            if (path.stat().st_size if data is None else len(data)) > MAX_FILE:
                 raise
             return zipfile.ZipFile(BytesIO(_without_tail(read_bytes(path, data))))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
@@ -212,7 +212,7 @@ def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
     packed = unpacked = 0
     for member in members:
         packed, unpacked = packed + member.compress_size, unpacked + member.file_size
-    if unpacked > MOST_UNPACKED or (unpacked > _UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)):
+    if unpacked > MAX_UNPACKED or (unpacked > _UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)):
         raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB, as a ZIP bomb does", "too large")
 
 
@@ -229,10 +229,10 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
         refuse_bomb(path, archive.infolist())
         if kind in ("odt", "ods", "odp") and "META-INF/manifest.xml" in names:
             manifest = archive.getinfo("META-INF/manifest.xml")
-            if manifest.file_size < LARGEST_FILE // 16 and b"encryption-data" in _read(path, archive, manifest):
+            if manifest.file_size < MAX_FILE // 16 and b"encryption-data" in _read(path, archive, manifest):
                 raise UnreadableFileError(path, why_closed(), "encrypted")
-    if data is None and path.stat().st_size > LARGEST_FILE:
-        raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB", "too large")
+    if data is None and path.stat().st_size > MAX_FILE:
+        raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     return kind
 
 

@@ -22,11 +22,11 @@ _LONE = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]++(?![\\w{BREAK}])")
 _AROUND = re.compile(f"(?<![^\\W\\d_])([^\\W\\d_]++){BREAK}([^\\W\\d_]++)")
 _SHORTEST = 3  # letters
 _PIECE = 4096  # lines that are looked at together: the words of a long text are many
-_FEWEST_WORDS = 3  # in a line that is broken
+_MIN_WORDS = 3  # in a line that is broken
 _NARROWEST, _WIDEST = 25, 200  # characters of the longest line of a paragraph
 _FULL = 0.85  # of the width, with the word that follows
 _SHARE = 0.75  # of a paragraph's lines that are full
-_LONGEST_WORD = 60
+_MAX_WORD_LENGTH = 60
 
 
 def with_whole_words(text: str, *, markdown: bool = False) -> str:
@@ -110,7 +110,7 @@ def _is_parted(line: str, after: str) -> bool:
     if not line.rstrip().endswith(("-", "\u2010")) or line.lstrip().startswith("#"):
         return False
     words, (word, *_) = line.split(), after.split(maxsplit=1)
-    if len(words) < _FEWEST_WORDS or max(len(words[-1]), len(word)) > _LONGEST_WORD or not word[0].islower():
+    if len(words) < _MIN_WORDS or max(len(words[-1]), len(word)) > _MAX_WORD_LENGTH or not word[0].islower():
         return False
     columns = _COLUMNS.search(line.lstrip()) or _COLUMNS.search(after.lstrip())
     return not columns and bool(_BEFORE.fullmatch(words[-1]) and _AFTER.fullmatch(word))

@@ -20,7 +20,7 @@ from engine.corpus.former import BY_OCR, Former
 from engine.corpus.invisible import made_visible
 from engine.corpus.passwords import read_passwords
 from engine.corpus.readers import (
-    LARGEST_FILE,
+    MAX_FILE,
     Kind,
     ReadDocument,
     UnreadableFileError,
@@ -143,8 +143,8 @@ class Ingest:
 
     def _look(self, file: ScannedFile) -> Looked:
         """Hash a file, and read it unless its content is known. Done in a thread of the pool: it leaves the store alone."""
-        if file.size > LARGEST_FILE and file.format not in STREAMED | {"beir"}:
-            reason = f"larger than {LARGEST_FILE // 2**20} MB"
+        if file.size > MAX_FILE and file.format not in STREAMED | {"beir"}:
+            reason = f"larger than {MAX_FILE // 2**20} MB"
             return Looked(file, outcome=Outcome(kind="too large", reason=reason))
         try:
             content_hash = _hash_file(file.absolute)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.corpus.archive import LARGEST_MEMBER
+from engine.corpus.archive import MAX_MEMBER
 from engine.corpus.compound import MAGIC, CompoundFile, compound_of
 from engine.corpus.compound_writer import taken_out
 from engine.corpus.damage import damaged
@@ -30,10 +30,10 @@ _TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
 _ATTACHING = re.compile(rb"/(?:EmbeddedFiles?|EF|FileAttachment)(?![A-Za-z])")
 _PINNED = b"/FileAttachment"
 _OBJECTS = re.compile(rb"/ObjStm\b.{0,400}?stream\r?\n", re.DOTALL)
-_LARGEST_OBJECTS = 2**24  # bytes of one stream of objects; of a PDF that has a larger one, PDFium is asked
+_MAX_OBJECTS = 2**24  # bytes of one stream of objects; of a PDF that has a larger one, PDFium is asked
 _NATIVE, _WHOLE = "\x01Ole10Native", ("Package", "CONTENTS", "EmbeddedOdf")
 _KIND_AT = 28  # where the stream CompObj tells what an object is to its user
-_LONGEST_KIND = 100
+_MAX_KIND_LENGTH = 100
 
 
 def may_hold_files(format: str, content: bytes) -> bool:
@@ -61,8 +61,8 @@ def files_inside(format: str, content: bytes) -> Iterator[Inner]:
     else:
         inner = _by_kind(_pooled(format, content) if format in _POOLS else _embedded(content))
     for found in inner:
-        if isinstance(found, Member) and len(found.data) > LARGEST_MEMBER:
-            why = f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB"
+        if isinstance(found, Member) and len(found.data) > MAX_MEMBER:
+            why = f"it unpacks to more than {MAX_MEMBER // 2**20} MB"
             yield LeftOut(found.path, "quarantined", "too large", why)
         else:
             yield found
@@ -76,7 +76,7 @@ def _attaches(content: bytes, name: re.Pattern[bytes] = _ATTACHING) -> bool:
         end = content.find(b"endstream", found.end())
         unpacking = zlib.decompressobj()
         try:
-            objects = unpacking.decompress(content[found.end() : end if end > 0 else None], _LARGEST_OBJECTS)
+            objects = unpacking.decompress(content[found.end() : end if end > 0 else None], _MAX_OBJECTS)
         except zlib.error:  # one that is locked, or packed in another way
             return True
         if name.search(objects) or unpacking.unconsumed_tail:
@@ -191,14 +191,14 @@ def _pooled(format: str, content: bytes) -> Iterator[tuple[str, Inner | str]]:
         try:
             yield shown, _stored(f"{shown}.bin", compound, folder, partial(_document, compound, folder))
         except OverflowError:
-            why = f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB"
+            why = f"it unpacks to more than {MAX_MEMBER // 2**20} MB"
             yield shown, LeftOut(shown, "quarantined", "too large", why)
 
 
 def _document(compound: CompoundFile, folder: str) -> bytes:
     """The document that a folder of a compound file is; empty where it is none."""
     return (
-        taken_out(compound, folder, LARGEST_MEMBER)
+        taken_out(compound, folder, MAX_MEMBER)
         if any(folder + name in compound for name, _ in DOCUMENT_STREAMS)
         else b""
     )
@@ -256,7 +256,7 @@ def _kind(compound: CompoundFile, folder: str) -> str:
     """What an object is called by the program that made it; empty where it does not say so."""
     stream = compound.read(f"{folder}\x01CompObj", 4096)
     length = int.from_bytes(stream[_KIND_AT : _KIND_AT + 4], "little")
-    told = stream[_KIND_AT + 4 : _KIND_AT + 4 + min(length, _LONGEST_KIND)].partition(b"\0")[0]
+    told = stream[_KIND_AT + 4 : _KIND_AT + 4 + min(length, _MAX_KIND_LENGTH)].partition(b"\0")[0]
     return " ".join(clean(_decoded(told)).split())
 
 

@@ -29,8 +29,8 @@ from engine.corpus.readers import (
 )
 
 _SHOWN = ("Subject", "From", "To", "Cc", "Date")
-_LONGEST_MAIL = 256 * 2**20
-_LONGEST_LINE = 2**20
+_MAX_MAIL_LENGTH = 256 * 2**20
+_MAX_LINE_LENGTH = 2**20
 _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "message/rfc822": ".eml", "text/csv": ".csv",
     "text/markdown": ".md", "text/rtf": ".rtf", "application/json": ".json", "application/zip": ".zip",
@@ -41,11 +41,11 @@ _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
 _MAILS = ("message/rfc822", "message/global")
 _READ_APART = ("text/csv", "text/rtf")
 _OF_PAGES = ("text/css", "text/javascript", "application/javascript", "application/x-javascript", "text/x-amp-html")
-_SMALLEST_PICTURE = 16 * 1024  # bytes; a smaller one within a written page is a logo, a line or a face
+_MIN_PICTURE = 16 * 1024  # bytes; a smaller one within a written page is a logo, a line or a face
 _PACKED = "Content-Transfer-Encoding"
 _PACKED_AS = re.compile(r"\s*([\w-]+)")
 _DEEPEST = 50
-_MOST_NEW = 0.2  # of the words of one form of a body that another may lack
+_MAX_NEW = 0.2  # of the words of one form of a body that another may lack
 _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7a3]")
 _DAY_TIME_YEAR = (
     re.compile(rb"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b"),
@@ -89,8 +89,8 @@ class MailboxReader:
             number = 0
             for number, mail in enumerate(_mails(file), 1):
                 yield Member(f"{number:04}.eml", mail)
-                if len(mail) >= _LONGEST_MAIL:
-                    why = f"of a mail only the first {_LONGEST_MAIL // 2**20} MB are read"
+                if len(mail) >= _MAX_MAIL_LENGTH:
+                    why = f"of a mail only the first {_MAX_MAIL_LENGTH // 2**20} MB are read"
                     yield LeftOut(f"{number:04}.eml/rest", "quarantined", "too large", why)
         if not number:
             raise UnreadableFileError(path, "not a mailbox: no mail begins in it", "damaged")
@@ -103,14 +103,14 @@ def _mails(file: BinaryIO) -> Iterator[bytes]:
     """Every mail of a mailbox, without the line that parts it from the one before."""
     lines: list[bytes] = []
     size, blank, begun = 0, True, False
-    line = file.readline(_LONGEST_LINE)
+    line = file.readline(_MAX_LINE_LENGTH)
     while line:
-        after = file.readline(_LONGEST_LINE)
+        after = file.readline(_MAX_LINE_LENGTH)
         if blank and _parts_mails(line, after, first=not begun):
             if begun or is_mail(b"".join(lines)):
                 yield b"".join(lines)
             lines, size, begun = [], 0, True
-        elif size < _LONGEST_MAIL:
+        elif size < _MAX_MAIL_LENGTH:
             if line.startswith(b">") and line.lstrip(b">").startswith(b"From "):
                 line = line[1:]
             lines.append(line)
@@ -226,7 +226,7 @@ class _Body:
         pages = [at for at, part in enumerate(parts) if part.get_content_type().startswith(("text/html", "multipart/"))]
         for kept, other in ((plain, pages), (pages, plain)):
             said, also = ({word for at in group for word in _WORDS.findall(texts[at])} for group in (kept, other))
-            if said and len(also - said) <= _MOST_NEW * len(also):
+            if said and len(also - said) <= _MAX_NEW * len(also):
                 return [text for at, text in enumerate(texts) if at not in other]
         return texts
 
@@ -239,7 +239,7 @@ def _decorates(part: email.message.Message) -> bool:
     """Whether a part of a written page is a picture that nobody gave a name, or one too small to hold words."""
     if not part.get_content_type().startswith("image/") or part.get_content_disposition() == "attachment":
         return False
-    return not _name(part) or len(_payload(part)[0]) < _SMALLEST_PICTURE
+    return not _name(part) or len(_payload(part)[0]) < _MIN_PICTURE
 
 
 def _fields(part: email.message.Message) -> str:

@@ -16,7 +16,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _NOT_A_PARAGRAPH = re.compile(r"[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]|\||<)|(?: {4}|\t)")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_LONGEST_HEADING = 300  # characters; the two patterns take time with the square of the length
+_MAX_HEADING_LENGTH = 300  # characters; the two patterns take time with the square of the length
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
 
 
@@ -72,7 +72,7 @@ def _inside_list(text: str, start: int) -> bool:
 
 
 def _heading(start: int, level: int, raw: str) -> Iterator[Heading]:
-    plain = " ".join(raw.split())[:_LONGEST_HEADING].rstrip()
+    plain = " ".join(raw.split())[:_MAX_HEADING_LENGTH].rstrip()
     title = _EMPHASIS.sub(r"\2", _LINK.sub(r"\1", plain))
     if title:
         yield Heading(start, level, title)

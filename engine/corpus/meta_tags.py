@@ -10,9 +10,9 @@ from html import unescape
 from engine.corpus.readers import clean
 from engine.corpus.said import Said, first_moment, joined
 
-_LONGEST_HEAD = 2**18  # characters
-_LONGEST_TAG = 4096
-_MOST_TAGS = 500
+_MAX_HEAD_LENGTH = 2**18  # characters
+_MAX_TAG_LENGTH = 4096
+_MAX_TAGS = 500
 _BODY = re.compile(r"<body\b|</head\b", re.IGNORECASE)
 _META = re.compile(r"<meta\b", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""\s*+/?+([^\s"'<>/=]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s"'>]++))?""")
@@ -37,7 +37,7 @@ _CHANGED = (
 
 def said_in(source: str) -> Said:
     """What the head of a page says of its author and dates; `source`: the page as it is written."""
-    head = source[:_LONGEST_HEAD]
+    head = source[:_MAX_HEAD_LENGTH]
     end = _BODY.search(head)
     head = head[: end.start()] if end else head
     told: dict[str, list[str]] = defaultdict(list)
@@ -63,9 +63,9 @@ def _without_comments(head: str) -> str:
 
 def _tags(head: str) -> Iterator[tuple[str, str]]:
     """(name, content) of the `meta` elements."""
-    for _, found in zip(range(_MOST_TAGS), _META.finditer(head), strict=False):
+    for _, found in zip(range(_MAX_TAGS), _META.finditer(head), strict=False):
         attributes: dict[str, str] = {}
-        at, tag = 0, head[found.end() : found.end() + _LONGEST_TAG]
+        at, tag = 0, head[found.end() : found.end() + _MAX_TAG_LENGTH]
         while attribute := _ATTRIBUTE.match(tag, at):
             attributes.setdefault(attribute[1].lower(), (attribute[2] or "").strip("\"'"))
             at = attribute.end()

@@ -13,7 +13,7 @@ from binascii import a2b_hex
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 
-from engine.corpus.archive import LARGEST_MEMBER
+from engine.corpus.archive import MAX_MEMBER
 from engine.corpus.compound import MAGIC
 from engine.corpus.damage import damaged
 from engine.corpus.package import DAMAGED, Package, package_of
@@ -90,7 +90,7 @@ def _in_slides(content: bytes) -> Iterator[Object]:
         name, data = f"object{number}", records.read(record)
         try:
             if record.instance == _PACKED:
-                data = zlib.decompressobj().decompress(data[4:], LARGEST_MEMBER + 1)
+                data = zlib.decompressobj().decompress(data[4:], MAX_MEMBER + 1)
         except zlib.error as error:
             yield name, LeftOut(name, "quarantined", "damaged", damaged(error))
         else:

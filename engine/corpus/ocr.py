@@ -16,8 +16,8 @@ Asker = Callable[[bytes], tuple[str, str]]
 _asker: Asker | None = None
 _seconds, _end = 0.0, float("inf")
 _DOTS = 300 / 72  # per point: what tesseract is made for
-_MOST_DOTS = 40_000_000  # of one page
-MOST_PAGES = 500  # of a file: each may take seconds
+_MAX_DOTS = 40_000_000  # of one page
+MAX_PAGES = 500  # of a file: each may take seconds
 
 
 def use(asker: Asker | None, seconds: float = float("inf")) -> None:
@@ -46,10 +46,10 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
     texts: dict[int, str] = {}
     unread: dict[int, str] = {}
     problems: list[str] = []
-    if len(numbers) > MOST_PAGES:
-        problems.append(f"only {MOST_PAGES} of {len(numbers)} pages without text were looked at")
-        unread |= dict.fromkeys(numbers[MOST_PAGES:], problems[0])
-    for done, number in enumerate(numbers[:MOST_PAGES]):
+    if len(numbers) > MAX_PAGES:
+        problems.append(f"only {MAX_PAGES} of {len(numbers)} pages without text were looked at")
+        unread |= dict.fromkeys(numbers[MAX_PAGES:], problems[0])
+    for done, number in enumerate(numbers[:MAX_PAGES]):
         if time.monotonic() > _end:
             problem = text_in(b"")[1]
             left = len(numbers) - done
@@ -71,7 +71,7 @@ def _drawn(page: Any) -> bytes:
     """A page as a grey PGM picture."""
     with closing(page):
         width, height = page.get_size()
-        scale = min(_DOTS, (_MOST_DOTS / max(1.0, width * height)) ** 0.5)
+        scale = min(_DOTS, (_MAX_DOTS / max(1.0, width * height)) ** 0.5)
         with closing(page.render(scale=scale, grayscale=True)) as bitmap:
             return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(_rows(bitmap))
 

@@ -44,7 +44,7 @@ MIME = {
 _NO_TITLE = re.compile(
     r"(?:untitled|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$", re.IGNORECASE
 )
-_LONGEST_TITLE = 300
+_MAX_TITLE_LENGTH = 300
 _NO_TEXT = "no text was found in it that can be read"
 _OLD = ("doc", "ppt", "xls")
 
@@ -187,7 +187,7 @@ def _without_text(path: Path, format: str) -> UnreadableFileError:
 
 def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
     """The title that a document gives itself, else its first heading, else the file's name."""
-    own = " ".join(clean(str(metadata.get("title") or "")).split())[:_LONGEST_TITLE]
+    own = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_TITLE_LENGTH]
     if own and not _NO_TITLE.match(own) and "\ufffd" not in own:
         return own
     sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
@@ -199,7 +199,7 @@ def author_of(metadata: Mapping[str, Any]) -> str:
     """The authors that a document names, with commas between."""
     authors = metadata.get("authors") or ()
     names = [" ".join(clean(str(name)).split()) for name in ([authors] if isinstance(authors, str) else authors)]
-    return ", ".join(filter(None, names))[:_LONGEST_TITLE]
+    return ", ".join(filter(None, names))[:_MAX_TITLE_LENGTH]
 
 
 def seconds(date: Any) -> float | None:

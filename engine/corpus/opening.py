@@ -12,7 +12,7 @@ from engine.corpus.formats import (
     BINARY,
     FORMATS,
     IMAGES,
-    MOST_UNPACKED,
+    MAX_UNPACKED,
     PICTURES,
     STREAMED,
     ending_of,
@@ -37,13 +37,13 @@ from engine.corpus.readers import (
 from engine.corpus.unlocking import unlocked
 from engine.corpus.unlocking_odf import unlocked_package
 
-MOST_MEMBERS = 100_000
+MAX_MEMBERS = 100_000
 DEEPEST = 6
-LONGEST_TEXT = 64 * 2**20  # characters
-MOST_TEXT = 4 * LONGEST_TEXT  # of a file and all in it: they are held at once
-_LONGEST_NAME = 200
-_LONGEST_ENDING = 10
-_FEWEST_MARKS = 2
+MAX_TEXT_LENGTH = 64 * 2**20  # characters
+MAX_TEXT = 4 * MAX_TEXT_LENGTH  # of a file and all in it: they are held at once
+_MAX_NAME_LENGTH = 200
+_MAX_ENDING_LENGTH = 10
+_MIN_MARKS = 2
 _OWN_TEXT, _FILES_INSIDE = "its own text", "files inside"
 
 
@@ -116,10 +116,10 @@ class _Opening:
     def _document(self, found: ReadDocument, path: Path) -> Iterator[ReadDocument | LeftOut]:
         found = made_visible(found)
         self.characters += len(found.text)
-        if found.member and self.characters > MOST_TEXT:
-            why = f"all texts in the file have more than {MOST_TEXT:,} characters"
+        if found.member and self.characters > MAX_TEXT:
+            why = f"all texts in the file have more than {MAX_TEXT:,} characters"
             yield LeftOut(found.member, "quarantined", "too large", why)
-        elif len(found.text) <= LONGEST_TEXT:
+        elif len(found.text) <= MAX_TEXT_LENGTH:
             yield found
         elif found.member:
             yield LeftOut(found.member, "quarantined", "too large", _too_long(found))
@@ -150,10 +150,10 @@ class _Opening:
     def _refusal(self, depth: int) -> str:
         if depth > DEEPEST:
             return f"nested more than {DEEPEST} deep"
-        if self.members > MOST_MEMBERS:
-            return f"the file holds more than {MOST_MEMBERS:,} others"
-        if self.unpacked > MOST_UNPACKED + self.size:
-            return f"the file unpacks to more than {MOST_UNPACKED // 2**20} MB"
+        if self.members > MAX_MEMBERS:
+            return f"the file holds more than {MAX_MEMBERS:,} others"
+        if self.unpacked > MAX_UNPACKED + self.size:
+            return f"the file unpacks to more than {MAX_UNPACKED // 2**20} MB"
         return ""
 
     def _unique(self, name: str) -> str:
@@ -241,20 +241,20 @@ def _joined(within: str, name: str) -> str:
 
 def _shortened(name: str) -> str:
     ending = _ending(name)
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - len(ending)] + ending
+    return name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - len(ending)] + ending
 
 
 def _ending(name: str) -> str:
     """The ending of a name as it is written; empty where it is too long to be one."""
     length = len(ending_of(name))
-    return name[len(name) - length :] if length <= _LONGEST_ENDING else ""
+    return name[len(name) - length :] if length <= _MAX_ENDING_LENGTH else ""
 
 
 def _holds(path: Path, format: str, data: bytes | None) -> bool:
     """Whether a file that its name calls a text is what its first bytes say, and not a text about such files."""
     mark = {"pdf": b"endobj", "rtf": b"\\"}.get(format)
-    return mark is None or read_bytes(path, data).count(mark) >= _FEWEST_MARKS
+    return mark is None or read_bytes(path, data).count(mark) >= _MIN_MARKS
 
 
 def _too_long(found: ReadDocument) -> str:
-    return f"its text has {len(found.text):,} characters; at most {LONGEST_TEXT:,} are read"
+    return f"its text has {len(found.text):,} characters; at most {MAX_TEXT_LENGTH:,} are read"

@@ -14,7 +14,7 @@ from engine.corpus.readers import Heading, Page, clean
 _MOST = 10_000  # bookmarks
 _DEEPEST = 6
 _LONGEST = 300  # characters of a title
-_MOST_SEARCHED = 2 * 10**7  # characters
+_MAX_SEARCHED = 2 * 10**7  # characters
 _NUMBER = re.compile(r"(?:(?:\d+|[A-Z])(?:\.\d+)*\.?|[IVXLC]+\.)\s+(?=\S)")
 _NUMBERED = r"^(?:(?:[^\W\d_]{1,8}[ \t]+)?(?:\d[\d.]*[.:)]?\s+|[A-Z](?:\.\d+)*[.:)]?[ \t]+))?"
 
@@ -50,7 +50,7 @@ def headings_of(bookmarks: Iterable[Bookmark], text: str, pages: Sequence[Page])
 
 
 def _found(bookmarks: Iterable[Bookmark], text: str, places: dict[int, tuple[int, int]]) -> Iterator[Heading]:
-    left, after = _MOST_SEARCHED, dict[int, int]()
+    left, after = _MAX_SEARCHED, dict[int, int]()
     for bookmark in bookmarks:
         start, end = places.get(bookmark.page, (0, 0))
         start = max(start, after.get(bookmark.page, 0))

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.corpus.archive import LARGEST_MEMBER
+from engine.corpus.archive import MAX_MEMBER
 from engine.corpus.compound import CompoundFile, compound_of
 from engine.corpus.compound_writer import compound_file, streams_in
 from engine.corpus.damage import damaged
@@ -81,9 +81,9 @@ def _attachments(compound: CompoundFile) -> Iterator[Found]:
 def _inner_mail(compound: CompoundFile, folder: str, name: str) -> Found:
     """A mail attached to a mail, as a file of its own. [MS-OXMSG] 2.4.1: what stands before its properties is longer there."""
     try:
-        streams = streams_in(compound, folder, LARGEST_MEMBER)
+        streams = streams_in(compound, folder, MAX_MEMBER)
     except OverflowError:
-        return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {LARGEST_MEMBER // 2**20} MB")
+        return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {MAX_MEMBER // 2**20} MB")
     properties = streams.get(_PROPERTIES, b"").ljust(_HEAD_INSIDE, b"\0")
     streams[_PROPERTIES] = properties[:_HEAD_INSIDE] + bytes(_HEAD - _HEAD_INSIDE) + properties[_HEAD_INSIDE:]
     return Member(name, compound_file(streams))

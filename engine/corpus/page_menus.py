@@ -12,7 +12,7 @@ from engine.corpus.page_nodes import Element, hide
 _CANDIDATES = frozenset({"header", "footer", "div", "ul", "ol", "table", "p"})
 _MENU = re.compile(r"\b(menu|nav|navbar|navigation|breadcrumbs?)\b")
 _RIGHTS = re.compile(r"\u00a9|\bcopyright\b|\ball rights reserved\b", re.IGNORECASE)
-_LONGEST_IMPRINT = 300
+_MAX_IMPRINT_LENGTH = 300
 _CONTENT = frozenset({"article", "main", "section"})
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _NONE = frozenset[str]()
@@ -44,7 +44,7 @@ def hide_menus(elements: Sequence[Element]) -> None:
     for element in called:
         of = said[element]
         links = of.linked > 0 and of.linked >= 0.8 * of.letters
-        if links or (element.name == "footer" and of.letters <= _LONGEST_IMPRINT and of.rights):
+        if links or (element.name == "footer" and of.letters <= _MAX_IMPRINT_LENGTH and of.rights):
             kept = {"header": _HEADINGS, "footer": _NONE}.get(element.name, frozenset({"h1"}))
             _hide_but(element, kept, said, hidden)
 

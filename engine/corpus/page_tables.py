@@ -9,7 +9,7 @@ from engine.corpus.structure import rows_as_text
 
 _WIDEST = 50  # columns or rows that one cell may span
 _WIDEST_ROW = 200  # columns that a row may have by what its cells span
-_LONGEST_REPEATED = 60  # characters of a cell that spans rows and is told with each
+_MAX_REPEATED_LENGTH = 60  # characters of a cell that spans rows and is told with each
 
 _Row = tuple[Element, list[Element]]  # with its cells
 _Spans = dict[int, tuple[int, str]]  # column → how many rows more a cell spans, and its text where it is short
@@ -101,7 +101,7 @@ def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
         room = max(1, _WIDEST_ROW - len(line))
         text, width, height = inline(cell), min(room, _span(cell, "colspan")), _span(cell, "rowspan")
         if height > 1 and len(line) < _WIDEST_ROW:
-            again = text if len(text) <= _LONGEST_REPEATED else ""
+            again = text if len(text) <= _MAX_REPEATED_LENGTH else ""
             below |= {len(line) + at: (height - 1, "" if at else again) for at in range(width)}
         line += [text, *[""] * (width - 1)]
     if cells:  # a row without cells says nothing new

@@ -15,7 +15,7 @@ from engine.corpus.pdfium import LINE_END, printable
 
 PATIENCE = 10.0  # seconds of work for a file: the more fields a form has, the longer PDFium looks for each
 _LARGEST = 2**24  # bytes of one value
-_MOST_OPTIONS = 1000  # of one list to choose from
+_MAX_OPTIONS = 1000  # of one list to choose from
 _HIDDEN = 0x02 | 0x20  # flags of a note that is not shown
 _SECRET = 1 << 13  # flag of a field for a password
 _OFF = ("", "Off")
@@ -130,7 +130,7 @@ def _chosen(form: Any, note: Any) -> str:
     """What is chosen in a list, as it is shown there: the value that the form sends may be another."""
     from pypdfium2 import raw
 
-    options = range(min(raw.FPDFAnnot_GetOptionCount(form, note), _MOST_OPTIONS))
+    options = range(min(raw.FPDFAnnot_GetOptionCount(form, note), _MAX_OPTIONS))
     chosen = [index for index in options if raw.FPDFAnnot_IsOptionSelected(form, note, index)]
     return ", ".join(_told(partial(raw.FPDFAnnot_GetOptionLabel, form, note, index)) for index in chosen)
 

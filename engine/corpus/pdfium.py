@@ -16,7 +16,7 @@ _UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts 
 _CATALOG = re.compile(rb"/Type\s*/Catalog\b")
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
 _LOCK = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
-_LONGEST_CATALOG = 10_000  # bytes
+_MAX_CATALOG_LENGTH = 10_000  # bytes
 _WHY = {
     3: "its structure is not that of a PDF that can be read",
     6: "its pages cannot be found",
@@ -60,7 +60,7 @@ def _with_end(content: bytes) -> bytes:
     the PDF is locked, of which its own end tells how.
     """
     catalog = max((found.start() for found in _CATALOG.finditer(content)), default=0)
-    *_, begun = (None, *_OBJECT.finditer(content, max(0, catalog - _LONGEST_CATALOG), catalog))
+    *_, begun = (None, *_OBJECT.finditer(content, max(0, catalog - _MAX_CATALOG_LENGTH), catalog))
     if begun is None or _LOCK.search(content):
         return b""
     whole = content[: content.rfind(b"endobj") + len(b"endobj")]  # what is begun behind it hides the end

@@ -11,7 +11,7 @@ from engine.corpus.ocr import on, text_in
 from engine.corpus.readers import ReadDocument, UnreadableFileError, read_bytes, title_from_name
 from engine.corpus.structure import Builder
 
-_FEWEST_LETTERS = 8  # fewer are taken for a logo, or for specks
+_MIN_LETTERS = 8  # fewer are taken for a logo, or for specks
 
 
 class PictureReader:
@@ -27,7 +27,7 @@ class PictureReader:
         text, problem = text_in(content)
         if problem:
             raise UnreadableFileError(path, f"a picture that OCR could not read: {problem}", "needs OCR")
-        if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+        if sum(map(str.isalpha, text)) < _MIN_LETTERS:
             raise UnreadableFileError(path, "a picture in which OCR found no text", "empty")
         built = Builder()
         pages = put_together([unwrapped(page) for page in text.rstrip("\f\n").split("\f")])

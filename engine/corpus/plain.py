@@ -20,9 +20,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_LONGEST_TITLE = 100
+_MAX_TITLE_LENGTH = 100
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_MOST_CONTROL = 0.02
+_MAX_CONTROL = 0.02
 _NULS = re.compile(b"\0+")
 _ISO_2022 = (
     (re.compile(rb"\x1b\$[@B]|\x1b\$\(D"), ("iso2022_jp_ext", "iso2022_jp_2")),
@@ -31,14 +31,14 @@ _ISO_2022 = (
 _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 _NAMES_WIDE = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
 _WIDE_SAMPLE = 2**16
-_LEAST_CUT = 64  # bytes; of fewer, text is whole
+_MIN_CUT = 64  # bytes; of fewer, text is whole
 _USUAL = re.compile("[\t\n\r -~\u3000-\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f]")
 _ONE_BYTE = ("cp12", "windows-12", "iso8859", "iso-8859", "koi8")
 _EAST = ("gb", "big5", "cp932", "cp949", "euc", "ms932", "ms949", "cp936", "cp950", "johab")
-_FEWEST_HIGH = 12  # bytes beyond ASCII that are no UTF-8 by chance
+_MIN_HIGH = 12  # bytes beyond ASCII that are no UTF-8 by chance
 _IN_LATIN = re.compile(rb"[A-Za-z][\xc3-\xc5][\x80-\xbf]|[\xc3-\xc5][\x80-\xbf][A-Za-z]")
-_MOST_BAD = 0.01
-_FEWEST_AROUND = 4  # characters with which a single bad one does not count
+_MAX_BAD = 0.01
+_MIN_AROUND = 4  # characters with which a single bad one does not count
 _PIECE = 2**20
 _HIGH = bytes(range(0x80, 0x100))
 
@@ -53,7 +53,7 @@ class PlainReader:
         text, note = decoded(read_bytes(path, data), path)
         text = with_whole_words(text)
         first = next(line.strip() for line in text.split("\n") if line.strip())
-        short = len(first) <= _LONGEST_TITLE and any(map(str.isalpha, first))
+        short = len(first) <= _MAX_TITLE_LENGTH and any(map(str.isalpha, first))
         yield ReadDocument(first if short else title_from_name(path), text, format="txt", note=note)
 
 
@@ -87,14 +87,14 @@ def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
 
 def _is_short(data: bytes) -> bool:
     """Whether bytes that are sound UTF-8 may be so by chance, as one or two characters of the East are."""
-    return len(data) - len(data.translate(None, _HIGH)) < _FEWEST_HIGH and not _IN_LATIN.search(data)
+    return len(data) - len(data.translate(None, _HIGH)) < _MIN_HIGH and not _IN_LATIN.search(data)
 
 
 def _checked(text: str, path: Path) -> str:
     text = clean(text)
     if not text.strip():
         raise UnreadableFileError(path, "empty")
-    if len(_CONTROL.findall(text)) > _MOST_CONTROL * len(text):
+    if len(_CONTROL.findall(text)) > _MAX_CONTROL * len(text):
         raise UnreadableFileError(path, "binary content, not text")
     return text
 
@@ -109,7 +109,7 @@ def _decoded(data: bytes, path: Path) -> tuple[str, str]:
     nuls = ""
     if b"\0" in data:
         kept, runs = _NULS.subn(b"\0", data)
-        few = runs <= max(1, _MOST_CONTROL * len(kept))
+        few = runs <= max(1, _MAX_CONTROL * len(kept))
         if not (few and _is_narrow(kept)) and (wide := _wide(data)):
             return _told(data.decode(wide, "replace"), f"read as {wide.upper()}, which it does not say")
         if not few:
@@ -127,7 +127,7 @@ def _by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
         return _decoded(data.removeprefix(codecs.BOM_UTF8), path)
     text = data.decode(encoding, "replace")
     bad = text.count("\ufffd")
-    if bad > _MOST_BAD * len(text) and not (bad == 1 and len(text) >= _FEWEST_AROUND):
+    if bad > _MAX_BAD * len(text) and not (bad == 1 and len(text) >= _MIN_AROUND):
         raise UnreadableFileError(path, f"not valid {encoding.upper()} in spite of its byte order mark")
     return _told(text, "")
 
@@ -155,7 +155,7 @@ def _wide(data: bytes) -> str:
     found = []
     for encoding in _WIDE:
         unit = 4 if "32" in encoding else 2
-        if len(data) % unit and len(data) < _LEAST_CUT:
+        if len(data) % unit and len(data) < _MIN_CUT:
             continue
         text = data[: min(len(data) // unit * unit, _WIDE_SAMPLE)].decode(encoding, "replace")
         usual = len(_USUAL.findall(text))
@@ -163,7 +163,7 @@ def _wide(data: bytes) -> str:
             continue
         strange = sum(category(char) in ("Cc", "Cn", "Co", "Cs") and char not in "\t\n\r\f" for char in text)
         strange += text.count("\ufffd")
-        if strange <= max(text.endswith("\ufffd"), _MOST_BAD * len(text)):
+        if strange <= max(text.endswith("\ufffd"), _MAX_BAD * len(text)):
             found.append((usual / len(text), encoding))
     return max(found)[1] if found else ""
 
@@ -171,7 +171,7 @@ def _wide(data: bytes) -> str:
 def _is_narrow(data: bytes) -> bool:
     """Whether bytes are ASCII or UTF-8 with hardly any control characters."""
     text = data.decode("utf-8", "replace")
-    return text.count("\ufffd") + len(_CONTROL.findall(text)) <= _MOST_CONTROL * len(text)
+    return text.count("\ufffd") + len(_CONTROL.findall(text)) <= _MAX_CONTROL * len(text)
 
 
 def _mended(data: bytes) -> tuple[str, str] | None:
@@ -225,6 +225,6 @@ def _guessed(data: bytes, path: Path) -> tuple[str, str]:
     encoding = guessed(data)
     if not encoding:
         sample = data[:_PIECE].decode("latin-1")
-        binary = len(_CONTROL.findall(sample)) > _MOST_CONTROL * len(sample)
+        binary = len(_CONTROL.findall(sample)) > _MAX_CONTROL * len(sample)
         raise UnreadableFileError(path, "binary content, not text" if binary else "unknown text encoding")
     return _told(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")

@@ -19,7 +19,7 @@ from engine.corpus.rtf_written import as_read
 from engine.corpus.word_binary import as_printed
 from engine.corpus.word_numbers import with_numbers
 
-_LARGEST_PART = 256 * 2**20
+_MAX_PART = 256 * 2**20
 _RUN = re.compile(
     rb"<(\w+:)?(?:(tab)\s*/>|(ptab)\b[^<>]*/>|(noBreakHyphen)\s*/>|(cr)\s*/>"
     rb'|sym\b[^<>]*\bchar="([0-9A-Fa-f]{4})"[^<>]*/>)'
@@ -168,7 +168,7 @@ def _parts_changed(
         package = package_of(content)
         if (change := change_for(package)) is None:
             return content
-        members = [member for member in package.archive.infolist() if member.file_size <= _LARGEST_PART]
+        members = [member for member in package.archive.infolist() if member.file_size <= _MAX_PART]
         read = {
             member.filename: package.read(member.filename) for member in members if parts.fullmatch(member.filename)
         }

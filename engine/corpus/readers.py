@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from engine.core.errors import InputError
 
-LARGEST_FILE = 512 * 2**20
+MAX_FILE = 512 * 2**20
 
 Kind = Literal[
     "",
@@ -159,8 +159,8 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
     """The bytes of a file, or `data` where they are at hand. Raises OSError when it is missing or closed to us,
     UnreadableFileError when too large or empty.
     """
-    if (path.stat().st_size if data is None else len(data)) > LARGEST_FILE:
-        raise UnreadableFileError(path, f"larger than {LARGEST_FILE // 2**20} MB", "too large")
+    if (path.stat().st_size if data is None else len(data)) > MAX_FILE:
+        raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     data = path.read_bytes() if data is None else data
     if not data or data.isspace():
         raise UnreadableFileError(path, "empty")

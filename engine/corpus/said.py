@@ -24,7 +24,7 @@ _FORMS = [
     )
 ]
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:[T;]?(\d\d)(\d\d)(\d\d)?\d{0,3})?(?=\D|$)")
-_LONGEST_DATE = 60  # characters
+_MAX_DATE_LENGTH = 60  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ def moment(text: str) -> float | None:
     """Seconds since the epoch of a date, with a time or without: that of noon, then. Without a zone it is UTC. None for what is
     none, and for one that may be read in two ways (`3/4/2031`).
     """
-    told = " ".join(text[: _LONGEST_DATE + 1].split())
-    if not told or len(told) > _LONGEST_DATE:
+    told = " ".join(text[: _MAX_DATE_LENGTH + 1].split())
+    if not told or len(told) > _MAX_DATE_LENGTH:
         return None
     told = _COMPACT.sub(_spelled, told, count=1)
     for form in _FORMS:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BEIR_CORPUS = "corpus.jsonl"
 OWN_FILES = {"project.toml", "project.db"}
-_LONGEST_ENTRY = 16 * 2**20  # bytes
+_MAX_ENTRY_LENGTH = 16 * 2**20  # bytes
 _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
 
 
@@ -255,7 +255,7 @@ def _begins_beir(path: Path) -> bool:
     """Whether the first line of a corpus.jsonl is an entry of a BEIR data set; one that is closed to us is taken for it."""
     try:
         with path.open("rb") as file:
-            first = next(filter(bytes.strip, iter(lambda: file.readline(_LONGEST_ENTRY), b"")), b"")
+            first = next(filter(bytes.strip, iter(lambda: file.readline(_MAX_ENTRY_LENGTH), b"")), b"")
     except OSError:
         return True
     try:

@@ -13,7 +13,7 @@ _LEAST = 0.05  # of a page without any text that pictures cover: less is a logo
 _WHOLE = 0.7  # of a page with some text that pictures cover: less is an illustration
 _ENOUGH = 2000  # characters, which tell of most pages that they say more than a stamp
 _STAMP = 40  # letters and digits that a scan may bear as text: a number, or when it came in
-_MOST_PROBLEMS = 3
+_MAX_PROBLEMS = 3
 _DEEPEST = 4  # forms in forms
 
 
@@ -31,7 +31,7 @@ def pages_left_out(unread: Mapping[int, str], pages: int) -> LeftOut:
     numbers, one = list(unread), len(unread) == 1
     which = f"page{'' if one else 's'} {', '.join(runs(numbers))}"
     reason = f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'} "
-    if problems := [*dict.fromkeys(filter(None, unread.values()))][:_MOST_PROBLEMS]:
+    if problems := [*dict.fromkeys(filter(None, unread.values()))][:_MAX_PROBLEMS]:
         reason += f"{'was' if one else 'were'} not read by OCR: {'; '.join(problems)}"
     else:
         reason += f"{'is a picture' if one else 'are pictures'}: without OCR {'it' if one else 'they'} cannot be read"

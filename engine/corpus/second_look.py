@@ -20,8 +20,8 @@ from engine.corpus.prepared import restored
 from engine.corpus.readers import UnreadableFileError, clean
 from engine.corpus.rtf import shown_lines
 
-_LARGEST_PART = 64 * 2**20
-_MOST_COMPARED = 4 * 10**9  # characters; of comments beyond, those are told again that the text may hold as they are
+_MAX_PART = 64 * 2**20
+_MAX_COMPARED = 4 * 10**9  # characters; of comments beyond, those are told again that the text may hold as they are
 _DRAWN = r"(?:charts|drawings|diagrams)/(?:chart|drawing|data)\d*\.xml"
 _PARTS = {
     "docx": (r"word/document\.xml", r"word/(?:footnotes|endnotes)\.xml", rf"word/{_DRAWN}", r"word/afchunk\d*\.x?html?",
@@ -59,7 +59,7 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
         return ""
     known, squeezed = _Known(text), ""
     told: dict[str, None] = {}
-    left = _MOST_COMPARED
+    left = _MAX_COMPARED
     for part, line in _lines_of(path, format, content, known):
         lacks = not known.has(line)
         if not lacks and _SAID.search(part):
@@ -128,7 +128,7 @@ def _lines_of(path: Path, format: str, content: bytes, known: _Known) -> Iterato
 def _looked_into(package: Package, format: str) -> list[ZipInfo]:
     """The parts of a format that are looked into, by their kinds."""
     pattern = _PATTERNS[format]
-    members = [member for member in package.archive.infolist() if member.file_size <= _LARGEST_PART]
+    members = [member for member in package.archive.infolist() if member.file_size <= _MAX_PART]
     found = [(match.lastindex or 0, member) for member in members if (match := pattern.fullmatch(member.filename))]
     return [member for _, member in sorted(found, key=itemgetter(0))]
 

@@ -11,7 +11,7 @@ from engine.corpus.readers import clean
 from engine.corpus.told_tables import Table, by_first_row, with_rows
 
 _SLIDE = re.compile(r"ppt/slides/slide\d+\.xml")
-_LARGEST_PART = 64 * 2**20
+_MAX_PART = 64 * 2**20
 
 
 def with_tables(slides: Mapping[int, str], content: bytes) -> dict[int, str]:
@@ -29,7 +29,7 @@ def _tables_in(content: bytes) -> Iterator[Table]:
     try:
         package = package_of(content)
         for member in package.archive.infolist():
-            if not _SLIDE.fullmatch(member.filename) or member.file_size > _LARGEST_PART:
+            if not _SLIDE.fullmatch(member.filename) or member.file_size > _MAX_PART:
                 continue
             if b":tbl" in (part := package.read(member.filename)) or b"<tbl" in part:
                 for table in etree.fromstring(part, parser).iter("{*}tbl"):

@@ -21,7 +21,7 @@ _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _META = "{urn:oasis:names:tc:opendocument:xmlns:meta:1.0}"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
-_LONGEST_TITLE = 120
+_MAX_TITLE_LENGTH = 120
 
 
 class SlidesReader:
@@ -83,7 +83,7 @@ def _add(built: Builder, slide: Any, number: int) -> None:
                                       for row in block.iter(f"{_TABLE}table-row")], headed=headed))  # fmt: skip
             continue
         line = _line(block)
-        if line and not titled and len(line) <= _LONGEST_TITLE and f"{_PRESENTATION}notes" not in above:
+        if line and not titled and len(line) <= _MAX_TITLE_LENGTH and f"{_PRESENTATION}notes" not in above:
             built.heading(1, line)
         elif f"{_TEXT}list-item" in above:
             built.item(line)

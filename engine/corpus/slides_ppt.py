@@ -29,7 +29,7 @@ _DELETED = 0x08
 _SHOWS_MASTER = 0x01
 _DUAL = "PP97_DUALSTORAGE/"  # beside what PowerPoint 95 reads
 _STREAM, _USER = "PowerPoint Document", "Current User"
-_MOST_CELLS = 10_000
+_MAX_CELLS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +297,6 @@ def _table(cells: Iterable[_Shape]) -> str:
             said += (" ".join(text.paragraphs().split()) for text in cell.texts)
     columns = sorted({along for row in rows.values() for along in row})
     lines = [{along: " ".join(said) for along, said in rows[top].items()} for top in sorted(rows)]
-    if len(lines) * len(columns) > _MOST_CELLS:
+    if len(lines) * len(columns) > _MAX_CELLS:
         return "\n".join(" | ".join(text for _, text in sorted(line.items())) for line in lines)
     return rows_as_text([[line.get(along, "") for along in columns] for line in lines])

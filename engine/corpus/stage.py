@@ -14,7 +14,7 @@ from engine.corpus.beir import read_beir_judgments
 from engine.corpus.imports import read_judgments, restore_marked
 from engine.corpus.ingest import ARTIFACT, Ingest, forget_deleted, no_documents, reasons
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
-from engine.project.stage import StageContext, View, fingerprint
+from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.artifacts import Artifact
 from engine.project.store.documents import LeftOutRecord
 
@@ -25,11 +25,11 @@ VERSION = 4
 ALWAYS = True  # only a look at the folder tells whether anything changed
 
 
-def inputs(view: View) -> dict[str, Any]:
+def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """Everything but the files themselves, which the stage compares one by one."""
     aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file", "ocr",
              "ocr_languages", "ocr_seconds"}  # fmt: skip
-    return {"corpus": view.settings.corpus.model_dump(exclude=aside), "model": view.settings.encoder.model}
+    return {"corpus": snapshot.settings.corpus.model_dump(exclude=aside), "model": snapshot.settings.encoder.model}
 
 
 def run(context: StageContext) -> dict[str, Any]:

@@ -17,11 +17,11 @@ MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted tex
 NOTES = "Notes:"
 """The line above the notes of a slide, as kreuzberg tells it; no heading of a slide that says nothing else."""
 _MARKED = re.compile("\x02page (\\d+)\x03")
-LONGEST_HEADING = 300
-_LONGEST_SLIDE_TITLE = 120
+MAX_HEADING_LENGTH = 300
+_MAX_SLIDE_TITLE_LENGTH = 120
 _SENTENCE = 4  # words
 _MANY_ROWS = 6
-_LONGEST_NAME = 200  # characters of a column's name that are told with each of its cells
+_MAX_NAME_LENGTH = 200  # characters of a column's name that are told with each of its cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Builder:
         line = " ".join(title.split())
         if line:
             start = self._add(line)
-            self._headings.append(Heading(start, max(1, level), line[:LONGEST_HEADING]))
+            self._headings.append(Heading(start, max(1, level), line[:MAX_HEADING_LENGTH]))
 
     def block(self, text: str) -> None:
         """A paragraph, or a table's rows."""
@@ -119,7 +119,7 @@ def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -
     if not (_is_header(filled) if headed is None else headed):
         return "\n".join(" | ".join(filter(None, row)) for row in filled)
     lines = [" | ".join(filter(None, filled[0]))]
-    names = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME].rstrip()}…" for name in filled[0]]
+    names = [name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH].rstrip()}…" for name in filled[0]]
     for row in filled[1:]:
         lines.append(
             " | ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)
@@ -168,7 +168,7 @@ def from_slides(slides: Mapping[int, str], before: str = "") -> Text:
             continue
         built.page(number, f"slide {number}")
         title, _, rest = text.strip().partition("\n")
-        if title != NOTES and len(title) <= _LONGEST_SLIDE_TITLE:
+        if title != NOTES and len(title) <= _MAX_SLIDE_TITLE_LENGTH:
             built.heading(1, title)
             text = rest
         built.block(text)

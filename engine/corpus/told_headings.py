@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from engine.corpus.readers import Heading
-from engine.corpus.structure import LONGEST_HEADING, Text
+from engine.corpus.structure import MAX_HEADING_LENGTH, Text
 
 _FARTHEST = 200  # lines between two that follow each other in the document
 
@@ -30,7 +30,7 @@ def with_headings(text: Text, told: Iterable[tuple[int, str]]) -> Text:
     for level, title in wanted:
         at = bisect_left(places.get(title, ()), after)
         if title and at < len(places.get(title, ())):
-            found.append(Heading(places[title][at], level, title[:LONGEST_HEADING]))
+            found.append(Heading(places[title][at], level, title[:MAX_HEADING_LENGTH]))
             after = places[title][at] + 1
     return replace(text, headings=tuple(found)) if found else text
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.corpus.damage import damaged
-from engine.corpus.formats import MOST_UNPACKED
+from engine.corpus.formats import MAX_UNPACKED
 from engine.corpus.passwords import known, patience, why_closed
 from engine.corpus.readers import UnreadableFileError
 
@@ -48,8 +48,8 @@ _CHECKSUMS = {
 }  # fmt: skip
 _CHECKED = 1024  # bytes that a checksum is of
 _BLOCK, _NONCE = 16, 12  # bytes of AES, and of the vector that GCM has before its content
-_MOST_ROUNDS, _MOST_MEMORY = 10_000_000, 2**20  # of PBKDF2; KiB of Argon2id
-_MOST_WORK = 64  # rounds of Argon2id
+_MAX_ROUNDS, _MAX_MEMORY = 10_000_000, 2**20  # of PBKDF2; KiB of Argon2id
+_MAX_WORK = 64  # rounds of Argon2id
 
 
 class _Unknown(Exception):
@@ -184,7 +184,7 @@ def _derivation(told: Any, size: int) -> tuple[Callable[[bytes], bytes], tuple[o
     name, salt = _of(told, "key-derivation-name"), _bytes(_of(told, "salt"))
     size = int(_of(told, "key-size") or size)
     if name in _PBKDF2:
-        rounds = _within(int(_of(told, "iteration-count")), _MOST_ROUNDS, "rounds")
+        rounds = _within(int(_of(told, "iteration-count")), _MAX_ROUNDS, "rounds")
         return lambda start: hashlib.pbkdf2_hmac("sha1", start, salt, rounds, size), (name, salt, rounds, size)
     if name not in _ARGON2ID:
         raise _Unknown(f"key derivation {name[-40:] or 'not named'}")
@@ -192,8 +192,8 @@ def _derivation(told: Any, size: int) -> tuple[Callable[[bytes], bytes], tuple[o
         int(_of(told, f"argon2-{part}") or told.get(f"{_EXTENSION}argon2-{part}", "0"))
         for part in ("iterations", "memory", "lanes")
     )
-    _within(work, _MOST_WORK, "rounds")
-    _within(memory, _MOST_MEMORY, "KiB of memory")
+    _within(work, _MAX_WORK, "rounds")
+    _within(memory, _MAX_MEMORY, "KiB of memory")
 
     def derive(start: bytes) -> bytes:
         from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
@@ -232,9 +232,9 @@ def _inflated(plain: bytes) -> bytes:
     if plain.startswith(b"PK\x03\x04"):
         return plain
     reading = zlib.decompressobj(-15)
-    content = reading.decompress(plain, MOST_UNPACKED)
+    content = reading.decompress(plain, MAX_UNPACKED)
     if reading.unconsumed_tail:
-        raise ValueError(f"it unpacks to more than {MOST_UNPACKED // 2**20} MB")
+        raise ValueError(f"it unpacks to more than {MAX_UNPACKED // 2**20} MB")
     return content
 
 

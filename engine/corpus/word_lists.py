@@ -26,7 +26,7 @@ _FIGURES = {
 }  # fmt: skip
 _SIMPLE, _LEGAL, _OWN_RESTART, _STARTS, _FORMATS = 0x01, 0x04, 0x08, 0x10, 0x20
 _MOST = 0x07FE  # lists that paragraphs may name
-_FEWEST_STYLE = 10  # bytes of what all styles begin with
+_MIN_STYLE = 10  # bytes of what all styles begin with
 _LONGEST = 255  # characters of what stands around a number
 _DEEPEST = 11  # styles that are based on each other
 
@@ -176,7 +176,7 @@ def _styles(table: bytes, place: tuple[int, int]) -> dict[int, Numbered]:
         long = struct.unpack_from("<H", table, at)[0]
         style = table[at + 2 : at + 2 + long]
         at += 2 + long
-        if long >= max(fixed, _FEWEST_STYLE):
+        if long >= max(fixed, _MIN_STYLE):
             own[number] = struct.unpack_from("<H", style, 2)[0] >> 4, numbered_by(_of_paragraphs(style, fixed))
     return {number: _inherited(number, own) for number in own}
 

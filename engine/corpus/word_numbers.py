@@ -23,7 +23,7 @@ _NAMED = re.compile(rb"<w:numPr>(?:[^<]|<(?!/w:numPr>)){0,2000}</w:numPr>")
 _BASED_ON = re.compile(rb'<w:basedOn\s+w:val="([^"<>]*)"')
 _LEVEL, _LIST = re.compile(rb'<w:ilvl\s+w:val="(\d)"'), re.compile(rb'<w:numId\s+w:val="(\d{1,9})"')
 _AWAY = re.compile(rb"<w:(?:del|moveFrom)[\s/>]")  # the mark of a paragraph that was taken away, which counts no more
-_MOST_STYLES = 500  # of a document, that are looked up
+_MAX_STYLES = 500  # of a document, that are looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _styles(sheet: bytes, names: Iterable[bytes]) -> dict[bytes, tuple[str, int]
     is often many times the document.
     """
     found: dict[bytes, tuple[str, int]] = {}
-    for name in sorted(names)[:_MOST_STYLES] if b"<w:numPr>" in sheet else ():
+    for name in sorted(names)[:_MAX_STYLES] if b"<w:numPr>" in sheet else ():
         number, level, at = b"", b"", name
         for _ in range(LEVELS):
             style = _style(sheet, at)

@@ -21,7 +21,7 @@ PACKAGES = (
     "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",
     "semantic-text-splitter", "platformdirs", "matplotlib",
 )  # fmt: skip
-LEAST_FREE_GB, LEAST_MEMORY_GB = 2.0, 3.0
+MIN_FREE_GB, MIN_MEMORY_GB = 2.0, 3.0
 
 
 def examine(project: ProjectFolder | None = None, model: str | None = None) -> list[Finding]:
@@ -84,10 +84,10 @@ def _memory() -> list[Finding]:
     free = memory.available / 1e9
     follows = (
         "enough for every stage with the bundled model"
-        if free >= LEAST_MEMORY_GB
+        if free >= MIN_MEMORY_GB
         else "lower queries_per_step, or close programs"
     )
-    state = "good" if free >= LEAST_MEMORY_GB else "problem"
+    state = "good" if free >= MIN_MEMORY_GB else "problem"
     return [Finding("memory", state, f"{free:.1f} GB of {memory.total / 1e9:.1f} GB free", follows)]
 
 
@@ -97,10 +97,10 @@ def _disk(project: ProjectFolder | None) -> list[Finding]:
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free / 1e9
     found = f"{free:.1f} GB free at {place}"
-    if free >= LEAST_FREE_GB:
+    if free >= MIN_FREE_GB:
         follows = "'engine doctor PROJECT' says whether it is enough for a run"
         return [Finding("disk", "good", found, "what a run needs stands under 'disk need'" if project else follows)]
-    return [Finding("disk", "problem", found, f"less than {LEAST_FREE_GB:.0f} GB: free some space before a run")]
+    return [Finding("disk", "problem", found, f"less than {MIN_FREE_GB:.0f} GB: free some space before a run")]
 
 
 def _ocr(settings: Settings) -> list[Finding]:

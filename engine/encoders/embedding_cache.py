@@ -31,7 +31,7 @@ class ChunkEncoder(Protocol):
         """Vectors (n, d), float32, unit norm."""
 
 
-class EncoderShelf:
+class VectorCache:
     """The cached vectors of one encoder: append-only shards in `folder`, hashes in memory (about 40 bytes each).
 
     Opening checks every shard; torn and corrupt ones are removed and counted in `damaged`. With `reading`, nothing on
@@ -115,17 +115,17 @@ class EmbeddingCache:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._open: dict[str, EncoderShelf] = {}
+        self._open: dict[str, VectorCache] = {}
 
     @property
     def damaged(self) -> int:
         """Shards that were torn or corrupt, and so removed, since this cache was opened."""
         return sum(shelf.damaged for shelf in self._open.values())
 
-    def shelf(self, fingerprint: str, dimension: int) -> EncoderShelf:
+    def shelf(self, fingerprint: str, dimension: int) -> VectorCache:
         """The vectors of one encoder, opened at first use."""
         if fingerprint not in self._open:
-            self._open[fingerprint] = EncoderShelf(self.folder / fingerprint, dimension)
+            self._open[fingerprint] = VectorCache(self.folder / fingerprint, dimension)
         return self._open[fingerprint]
 
     def drop_others(self, keep: Collection[str]) -> int:

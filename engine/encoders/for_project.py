@@ -10,7 +10,7 @@ from engine.core.records import Chunk
 from engine.encoders.fingerprint import encoder_fingerprint
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,21 +78,21 @@ def load_encoder(context: StageContext, hardware: Hardware, adapter: Path | None
     )
 
 
-def model_fingerprint(view: View) -> str:
+def model_fingerprint(snapshot: ProjectSnapshot) -> str:
     """What names the project's base model, weights and configuration included."""
-    return project_model(view.settings).fingerprint
+    return project_model(snapshot.settings).fingerprint
 
 
-def served_fingerprint(view: View, adapter: Path | None, scale: float) -> str:
+def served_fingerprint(snapshot: ProjectSnapshot, adapter: Path | None, scale: float) -> str:
     """Fingerprint of the encoder that `load_encoder` would give, without loading it."""
-    return encoder_fingerprint(project_model(view.settings), adapter, scale, view.settings.encoder.max_tokens)
+    return encoder_fingerprint(project_model(snapshot.settings), adapter, scale, snapshot.settings.encoder.max_tokens)
 
 
-def open_cache(view: View) -> EmbeddingCache:
+def open_cache(snapshot: ProjectSnapshot) -> EmbeddingCache:
     """The project's vectors on disk, by encoder fingerprint and content hash."""
     from engine.encoders.embedding_cache import EmbeddingCache
 
-    return EmbeddingCache(view.project.path / "cache")
+    return EmbeddingCache(snapshot.project.path / "cache")
 
 
 def chunk_vectors(
@@ -107,7 +107,7 @@ def chunk_vectors(
         [chunk.content_hash for chunk in chunks],
         [chunk.embedded_text for chunk in chunks],
         cache,
-        progress=Thinned(context, len(chunks), what),
+        progress=ThrottledProgress(context, len(chunks), what),
         should_stop=context.should_stop,
     )
     for notice in encoder.notices:
@@ -118,7 +118,7 @@ def chunk_vectors(
     return vectors
 
 
-class Thinned:
+class ThrottledProgress:
     """Progress reports, at most about a hundred per task."""
 
     def __init__(self, context: StageContext, total: int, unit: str) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from engine.core.systems import CL, ENCODERS, JOINED, PLAIN, SERVED, is_merge
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import encoded_queries
-from engine.evaluation.reporting.describing import Described
+from engine.evaluation.reporting.describing import EncoderDiagnostics
 from engine.evaluation.studies.hubs import Hubs
-from engine.evaluation.studies.joining import Joining
+from engine.evaluation.studies.joining import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.studies.term_weights import TermWeights
 from engine.project.stage import StageContext
@@ -53,7 +53,7 @@ class Evaluation:
         self._ids, self.adapter = self.rankers.ids, self.rankers.adapter
         self._owners = np.array([chunk.document_id for chunk in self.chunks], dtype=np.int64)
         self.sets = query_sets(context, self.chunks)
-        self.described = Described(self.sets, self._ids, context.settings.training.seed)
+        self.described = EncoderDiagnostics(self.sets, self._ids, context.settings.training.seed)
         self._pool: list[Chunk] = []
         self.baseline: Mapping[str, Any] | None = None
         self.robustness: Robustness | None = None
@@ -227,7 +227,7 @@ class Evaluation:
 
     def fuse(self) -> FusionChoice:
         """BM25 joined with every encoder: by RRF, and by a weighted sum."""
-        joining = Joining(self._context.settings, self._measure, self.rankers.lexical.scores_many)
+        joining = HybridFusion(self._context.settings, self._measure, self.rankers.lexical.scores_many)
         choice = joining.choose(self._set("synthetic"))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:

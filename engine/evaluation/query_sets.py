@@ -13,7 +13,7 @@ from engine.project.stage import StageContext
 from engine.queries.choosing import BUILT, made_by
 from engine.queries.heldout import cap_queries
 from engine.queries.rules.tokens import fold
-from engine.search.filenames import DocumentNames, Meant
+from engine.search.filenames import DocumentNames, FilenameMatch
 
 if TYPE_CHECKING:
     from engine.evaluation.judgments import Judgment
@@ -32,7 +32,7 @@ class QuerySet:
     name: str
     kind: str
     judgments: list[Judgment]
-    meant: list[Meant]
+    meant: list[FilenameMatch]
     built: list[bool] = field(default_factory=list)
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
     return sets
 
 
-def _judged_set(context: StageContext, judgments: list[Judgment], meant: list[Meant]) -> QuerySet:
+def _judged_set(context: StageContext, judgments: list[Judgment], meant: list[FilenameMatch]) -> QuerySet:
     """The judged queries; those that were held-out ones before hits of them were judged are still synthetic."""
     heldout = {fold(query.text): query for query in context.store.queries() if query.split == "heldout"}
     sources = [heldout.get(fold(judgment.text)) for judgment in judgments]

@@ -21,13 +21,13 @@ from engine.metrics.bootstrap import SAMPLES, Interval, bootstrap_means, interva
 from engine.metrics.differences import Difference, difference
 from engine.metrics.power import with_needed
 from engine.metrics.randomisation import randomisation_p
-from engine.queries.heldout import LEAST_TO_CHOOSE, MORE
+from engine.queries.heldout import MIN_TO_CHOOSE, MORE
 
 Floats = NDArray[np.float64]
-Standing = Literal["base", "served", "ahead", "not ahead", "vetoed"]
+CandidateOutcome = Literal["base", "served", "ahead", "not ahead", "vetoed"]
 
 BASE, ADAPTED = "base", "adapted"
-LEAST_QUERIES = LEAST_TO_CHOOSE
+MIN_QUERIES = MIN_TO_CHOOSE
 """Of held-out queries, and of judged ones for the veto."""
 
 
@@ -40,7 +40,7 @@ class Row:
     figure: Interval | None
     against_base: Difference | None
     judged_against_base: Difference | None
-    standing: Standing
+    standing: CandidateOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def choose_served(
     """Choose by per-query nDCG@10 (in [0, 1]) on held-out queries: `values`, candidate → (q,), `base` among them.
 
     `judged`: the same on judged real queries, for the veto; a merge missing there falls with `adapted`. Fewer than
-    `LEAST_QUERIES` held-out queries: base is served; fewer judged ones: no veto. ValueError when `base` is missing, a
+    `MIN_QUERIES` held-out queries: base is served; fewer judged ones: no veto. ValueError when `base` is missing, a
     name is unknown, or arrays differ in length or hold NaN.
     """
     names = sorted(values, key=strength_of)
@@ -88,14 +88,14 @@ def choose_served(
         raise ValueError(f"{BASE!r} must be among the candidates {names}")
     held_out = _Paired(values, samples, seed)
     real = _Paired(judged, samples, seed) if judged and BASE in judged else None
-    if held_out.queries < LEAST_QUERIES:
+    if held_out.queries < MIN_QUERIES:
         return _too_few(names, held_out, real)
     vetoed = [name for name in names[1:] if real is not None and real.excludes(name)]
     ahead = [name for name in names[1:] if name not in vetoed and held_out.against_base(name).verdict == "better"]
     served = _gentlest(ahead, held_out) if ahead else BASE
     rows = []
     for name in names:
-        standing: Standing = "ahead" if name in ahead else "vetoed" if name in vetoed else "not ahead"
+        standing: CandidateOutcome = "ahead" if name in ahead else "vetoed" if name in vetoed else "not ahead"
         if name in (served, BASE):
             standing = "served" if name == served else "base"
         rows.append(_row(name, held_out, real, standing))
@@ -134,7 +134,7 @@ class _Paired:
         return self.against(name, BASE)
 
     def harmed_by(self, name: str) -> bool:
-        return name in self.values and self.queries >= LEAST_QUERIES and self.against_base(name).harms
+        return name in self.values and self.queries >= MIN_QUERIES and self.against_base(name).harms
 
     def excludes(self, name: str) -> bool:
         """Worse than base by the interval; a merge that was not measured here shares the adapted encoder's fate."""
@@ -158,7 +158,7 @@ def _best(ahead: list[str], held_out: _Paired) -> str:
     return max(ahead, key=lambda name: (float(held_out.values[name].mean()), -strength_of(name)))
 
 
-def _row(name: str, held_out: _Paired, real: _Paired | None, standing: Standing) -> Row:
+def _row(name: str, held_out: _Paired, real: _Paired | None, standing: CandidateOutcome) -> Row:
     compared = name != BASE and held_out.queries > 0
     on_real = real is not None and name != BASE and name in real.values and real.queries > 0
     return Row(
@@ -175,7 +175,7 @@ def _too_few(names: list[str], held_out: _Paired, real: _Paired | None) -> Selec
     rows = [_row(name, held_out, real, "served" if name == BASE else "not ahead") for name in names]
     reason = (
         f"The base encoder is served, because only {held_out.queries} held-out queries could be measured and a "
-        f"comparison needs at least {LEAST_QUERIES}. {MORE}"
+        f"comparison needs at least {MIN_QUERIES}. {MORE}"
     )
     return Selection(BASE, 0.0, reason, held_out.queries, tuple(rows))
 
@@ -196,7 +196,7 @@ def _reason(
             )
     if real is not None:
         sentences += [_veto_reason(name, real) for name in reversed(vetoed)]
-        if real.queries < LEAST_QUERIES:
+        if real.queries < MIN_QUERIES:
             sentences.append(f"The {real.queries} judged queries are too few to exclude a candidate.")
     return " ".join(sentences)
 

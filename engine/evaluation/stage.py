@@ -10,82 +10,82 @@ from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.reporting.concluding import ARTIFACT as ARTIFACT
 from engine.evaluation.reporting.concluding import conclude
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 
 VERSION = 16
 
 
-def inputs(view: View) -> dict[str, Any]:
+def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """The adapter, the judgments, and how to compare."""
     from engine.project.stage import fingerprint
 
-    judged = [[q.key, q.text, q.evidence, q.grades, q.path] for q in view.store.judged()]
-    adapter = view.need("adapter", "train")
-    if adapter.info.get("model", model_fingerprint(view)) != model_fingerprint(view):
+    judged = [[q.key, q.text, q.evidence, q.grades, q.path] for q in snapshot.store.judged()]
+    adapter = snapshot.need("adapter", "train")
+    if adapter.info.get("model", model_fingerprint(snapshot)) != model_fingerprint(snapshot):
         raise NotBuiltError(
             "The adapter belongs to another model.",
             "encoder.model, or the files in its folder, have changed since it was trained.",
-            f"Run 'engine run {view.project.argument}', which trains one for the present model.",
+            f"Run 'engine run {snapshot.project.argument}', which trains one for the present model.",
         )
     return {
         "adapter": adapter.fingerprint,
         "judged": fingerprint(judged=judged),
-        "evaluation": view.settings.evaluation.model_dump(),
-        "search": view.settings.search.model_dump(include=_fused(view)),
-        "lexical": [view.settings.lexical.titles, view.need("lexical", "index").info.get("language", "none")],
-        "base": served_fingerprint(view, None, 1.0),
-        **({"coarse": True} if view.settings.vectors.dtype == "i8" else {}),
-        "cl": _baseline(view),
-        **_synonyms(view),
-        **({"pairs": pairs_fingerprint(view)} if view.settings.evaluation.sentence_pairs else {}),
+        "evaluation": snapshot.settings.evaluation.model_dump(),
+        "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
+        "lexical": [snapshot.settings.lexical.titles, snapshot.need("lexical", "index").info.get("language", "none")],
+        "base": served_fingerprint(snapshot, None, 1.0),
+        **({"coarse": True} if snapshot.settings.vectors.dtype == "i8" else {}),
+        "cl": _baseline(snapshot),
+        **_synonyms(snapshot),
+        **({"pairs": pairs_fingerprint(snapshot)} if snapshot.settings.evaluation.sentence_pairs else {}),
     }
 
 
-def _synonyms(view: View) -> dict[str, str]:
+def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
     """The language model whose words for others robustness is measured with; nothing where there is none."""
     from engine.evaluation.studies.robustness_trial import language_model_of
 
-    return {"synonyms": name} if (name := language_model_of(view)) else {}
+    return {"synonyms": name} if (name := language_model_of(snapshot)) else {}
 
 
-def _baseline(view: View) -> str:
-    if not view.settings.evaluation.cl_baseline:
+def _baseline(snapshot: ProjectSnapshot) -> str:
+    if not snapshot.settings.evaluation.cl_baseline:
         return ""
     from engine.training.baseline import baseline_fingerprint
 
-    return baseline_fingerprint(view)
+    return baseline_fingerprint(snapshot)
 
 
-def _fused(view: View) -> set[str]:
+def _fused(snapshot: ProjectSnapshot) -> set[str]:
     """The settings that decide what is ranked, and how the rankings are joined."""
     always = {"rrf_u", "fusion", "named_documents", "term_weights", "hubs"}
-    return always | {"weight"} if view.settings.search.fusion == "weighted" else always
+    return always | {"weight"} if snapshot.settings.search.fusion == "weighted" else always
 
 
-def look_ahead(view: View) -> None:
+def preflight(snapshot: ProjectSnapshot) -> None:
     """Raises DatasetError for a file of sentence pairs that cannot be used, UsageError for a device that is not there."""
-    check_device(view.settings)
-    if not view.settings.evaluation.sentence_pairs:
+    check_device(snapshot.settings)
+    if not snapshot.settings.evaluation.sentence_pairs:
         return
     from engine.evaluation.studies.sentence_pairs import pairs_file, read_pairs
 
-    if path := pairs_file(view.project, view.settings):
+    if path := pairs_file(snapshot.project, snapshot.settings):
         read_pairs(path)
 
 
-def verify(view: View) -> None:
+def verify(snapshot: ProjectSnapshot) -> None:
     """Raises DamagedError when the report is gone, or the adapter that was chosen has been replaced."""
-    artifact, adapter = view.need(ARTIFACT, "evaluate"), view.need("adapter", "train").info.get("adapter")
-    if not (view.project.folder_of(artifact) / "report.html").is_file():
+    artifact, adapter = snapshot.need(ARTIFACT, "evaluate"), snapshot.need("adapter", "train").info.get("adapter")
+    if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
         raise DamagedError("The report is missing.", "", "Run 'engine evaluate'.")
     if artifact.info["fusion"].get("weighed_words"):
         from engine.ranking.term_weights import read_weights
 
-        read_weights(view.project.folder_of(artifact))
+        read_weights(snapshot.project.folder_of(artifact))
     if artifact.info.get("hubs", {}).get("hub_queries"):
         from engine.ranking.hubness import read_bank
 
-        read_bank(view.project.folder_of(artifact))
+        read_bank(snapshot.project.folder_of(artifact))
     if artifact.info["served"].get("adapter") not in (None, adapter):
         raise DamagedError("The adapter was trained anew.", "", "Run 'engine evaluate'.")
 

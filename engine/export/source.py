@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import NotBuiltError
-from engine.project.stage import View
+from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifacts import Artifact
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Source(View):
+class Source(ProjectSnapshot):
     """A project's database and settings, what search serves, and what was trained."""
 
     @cached_property

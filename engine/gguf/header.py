@@ -16,7 +16,7 @@ from engine.gguf.file import check_gguf, parts_of, unusable
 VERSIONS = (2, 3)
 DEEPEST = 4  # lists within lists
 KEPT_ARRAY = 64  # of longer lists, such as a vocabulary, only the length is kept
-LONGEST_TEXT, LONGEST_LIST = 1 << 24, 1 << 28  # bytes: more is not cut off but corrupt
+MAX_TEXT_LENGTH, MAX_LIST_LENGTH = 1 << 24, 1 << 28  # bytes: more is not cut off but corrupt
 _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _TEXT, _ARRAY = 8, 9
 _LFS = b"version https://git-lfs"
@@ -168,7 +168,7 @@ class _Reader:
 
     def _length(self) -> int:
         length: int = self._number("<Q")
-        if length > LONGEST_TEXT:
+        if length > MAX_TEXT_LENGTH:
             raise self._corrupt(f"a text of {length:,} bytes")
         return length
 
@@ -182,7 +182,7 @@ class _Reader:
         return data
 
     def _possible(self, count: int, least: int) -> int:
-        if count * least > max(LONGEST_LIST, self._size):
+        if count * least > max(MAX_LIST_LENGTH, self._size):
             raise self._corrupt(f"a list of {count:,} entries")
         return count
 

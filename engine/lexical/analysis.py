@@ -38,8 +38,8 @@ from engine.lexical.languages import STEMMERS, STOP_WORDS
 if TYPE_CHECKING:
     from tantivy import TextAnalyzer
 
-_LONGEST_WORD = 100
-_MOST_PARTS = 12
+_MAX_WORD_LENGTH = 100
+_MAX_PARTS = 12
 _CACHE_SIZE = 1_000_000
 
 _RUN = re.compile(r"\d+|\D+")
@@ -216,7 +216,7 @@ class Analyzer:
         if _IS_UNSPACED.match(word):
             return (word,)
         folded = fold(word)
-        if not folded or len(folded) > _LONGEST_WORD:
+        if not folded or len(folded) > _MAX_WORD_LENGTH:
             return ()
         with self._lock:
             if self._stop_words and not (self._stop_words.analyze(word) and self._stop_words.analyze(folded)):
@@ -252,7 +252,7 @@ def _possessive(compound: str) -> str:
 
 
 def _is_code(compound: str, words: list[str]) -> bool:
-    if not _DIGIT.search(compound) or len(words) > _MOST_PARTS or max(map(len, words)) > _LONGEST_WORD:
+    if not _DIGIT.search(compound) or len(words) > _MAX_PARTS or max(map(len, words)) > _MAX_WORD_LENGTH:
         return False
     if _PROSE_NUMBER.fullmatch(compound):
         return False

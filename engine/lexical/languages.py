@@ -41,8 +41,8 @@ _ADDRESS = re.compile(r"\S*[@/\\]\S*")  # of a mail, a page, a file: in no langu
 
 _SAMPLE_TEXTS = 200
 _SAMPLE_CHARS = 600
-_FEWEST_LETTERS = 20
-_LEAST_SHARE = 0.6
+_MIN_LETTERS = 20
+_MIN_SHARE = 0.6
 SHORTEST = 120
 """Characters of a text whose language is taken for certain: that of a few words is often told wrongly."""
 
@@ -63,16 +63,16 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
     for text in islice(texts_sample, _SAMPLE_TEXTS):
         piece = text[:_SAMPLE_CHARS]
         letters = sum(map(str.isalpha, piece))
-        if letters >= _FEWEST_LETTERS or (letters and not piece.isascii()):
+        if letters >= _MIN_LETTERS or (letters and not piece.isascii()):
             votes[_classified(piece)] += letters
     total = votes.total()
-    if total < _FEWEST_LETTERS and not (total and votes.most_common(1)[0][0] in {"zh", "ja", "ko", "th"}):
+    if total < _MIN_LETTERS and not (total and votes.most_common(1)[0][0] in {"zh", "ja", "ko", "th"}):
         return NO_LANGUAGE, "too little text to tell the language"
     code, letters = votes.most_common(1)[0]
     share = letters / total
     if code == UNKNOWN:
         return NO_LANGUAGE, f"{share:.0%} of the sample reads as no language"
-    if share < _LEAST_SHARE:
+    if share < _MIN_SHARE:
         return NO_LANGUAGE, f"mixed languages: the most frequent, {code}, has only {share:.0%} of the sample"
     return code, f"{share:.0%} of the sample reads as {code}"
 
@@ -97,7 +97,7 @@ def language_of(text: str) -> str:
     """The language code of one text; "und" where there are too few letters to tell, or where it is in none."""
     text = _ADDRESS.sub(" ", text)
     letters = sum(map(str.isalpha, text))
-    if letters < _FEWEST_LETTERS and (not letters or text.isascii()):
+    if letters < _MIN_LETTERS and (not letters or text.isascii()):
         return UNKNOWN
     return _classified(text)
 

@@ -14,7 +14,7 @@ from typing import Any
 from engine.core.errors import DamagedError, SettingsError, nearest
 from engine.core.records import Chunk
 from engine.lexical.languages import analysed_in
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifacts import Artifact
 
 VERSION = 5
@@ -24,30 +24,34 @@ SAMPLE = 200
 BLOCK = 512  # chunks between two safe points
 
 
-def inputs(view: View) -> dict[str, Any]:
+def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """The chunks and the language setting. Raises NotBuiltError after an ingest that did not come to its end."""
-    view.need("corpus", "ingest")
-    titles = view.store.titles_fingerprint() if _with_titles(view) else ""
+    snapshot.need("corpus", "ingest")
+    titles = snapshot.store.titles_fingerprint() if _with_titles(snapshot) else ""
     return {
-        "chunks": view.store.corpus_fingerprint(), "titles": titles, "lexical": view.settings.lexical.model_dump(),
+        "chunks": snapshot.store.corpus_fingerprint(), "titles": titles, "lexical": snapshot.settings.lexical.model_dump(),
     }  # fmt: skip
 
 
-def _with_titles(view: View) -> bool:
+def _with_titles(snapshot: ProjectSnapshot) -> bool:
     """Whether titles are put before the chunks: not where these hold them already."""
-    return view.settings.lexical.titles and view.settings.corpus.context != "title"
+    return snapshot.settings.lexical.titles and snapshot.settings.corpus.context != "title"
 
 
-def _titles(view: View) -> dict[int, str]:
+def _titles(snapshot: ProjectSnapshot) -> dict[int, str]:
     """Document id → what is put before each of its chunks."""
-    return {key: title for key, title in view.store.titles().items() if title.strip()} if _with_titles(view) else {}
+    return (
+        {key: title for key, title in snapshot.store.titles().items() if title.strip()}
+        if _with_titles(snapshot)
+        else {}
+    )
 
 
-def verify(view: View) -> None:
+def verify(snapshot: ProjectSnapshot) -> None:
     """Raises DamagedError when the index on disk is not the one that was built."""
     from engine.lexical.storage import read_manifest
 
-    read_manifest(view.project.folder_of(view.need(ARTIFACT, "index")))
+    read_manifest(snapshot.project.folder_of(snapshot.need(ARTIFACT, "index")))
 
 
 @dataclass(frozen=True, slots=True)

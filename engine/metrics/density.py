@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike
 
 from engine.metrics.relevance import Floats
 
-LEAST_WIDTH = 0.005
+MIN_WIDTH = 0.005
 """Of the kernel, in the unit of the samples: values that are all alike still make a curve."""
 _BLOCK = 20_000
 
 
 def kernel_width(samples: ArrayLike) -> float:
-    """h = 0.9 · min(s, IQR/1.34) · n^(−1/5) of `samples` (n,), s with n − 1; `LEAST_WIDTH` at least.
+    """h = 0.9 · min(s, IQR/1.34) · n^(−1/5) of `samples` (n,), s with n − 1; `MIN_WIDTH` at least.
 
     ValueError where there is no sample or one is not finite.
     """
@@ -23,7 +23,7 @@ def kernel_width(samples: ArrayLike) -> float:
     quarter, three = np.quantile(values, [0.25, 0.75])
     spreads = [float(values.std(ddof=1)) if len(values) > 1 else 0.0, float(three - quarter) / 1.34]
     spread = min((one for one in spreads if one > 0), default=0.0)
-    return max(LEAST_WIDTH, float(0.9 * spread * len(values) ** -0.2))
+    return max(MIN_WIDTH, float(0.9 * spread * len(values) ** -0.2))
 
 
 def kernel_density(samples: ArrayLike, at: ArrayLike) -> Floats:

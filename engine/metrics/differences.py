@@ -19,7 +19,7 @@ from engine.metrics.relevance import Floats
 
 Verdict = Literal["better", "worse", "no difference shown"]
 
-LEAST_QUERIES = 6
+MIN_QUERIES = 6
 """With fewer no verdict can come out: five queries that all agree have p = 2 · ½⁵ = 6 %, six have 3 %."""
 
 

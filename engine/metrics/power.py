@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.metrics.bootstrap import CONFIDENCE
-from engine.metrics.differences import LEAST_QUERIES, Difference
+from engine.metrics.differences import MIN_QUERIES, Difference
 
 POWER = 0.8
 
@@ -31,7 +31,7 @@ def queries_needed(gap: ArrayLike, confidence: float = CONFIDENCE, power: float 
         return None
     normal = NormalDist()
     reach = normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(power)
-    return max(LEAST_QUERIES, math.ceil((reach * float(values.std(ddof=1)) / mean) ** 2))
+    return max(MIN_QUERIES, math.ceil((reach * float(values.std(ddof=1)) / mean) ** 2))
 
 
 def with_needed(found: Difference, gap: ArrayLike) -> Difference:

@@ -1,6 +1,6 @@
 """What a stage gets and gives: every room's `stage.py` holds `VERSION`, `inputs(view)` and `run(context)`.
 
-Some hold `look_ahead(view)`, too, which raises before a run begins what would end their stage: it looks at settings, and at what
+Some hold `preflight(view)`, too, which raises before a run begins what would end their stage: it looks at settings, and at what
 they name, and costs little.
 """
 
@@ -25,7 +25,7 @@ ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 
 
 @dataclass(frozen=True)
-class View:
+class ProjectSnapshot:
     """What fingerprints are computed from: the project, its settings and its database."""
 
     project: ProjectFolder
@@ -51,7 +51,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class StageContext(View):
+class StageContext(ProjectSnapshot):
     """A stage at work: it may emit events and must ask `should_stop` at safe points.
 
     `should_stop` returns only when the run is not, or no longer, paused. `should_finish` says whether the user wants the

@@ -13,7 +13,7 @@ from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
 
 if TYPE_CHECKING:
-    from engine.project.stage import StageContext, View
+    from engine.project.stage import ProjectSnapshot, StageContext
     from engine.settings.load import Settings
 
 MODELS = ("gguf", "endpoint")  # backends that ask a language model
@@ -32,15 +32,15 @@ class Choice:
     identity: str = ""
 
 
-def backend_of(view: View) -> str:
+def backend_of(snapshot: ProjectSnapshot) -> str:
     """The backend that makes the queries; `auto` is never one."""
-    return chosen(view.settings, view.store).backend
+    return chosen(snapshot.settings, snapshot.store).backend
 
 
-def made_by(view: View) -> str:
+def made_by(snapshot: ProjectSnapshot) -> str:
     """The backend that has made the queries that are there, or will make the first ones."""
-    artifact = view.store.artifact("queries")
-    return str(artifact.info["backend"]) if artifact and "backend" in artifact.info else backend_of(view)
+    artifact = snapshot.store.artifact("queries")
+    return str(artifact.info["backend"]) if artifact and "backend" in artifact.info else backend_of(snapshot)
 
 
 def chosen(settings: Settings, store: Store) -> Choice:
@@ -79,14 +79,14 @@ def settled(settings: Settings, choice: Choice) -> Settings:
     return settings.model_copy(update={"queries": settings.queries.model_copy(update=changes)})
 
 
-def with_backend(view: View) -> Settings:
+def with_backend(snapshot: ProjectSnapshot) -> Settings:
     """The settings with the backend of the queries that `queries.backend = "auto"` stands for."""
-    return settled(view.settings, chosen(view.settings, view.store))
+    return settled(snapshot.settings, chosen(snapshot.settings, snapshot.store))
 
 
-def added_since(view: View) -> str:
+def added_since(snapshot: ProjectSnapshot) -> str:
     """The name of a language model that `auto` would choose by now instead of the built-in generator; else empty."""
-    if _named(view.settings) or (kept := _kept(view.store)) is None or kept.backend in MODELS:
+    if _named(snapshot.settings) or (kept := _kept(snapshot.store)) is None or kept.backend in MODELS:
         return ""
     from engine.gguf.places import own_models
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.core.errors import DatasetError, UsageError
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder, write_text
-from engine.project.stage import View, fingerprint
+from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store import Store
 from engine.queries.rules.tokens import fold
 from engine.settings.load import Settings
@@ -102,7 +102,7 @@ def rewrite(project: ProjectFolder, store: Store, texts: Mapping[int, str | None
 
 
 def _rewritten(project: ProjectFolder, store: Store, wanted: Mapping[int, str | None], before: Edits) -> int:
-    artifact = View(project, Settings(), store).need("queries", "generate")
+    artifact = ProjectSnapshot(project, Settings(), store).need("queries", "generate")
     queries = {query.id: query for query in store.queries()}
     _refuse_unfit(store, queries, wanted)
     present = {key: text for key, text in wanted.items() if key in queries}

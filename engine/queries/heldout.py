@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
-LEAST_TO_CHOOSE = 20
+MIN_TO_CHOOSE = 20
 """With fewer held-out queries neither a gain nor a loss is believed: base is served."""
 MORE = "More documents, a larger queries.per_chunk or a larger evaluation.heldout_share give more of them."
 
@@ -45,12 +45,12 @@ def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[in
 
 def too_few_to_choose(heldout: int) -> str:
     """What to tell before a training whose result could not be served, with what mends it; empty where it could be."""
-    if heldout >= LEAST_TO_CHOOSE:
+    if heldout >= MIN_TO_CHOOSE:
         return ""
     counted = "no held-out query" if not heldout else f"only {heldout} held-out quer{'y' if heldout == 1 else 'ies'}"
     return (
         f"What is trained now could not be served, however good: there {'are' if heldout > 1 else 'is'} {counted} to compare "
-        f"it with the base encoder on, and at least {LEAST_TO_CHOOSE} are needed; judged ones do not count. {MORE}"
+        f"it with the base encoder on, and at least {MIN_TO_CHOOSE} are needed; judged ones do not count. {MORE}"
     )
 
 

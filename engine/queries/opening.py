@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError
 from engine.core.records import Chunk
 from engine.corpus.imports import imported_queries
-from engine.project.stage import View
+from engine.project.stage import ProjectSnapshot
 from engine.queries.backend import Fixed, Item, QueryBackend, Several
 from engine.queries.choosing import MODELS, backend_of, chosen, with_backend
 from engine.queries.llm.cost import Patience
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WRITER = "writer"  # what the queries' artifact notes of a language model's file
 
 
-class Teller(Protocol):
+class Reporter(Protocol):
     """Who hears of automatic choices and of what needs a look: a stage's context, or nobody."""
 
     def choose(self, setting: str, value: object, reason: str) -> None:
@@ -33,7 +33,7 @@ class Teller(Protocol):
         """Something that stops nothing."""
 
 
-class Nobody:
+class NullReporter:
     """Hears nothing."""
 
     def choose(self, setting: str, value: object, reason: str) -> None:
@@ -43,32 +43,34 @@ class Nobody:
         """Not told."""
 
 
-def open_backend(view: View, chunks: Sequence[Chunk], teller: Teller, should_stop: Callable[[], bool]) -> QueryBackend:
+def open_backend(
+    snapshot: ProjectSnapshot, chunks: Sequence[Chunk], teller: Reporter, should_stop: Callable[[], bool]
+) -> QueryBackend:
     """The project's backend. Raises SettingsError or ModelError where what it needs is not there, CancelledError."""
-    name = backend_of(view)
+    name = backend_of(snapshot)
     if name in MODELS:
-        return open_model(view, teller, should_stop)
+        return open_model(snapshot, teller, should_stop)
     backends: list[QueryBackend] = []
     if name in ("extractive", "both"):
-        backends.append(_extractive(view, chunks, should_stop))
+        backends.append(_extractive(snapshot, chunks, should_stop))
     if name in ("imported", "both"):
-        backends.append(_imported(view, chunks))
+        backends.append(_imported(snapshot, chunks))
     return backends[0] if len(backends) == 1 else Several(backends)
 
 
-def corpus_language(view: View) -> str:
+def corpus_language(snapshot: ProjectSnapshot) -> str:
     """The language that the index was built for; where there is none yet, the setting or what the texts look like."""
-    index = view.store.artifact("lexical")
+    index = snapshot.store.artifact("lexical")
     if index is not None and "language" in index.info:
         return str(index.info["language"])
-    if view.settings.lexical.language != "auto":
-        return view.settings.lexical.language
+    if snapshot.settings.lexical.language != "auto":
+        return snapshot.settings.lexical.language
     from engine.lexical.languages import detect_language
 
-    return detect_language(view.store.sample_chunk_texts(200))[0]
+    return detect_language(snapshot.store.sample_chunk_texts(200))[0]
 
 
-def _extractive(view: View, chunks: Sequence[Chunk], should_stop: Callable[[], bool]) -> QueryBackend:
+def _extractive(snapshot: ProjectSnapshot, chunks: Sequence[Chunk], should_stop: Callable[[], bool]) -> QueryBackend:
     from engine.queries.rules.extractive import Writer
     from engine.queries.rules.languages import language_of
     from engine.queries.rules.statistics import TermStatistics
@@ -77,30 +79,30 @@ def _extractive(view: View, chunks: Sequence[Chunk], should_stop: Callable[[], b
         if should_stop():
             raise CancelledError("The work was cancelled.", "You asked for it.")
 
-    settings = view.settings.queries
-    table, language = TermStatistics.from_chunks(chunks, check=check), language_of(corpus_language(view))
-    return Writer(table, language, settings.kinds, settings.per_chunk, view.settings.training.seed)
+    settings = snapshot.settings.queries
+    table, language = TermStatistics.from_chunks(chunks, check=check), language_of(corpus_language(snapshot))
+    return Writer(table, language, settings.kinds, settings.per_chunk, snapshot.settings.training.seed)
 
 
-def _imported(view: View, chunks: Sequence[Chunk]) -> QueryBackend:
+def _imported(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> QueryBackend:
     from engine.queries.imported import attach_imported
 
-    attached, _ = attach_imported(imported_queries(view.project), chunks, view.store.documents())
+    attached, _ = attach_imported(imported_queries(snapshot.project), chunks, snapshot.store.documents())
     by_chunk: dict[int, list[Item]] = defaultdict(list)
     for query in attached:
         by_chunk[query.chunk_id].append(Item(query.text, query.evidence, query.kind))
     return Fixed(by_chunk)
 
 
-def open_model(view: View, teller: Teller, should_stop: Callable[[], bool]) -> Prompted:
+def open_model(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[], bool]) -> Prompted:
     """The language model behind `gguf` or `endpoint`. Raises as `open_backend`."""
     from engine.queries.llm.prompted import Prompted
 
-    settings, patience = view.settings.queries, Patience(should_stop)
-    model = open_chat(view, teller, patience)
+    settings, patience = snapshot.settings.queries, Patience(should_stop)
+    model = open_chat(snapshot, teller, patience)
     try:
         return Prompted(
-            model, settings.prompt, settings.per_chunk, settings.answer_tokens, view.settings.training.seed,
+            model, settings.prompt, settings.per_chunk, settings.answer_tokens, snapshot.settings.training.seed,
             kinds=settings.kinds, clock=patience.clock,
         )  # fmt: skip
     except BaseException:
@@ -108,57 +110,57 @@ def open_model(view: View, teller: Teller, should_stop: Callable[[], bool]) -> P
         raise
 
 
-def open_chat(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
+def open_chat(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
     """The language model behind `gguf` or `endpoint`, to be asked anything. Raises as `open_backend`."""
-    gguf = backend_of(view) == "gguf"
-    return _gguf(view, teller, should_stop) if gguf else _endpoint(view, teller, should_stop)
+    gguf = backend_of(snapshot) == "gguf"
+    return _gguf(snapshot, teller, should_stop) if gguf else _endpoint(snapshot, teller, should_stop)
 
 
-def model_identity(view: View) -> list[str]:
+def model_identity(snapshot: ProjectSnapshot) -> list[str]:
     """What names the language model behind `gguf` or `endpoint`. Raises SettingsError or ModelError where it is not there, and
     has not made the queries that are."""
-    settings, choice = view.settings.queries, chosen(view.settings, view.store)
+    settings, choice = snapshot.settings.queries, chosen(snapshot.settings, snapshot.store)
     if choice.backend == "gguf":
-        return ["gguf", choice.identity or _identity(view)]
-    return ["endpoint", _address(view).url, settings.endpoint_model]
+        return ["gguf", choice.identity or _identity(snapshot)]
+    return ["endpoint", _address(snapshot).url, settings.endpoint_model]
 
 
-def _identity(view: View) -> str:
+def _identity(snapshot: ProjectSnapshot) -> str:
     """Of a file that is gone, what it was when it made the queries: these stay what they are."""
     from engine.gguf.file import content_identity, gguf_file
 
-    named = view.settings.queries.model
+    named = snapshot.settings.queries.model
     try:
-        return content_identity(gguf_file(view.project.path, named))
+        return content_identity(gguf_file(snapshot.project.path, named))
     except ModelError:
-        made = view.store.artifact("queries")
+        made = snapshot.store.artifact("queries")
         former = made.info.get(WRITER) if made else None
         if not former or former["named"] != named:
             raise
         return str(former["identity"])
 
 
-def writer_noted(view: View) -> dict[str, Any]:
+def writer_noted(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """What an artifact notes of a language model in a file, for the day on which that is gone; nothing of other writers."""
-    identity = model_identity(view) if backend_of(view) == "gguf" else []
-    return {WRITER: {"named": view.settings.queries.model, "identity": identity[1]}} if identity else {}
+    identity = model_identity(snapshot) if backend_of(snapshot) == "gguf" else []
+    return {WRITER: {"named": snapshot.settings.queries.model, "identity": identity[1]}} if identity else {}
 
 
-def out_of_reach(view: View) -> str:
+def out_of_reach(snapshot: ProjectSnapshot) -> str:
     """Why the file of the language model that has made the queries could not be asked again; empty where it could, or where
     none has made them."""
-    if backend_of(view) != "gguf":
+    if backend_of(snapshot) != "gguf":
         return ""
     from engine.gguf.file import content_identity, gguf_file
 
     try:
-        content_identity(gguf_file(view.project.path, with_backend(view).queries.model))
+        content_identity(gguf_file(snapshot.project.path, with_backend(snapshot).queries.model))
     except EngineError as error:
         return f"{error.what.rstrip('.')} ({error.why.rstrip('.')})"
     return ""
 
 
-def writer_recipe(view: View) -> dict[str, Any]:
+def writer_recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """What decides the answers of a language model, besides the chunk: the model itself, the prompts, its limits.
 
     Raises SettingsError or ModelError where the model that is named is not there.
@@ -166,44 +168,44 @@ def writer_recipe(view: View) -> dict[str, Any]:
     from engine.queries.llm.conversation import VERSION
     from engine.queries.llm.prompts import load_prompt
 
-    settings = view.settings.queries
+    settings = snapshot.settings.queries
     names = ("events", "questions") if settings.prompt == "two-step" else ("one-step",)
     return {
-        "model": model_identity(view), "prompts": [load_prompt(name).version for name in names], "version": VERSION,
+        "model": model_identity(snapshot), "prompts": [load_prompt(name).version for name in names], "version": VERSION,
         "per_chunk": settings.per_chunk, "kinds": settings.kinds, "context_tokens": settings.context_tokens,
-        "answer_tokens": settings.answer_tokens, "seed": view.settings.training.seed,
+        "answer_tokens": settings.answer_tokens, "seed": snapshot.settings.training.seed,
     }  # fmt: skip
 
 
-def query_recipe(view: View) -> dict[str, Any]:
+def query_recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """The part of project.toml's [queries] that decides which queries are made, for the chosen backend."""
-    settings, backend = view.settings.queries, backend_of(view)
+    settings, backend = snapshot.settings.queries, backend_of(snapshot)
     if backend in MODELS:
         from engine.queries.filters.quality import VERSION
         from engine.queries.llm.coverage import VERSION as ORDER
 
         shared = settings.model_dump(include={"max_queries", "max_hours", "consistency_top"})
         filters = VERSION if settings.quality_filters else 0
-        return {"backend": backend, **shared, "order": ORDER, "filters": filters, "writer": writer_recipe(view)}
+        return {"backend": backend, **shared, "order": ORDER, "filters": filters, "writer": writer_recipe(snapshot)}
     shared = settings.model_dump(include={"kinds", "per_chunk", "max_queries", "consistency_top"})
     return {"backend": backend, **shared}
 
 
-def _gguf(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
+def _gguf(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
     from engine.gguf.file import gguf_file
     from engine.queries.llm.gguf_model import GgufModel
 
-    settings = with_backend(view).queries
+    settings = with_backend(snapshot).queries
     return GgufModel(
-        gguf_file(view.project.path, settings.model), settings.context_tokens, teller, should_stop, settings.at_once
+        gguf_file(snapshot.project.path, settings.model), settings.context_tokens, teller, should_stop, settings.at_once
     )
 
 
-def _endpoint(view: View, teller: Teller, should_stop: Callable[[], bool]) -> ChatModel:
+def _endpoint(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
     from engine.endpoint.servers import note_server
     from engine.queries.llm.endpoint_model import Endpoint
 
-    settings, address, folder = view.settings.queries, _address(view), view.project.path
+    settings, address, folder = snapshot.settings.queries, _address(snapshot), snapshot.project.path
     at_once = settings.at_once or 1
     reason = (
         "queries.at_once is set" if settings.at_once else "queries.at_once says how many messages a server gets at once"
@@ -221,10 +223,10 @@ def _endpoint(view: View, teller: Teller, should_stop: Callable[[], bool]) -> Ch
     )
 
 
-def _address(view: View) -> Address:
+def _address(snapshot: ProjectSnapshot) -> Address:
     from engine.endpoint.address import Address
 
-    settings = view.settings.queries
+    settings = snapshot.settings.queries
     if not settings.endpoint:
         raise SettingsError(
             "The backend endpoint needs the address of a server.",

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import CancelledError, StageError
 from engine.core.records import Chunk, Query
-from engine.core.subprocesses import asked_apart
+from engine.core.subprocesses import run_in_subprocess
 from engine.project.folder import ProjectFolder
-from engine.project.stage import View
+from engine.project.stage import ProjectSnapshot
 from engine.queries.backend import Answer, Fixed, Passage, first_of
 from engine.queries.choosing import MODELS, backend_of, settled, usable
 from engine.queries.llm.cost import HOUR, Budget, Pace, measured
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.worker import MODULE
-from engine.queries.opening import Nobody, Teller, corpus_language, open_backend
+from engine.queries.opening import NullReporter, Reporter, corpus_language, open_backend
 from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def sample(
     project: ProjectFolder,
     count: int = 5,
     should_stop: Callable[[], bool] = lambda: False,
-    teller: Teller | None = None,
+    teller: Reporter | None = None,
 ) -> dict[str, Any]:
     """As `sample_here`; llama.cpp is asked in a process of its own, which a model's file may crash."""
     if teller is None and _by_llama_cpp(project):
-        return dict(asked_apart(MODULE, ["sample", str(project.path), str(count)], "The sample", should_stop))
+        return dict(run_in_subprocess(MODULE, ["sample", str(project.path), str(count)], "The sample", should_stop))
     return sample_here(project, count, should_stop, teller)
 
 
@@ -55,7 +55,7 @@ def _by_llama_cpp(project: ProjectFolder) -> bool:
 
 
 def sample_here(
-    project: ProjectFolder, count: int, should_stop: Callable[[], bool], teller: Teller | None = None
+    project: ProjectFolder, count: int, should_stop: Callable[[], bool], teller: Reporter | None = None
 ) -> dict[str, Any]:
     """Queries of `count` chunks of different documents, with whether the cheap filters keep each, and an estimate.
 
@@ -67,9 +67,9 @@ def sample_here(
     store = project.store()
     try:
         settings = project.settings()
-        view = View(project, settled(settings, usable(settings, store)), store)
-        view.need("corpus", "ingest")
-        return _Sampler(view, count, should_stop, teller or Nobody()).result()
+        snapshot = ProjectSnapshot(project, settled(settings, usable(settings, store)), store)
+        snapshot.need("corpus", "ingest")
+        return _Sampler(snapshot, count, should_stop, teller or NullReporter()).result()
     except CancelledError:
         raise CancelledError("The sample was cancelled.", "You asked for it.", "Nothing was changed.") from None
     finally:
@@ -77,13 +77,15 @@ def sample_here(
 
 
 class _Sampler:
-    def __init__(self, view: View, count: int, should_stop: Callable[[], bool], teller: Teller) -> None:
-        self._view, self._count, self._should_stop = view, count, should_stop
-        self._chunks = view.store.chunks()
+    def __init__(
+        self, snapshot: ProjectSnapshot, count: int, should_stop: Callable[[], bool], teller: Reporter
+    ) -> None:
+        self._view, self._count, self._should_stop = snapshot, count, should_stop
+        self._chunks = snapshot.store.chunks()
         started = time.monotonic()
-        self._backend = open_backend(view, self._chunks, teller, should_stop)
+        self._backend = open_backend(snapshot, self._chunks, teller, should_stop)
         self._opening = time.monotonic() - started
-        self._documents = {document.id: document for document in view.store.documents()}
+        self._documents = {document.id: document for document in snapshot.store.documents()}
 
     def result(self) -> dict[str, Any]:
         try:
@@ -187,43 +189,43 @@ def _pace(one: Asked) -> Pace:
     return Pace(1, one.seconds, len(one.answer.items), one.answer.tokens, one.answer.estimated)
 
 
-def _verdicts(view: View, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[str]:
+def _verdicts(snapshot: ProjectSnapshot, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[str]:
     """For each query why a run would leave it out, or an empty text."""
     from engine.queries.filters.dedupe import deduplicate
     from engine.queries.filters.quality import REPEATED
 
-    index = _index(view)
-    reasons = {id(lost.query): lost.reason for lost in _poor(view, queries, chunks, index)}
+    index = _index(snapshot)
+    reasons = {id(lost.query): lost.reason for lost in _poor(snapshot, queries, chunks, index)}
     sound = [query for query in queries if id(query) not in reasons]
     reasons |= {id(repeat.query): REPEATED for repeat in deduplicate(sound).dropped}
-    ranks = _bm25_found(view, queries, index)
+    ranks = _bm25_found(snapshot, queries, index)
     return [reasons.get(id(query), ranks.get(place, "")) for place, query in enumerate(queries)]
 
 
-def _index(view: View) -> LexicalIndex | None:
+def _index(snapshot: ProjectSnapshot) -> LexicalIndex | None:
     """None where the index is not that of these chunks."""
     from engine.lexical.index import LexicalIndex
 
-    artifact = view.store.artifact("lexical")
-    if artifact is None or artifact.info.get("chunks_fingerprint") != view.store.corpus_fingerprint():
+    artifact = snapshot.store.artifact("lexical")
+    if artifact is None or artifact.info.get("chunks_fingerprint") != snapshot.store.corpus_fingerprint():
         return None
-    return LexicalIndex.open(view.project.folder_of(artifact))
+    return LexicalIndex.open(snapshot.project.folder_of(artifact))
 
 
 def _poor(
-    view: View, queries: Sequence[Query], chunks: Sequence[Chunk], index: LexicalIndex | None
+    snapshot: ProjectSnapshot, queries: Sequence[Query], chunks: Sequence[Chunk], index: LexicalIndex | None
 ) -> Sequence[Rejected]:
-    if not view.settings.queries.quality_filters or backend_of(view) not in MODELS:
+    if not snapshot.settings.queries.quality_filters or backend_of(snapshot) not in MODELS:
         return ()
     from engine.queries.filters.quality import checks, sifted, sources
 
-    known = sources(chunks, view.store.documents(), corpus_language(view), index)
+    known = sources(chunks, snapshot.store.documents(), corpus_language(snapshot), index)
     return sifted(queries, checks(known), lambda *_: None, lambda: None).rejected
 
 
-def _bm25_found(view: View, queries: Sequence[Query], opened: LexicalIndex | None) -> dict[int, str]:
+def _bm25_found(snapshot: ProjectSnapshot, queries: Sequence[Query], opened: LexicalIndex | None) -> dict[int, str]:
     """Places of queries whose chunk BM25 does not find."""
-    top = view.settings.queries.consistency_top
+    top = snapshot.settings.queries.consistency_top
     if not top or opened is None:
         return {}
     lost = f"its chunk is beyond BM25's top {top}; a run also asks the base encoder"

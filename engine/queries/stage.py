@@ -12,7 +12,7 @@ from engine.core.records import Chunk, Query, Split
 from engine.corpus.imports import imported_queries, imports_fingerprint
 from engine.encoders.for_project import check_device, project_model
 from engine.lexical.stage import VERSION as INDEX_VERSION
-from engine.project.stage import StageContext, View, fingerprint, stage_fingerprint
+from engine.project.stage import ProjectSnapshot, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifacts import Artifact
 from engine.queries.articles import document_keys
 from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, settle
@@ -31,68 +31,72 @@ if TYPE_CHECKING:
 VERSION = 3
 ARTIFACT = "queries"
 BLOCK = 512
-LEAST_GROUPS = 10
+MIN_GROUPS = 10
 """Of documents that belong together. With fewer, neither half of the held-out ones would tell much, or there would be none."""
 PARTS = 20  # that few documents are cut into
 JUDGED, DUPLICATE = "equals a judged query", "duplicate"
 
 
-def inputs(view: View) -> dict[str, Any]:
+def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """The recipe, and the corpus as it was when the adapter was last made, unless it has drifted away since."""
-    view.need("lexical", "index")
-    view.need("corpus", "ingest")
-    return {"recipe": recipe(view), "corpus": adaptation_corpus(view)[0]}
+    snapshot.need("lexical", "index")
+    snapshot.need("corpus", "ingest")
+    return {"recipe": recipe(snapshot), "corpus": adaptation_corpus(snapshot)[0]}
 
 
-def look_ahead(view: View) -> None:
+def preflight(snapshot: ProjectSnapshot) -> None:
     """Raises SettingsError or ModelError where the language model or server that is to write queries is not named or is not there,
     UsageError for a device that is not."""
-    if backend_of(view) in MODELS:
-        model_identity(view)
-    if view.settings.queries.consistency_top:
-        check_device(view.settings)
+    if backend_of(snapshot) in MODELS:
+        model_identity(snapshot)
+    if snapshot.settings.queries.consistency_top:
+        check_device(snapshot.settings)
 
 
-def recipe(view: View) -> dict[str, Any]:
+def recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """Everything but the corpus that decides which queries are made. Judged queries are no part of it: one that is
     imported later and equals a training query is left out of the evaluation instead."""
-    settings = view.settings
+    settings = snapshot.settings
     return {
-        "queries": query_recipe(view),
-        "imports": imports_fingerprint(view.project, "queries"),
+        "queries": query_recipe(snapshot),
+        "imports": imports_fingerprint(snapshot.project, "queries"),
         "split": [settings.evaluation.heldout_share, settings.training.seed],
         "model": [project_model(settings).fingerprint, settings.encoder.max_tokens],
         "index": [settings.lexical.language, INDEX_VERSION],
     }
 
 
-def adaptation_corpus(view: View) -> tuple[str, float]:
+def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
     """(fingerprint of the corpus that the adaptation stages stand for, share of chunks changed since then).
 
     While the share is at most `corpus.drift` and nothing else has changed, the adapter is kept, so the former
     fingerprint stays valid.
     """
-    current = view.store.corpus_fingerprint()
-    former = view.store.artifact(ARTIFACT)
-    if former is None or former.info["corpus"] == current or former.info["recipe"] != fingerprint(recipe=recipe(view)):
+    current = snapshot.store.corpus_fingerprint()
+    former = snapshot.store.artifact(ARTIFACT)
+    if (
+        former is None
+        or former.info["corpus"] == current
+        or former.info["recipe"] != fingerprint(recipe=recipe(snapshot))
+    ):
         return current, 0.0
-    drift = view.store.drift()
-    return (str(former.info["corpus"]), drift) if drift <= view.settings.corpus.drift else (current, drift)
+    drift = snapshot.store.drift()
+    return (str(former.info["corpus"]), drift) if drift <= snapshot.settings.corpus.drift else (current, drift)
 
 
-def kept(view: View) -> str:
+def kept(snapshot: ProjectSnapshot) -> str:
     """Why the queries, and the adapter made from them, are kept although the corpus has changed, a language model has been
     added that would write them now, or the one that wrote them is gone; empty where none is so."""
-    drift, model, told = adaptation_corpus(view)[1], added_since(view), []
+    drift, model, told = adaptation_corpus(snapshot)[1], added_since(snapshot), []
     if drift:
-        limit = f"up to {100 * view.settings.corpus.drift:g} % may (corpus.drift)"
+        limit = f"up to {100 * snapshot.settings.corpus.drift:g} % may (corpus.drift)"
         told.append(f"kept: {100 * drift:.1f} % of the chunks changed since, {limit}")
     if model:
-        anew = f"'engine generate {view.project.argument} --force' ('Generate again' in the app)"
+        anew = f"'engine generate {snapshot.project.argument} --force' ('Generate again' in the app)"
         told.append(f"built from the documents; {model} has been added since: {anew} has it write them")
-    if not view.store.counts()["queries"]:
+    if not snapshot.store.counts()["queries"]:
         told.append(f"there is no training query: {MEANS}")
-    if gone := out_of_reach(view):
+    if gone := out_of_reach(snapshot):
         told.append(f"the model's answers are kept, but it could not be asked again: {gone}")
     return "; ".join(told)
 
@@ -293,7 +297,7 @@ def _split(context: StageContext, queries: list[Query], chunks: Sequence[Chunk])
     asked = {query.document_id: keys[query.document_id] for query in queries}
     if not asked:
         return []
-    if len(set(asked.values())) < LEAST_GROUPS:
+    if len(set(asked.values())) < MIN_GROUPS:
         return _split_by_parts(context, queries, chunks)
     share, seed = context.settings.evaluation.heldout_share, context.settings.training.seed
     aside = assign_split(asked, share, seed)
@@ -313,9 +317,9 @@ def _split_by_parts(context: StageContext, queries: list[Query], chunks: Sequenc
     first: dict[str, int] = {}
     part = {chunk.id: str(first.setdefault(chunk.content_hash, place) // run) for place, chunk in enumerate(chunks)}
     parts = {part[query.chunk_id] for query in queries}
-    least = 2 if len(parts) >= LEAST_GROUPS else 1
+    least = 2 if len(parts) >= MIN_GROUPS else 1
     aside = least_of(parts, min(len(parts) - 1, max(least, round(share * len(parts)))), seed)
-    why = f"the documents make fewer than {LEAST_GROUPS} groups that could be held out as a whole"
+    why = f"the documents make fewer than {MIN_GROUPS} groups that could be held out as a whole"
     context.choose("held out", f"{len(aside)} of {len(parts)} parts of {run} chunks", why)
     sides: dict[str, Split] = {
         key: "validation" if place < len(aside) // 2 else "heldout" for place, key in enumerate(aside)

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NEIGHBOURS = 10
-LEAST_QUERIES = 200
+MIN_QUERIES = 200
 """With fewer training queries their neighbourhoods say little."""
-LEAST_ARTICLES = 10
+MIN_ARTICLES = 10
 """Made of fewer, they leave out most queries for the chunks of some articles, and none for those of others."""
-MOST_QUERIES = 6000
+MAX_QUERIES = 6000
 ADDED = 2
 SCALE = 2.0
 FILE = "hub_queries.npz"
@@ -41,7 +41,7 @@ _BLOCK = 1024
 
 
 @dataclass(frozen=True)
-class Bank:
+class HubnessReference:
     """Queries that show hubs: unit vectors (m, d), and the numbers of the articles (m,) that they were made of."""
 
     vectors: NDArray[np.float32]
@@ -49,7 +49,10 @@ class Bank:
 
 
 def hub_offsets(
-    vectors: NDArray[np.float32], articles: NDArray[np.int64], bank: Bank, check: Callable[[], None] = lambda: None
+    vectors: NDArray[np.float32],
+    articles: NDArray[np.int64],
+    bank: HubnessReference,
+    check: Callable[[], None] = lambda: None,
 ) -> NDArray[np.float32]:
     """r(c)/2 (n,) of chunks with unit vectors `vectors` (n, d), of `articles` (n,).
 
@@ -99,7 +102,7 @@ def offsets_of(vectors: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(-vectors[:, -ADDED] * np.sqrt(2.0), np.float32)
 
 
-def write_bank(folder: Path, bank: Bank) -> None:
+def write_bank(folder: Path, bank: HubnessReference) -> None:
     """Keep the queries' vectors, in half precision, and their articles in `folder`."""
     import numpy as np
 
@@ -108,13 +111,13 @@ def write_bank(folder: Path, bank: Bank) -> None:
     (folder / FILE).chmod(0o600)
 
 
-def read_bank(folder: Path) -> Bank:
+def read_bank(folder: Path) -> HubnessReference:
     """What `write_bank` kept. Raises DamagedError where it cannot be read."""
     import numpy as np
 
     try:
         with np.load(folder / FILE, allow_pickle=False) as kept:
-            bank = Bank(kept["vectors"].astype(np.float32), kept["articles"].astype(np.int64))
+            bank = HubnessReference(kept["vectors"].astype(np.float32), kept["articles"].astype(np.int64))
         shape = bank.vectors.shape
         if len(shape) != 2 or not shape[0] or bank.articles.shape != shape[:1] or not np.isfinite(bank.vectors).all():
             raise ValueError(f"vectors of shape {shape} cannot be used")

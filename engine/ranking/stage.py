@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.records import Query
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifacts import Artifact
 from engine.ranking.rankings_file import RankedLists
 
@@ -19,20 +19,20 @@ TELLING = 100
 NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 
 
-def inputs(view: View) -> dict[str, Any]:
+def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """The queries and the depth of the rankings; partition and sampling belong to training."""
-    info = view.need("queries", "generate").info
-    return {"queries": info["content"], "corpus": info["corpus"], "k": view.settings.ranking.k}
+    info = snapshot.need("queries", "generate").info
+    return {"queries": info["content"], "corpus": info["corpus"], "k": snapshot.settings.ranking.k}
 
 
-def kept(view: View) -> str:
+def kept(snapshot: ProjectSnapshot) -> str:
     """What is to be said of rankings that are up to date; empty where that is nothing."""
-    return "" if view.store.counts()["queries"] else NO_QUERIES
+    return "" if snapshot.store.counts()["queries"] else NO_QUERIES
 
 
-def verify(view: View) -> None:
+def verify(snapshot: ProjectSnapshot) -> None:
     """Raises DamagedError when the lists on disk cannot be read."""
-    RankedLists.load(view.project.folder_of(view.need(ARTIFACT, "rank")))
+    RankedLists.load(snapshot.project.folder_of(snapshot.need(ARTIFACT, "rank")))
 
 
 def run(context: StageContext) -> dict[str, Any]:

@@ -64,11 +64,11 @@ def learn_weights(
     examples: Sequence[Example], count: int, seed: int, check_stop: Callable[[], None] | None = None
 ) -> Floats:
     """The weights (count,) in (0, 1] of words numbered 0 to `count` − 1. `check_stop` is called between batches."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     logarithms, scales = np.zeros(count), FIRST_SCALES.copy()
     words, both = _Adam(count, LEARNING_RATE), _Adam(2, SCALE_RATE)
     for _ in range(EPOCHS):
-        order = chance.permutation(len(examples))
+        order = rng.permutation(len(examples))
         for start in range(0, len(order), BATCH):
             if check_stop:
                 check_stop()

@@ -19,12 +19,12 @@ from types import ModuleType
 from engine.core import events
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, nearest
 from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
-from engine.core.subprocesses import crash, end, homeless, import_path, revive, told
+from engine.core.subprocesses import crash, end, import_path, revive, run_folder_missing, told
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.control import cancel as cancel
 from engine.project.control import latest_run as latest_run
 from engine.project.folder import ProjectFolder, disk_errors, write_text
-from engine.project.stage import ORDER, View, stage_fingerprint
+from engine.project.stage import ORDER, ProjectSnapshot, stage_fingerprint
 from engine.project.store import Store
 from engine.training.compute import launch
 
@@ -57,43 +57,43 @@ def stage_module(stage: str) -> ModuleType:
     return importlib.import_module(f"engine.{ROOMS[stage]}.stage")
 
 
-def stage_status(view: View, stage: str) -> StageStatus:
+def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageStatus:
     """Compare a stage's fingerprint with that of its current artifact. Raises NotBuiltError where an input is missing."""
     module = stage_module(stage)
-    wanted = stage_fingerprint(stage, module.VERSION, module.inputs(view))
-    current = view.store.artifact(module.ARTIFACT)
+    wanted = stage_fingerprint(stage, module.VERSION, module.inputs(snapshot))
+    current = snapshot.store.artifact(module.ARTIFACT)
     if current is None:
         return StageStatus(stage, "to do", "not built yet", wanted)
-    if current.folder and not (view.project.path / current.folder).is_dir():
+    if current.folder and not (snapshot.project.path / current.folder).is_dir():
         return StageStatus(stage, "stale", f"{current.folder} is missing", wanted)
     if current.fingerprint != wanted:
         return StageStatus(stage, "stale", "its settings or inputs changed", wanted)
-    reason = module.kept(view) if hasattr(module, "kept") else ""
+    reason = module.kept(snapshot) if hasattr(module, "kept") else ""
     return StageStatus(stage, "done", reason or "up to date", wanted)
 
 
-def verified(view: View, status: StageStatus) -> StageStatus:
+def verified(snapshot: ProjectSnapshot, status: StageStatus) -> StageStatus:
     """The status of a finished stage after a look into its files: stale when they are damaged."""
     module = stage_module(status.stage)
     if not hasattr(module, "verify"):
         return status
     try:
-        module.verify(view)
+        module.verify(snapshot)
     except EngineError as error:
         return StageStatus(status.stage, "stale", error.what.rstrip("."), status.fingerprint)
     return status
 
 
-def all_status(view: View) -> list[StageStatus]:
+def all_status(snapshot: ProjectSnapshot) -> list[StageStatus]:
     """Every stage's status; what depends on something stale is stale too."""
     result: list[StageStatus] = []
     for stage in ORDER:
         try:
-            status = stage_status(view, stage)
+            status = stage_status(snapshot, stage)
         except NotBuiltError as error:
             status = StageStatus(stage, "to do", error.what, "")
         except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
-            made = view.store.artifact(stage_module(stage).ARTIFACT) is not None
+            made = snapshot.store.artifact(stage_module(stage).ARTIFACT) is not None
             status = StageStatus(stage, "stale" if made else "to do", error.what, "")
         behind = next((earlier for earlier in result if earlier.state == "stale"), None)
         if behind and status.state == "done":
@@ -183,13 +183,13 @@ class Run:
         return self._should_stop() or (self.folder / CANCEL).exists()
 
     def _look_ahead(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        """What would stop a later stage and can be seen now is told before hours are spent: `look_ahead(view)` of each."""
+        """What would stop a later stage and can be seen now is told before hours are spent: `preflight(view)` of each."""
         with closing(self.project.store()) as store:
             for stage in stages:
-                look = getattr(stage_module(stage), "look_ahead", None)
+                look = getattr(stage_module(stage), "preflight", None)
                 try:
                     if look is not None:
-                        look(View(self.project, self.project.settings(), store))
+                        look(ProjectSnapshot(self.project, self.project.settings(), store))
                 except EngineError as error:
                     if stage not in forced and self._is_done(stage, store):
                         continue  # what it would take is not needed now
@@ -198,7 +198,7 @@ class Run:
 
     def _is_done(self, stage: str, store: Store) -> bool:
         try:
-            standing = all_status(View(self.project, self.project.settings(), store))
+            standing = all_status(ProjectSnapshot(self.project, self.project.settings(), store))
         except EngineError:
             return False
         return any(one.stage == stage and one.state == "done" for one in standing)
@@ -208,10 +208,10 @@ class Run:
             raise _cancelled()
         store = self.project.store()
         try:
-            view = View(self.project, self.project.settings(), store)
-            status = stage_status(view, stage)
+            snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
+            status = stage_status(snapshot, stage)
             if status.state == "done":
-                status = verified(view, status)
+                status = verified(snapshot, status)
         except EngineError as error:
             self._tell(StageFailed(stage=stage, error=error.as_dict()))
             raise
@@ -260,7 +260,7 @@ class Run:
                 child.send_signal(signal.SIGTERM)
                 asked = True
             if not self.folder.is_dir():
-                raise homeless(stage, self.folder)
+                raise run_folder_missing(stage, self.folder)
             self._relay()
             time.sleep(POLL_SECONDS)
         assert child.stdout is not None

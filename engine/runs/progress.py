@@ -9,7 +9,7 @@ from typing import Any
 from engine.core import events
 from engine.core.events import Event
 from engine.project.control import is_paused, stage_at_work
-from engine.project.stage import View
+from engine.project.stage import ProjectSnapshot
 
 TAIL = 1_000_000  # bytes of a log that tell where a run stands: some thousand events
 
@@ -68,7 +68,7 @@ def progress_of(folder: Path) -> RunProgress:
     return found
 
 
-def resume_point(view: View) -> tuple[int, int] | None:
+def resume_point(snapshot: ProjectSnapshot) -> tuple[int, int] | None:
     """(step, steps): where the next training would go on from; None where it would begin, or has nothing to do.
 
     Of a training that was broken off while it was pre-training, they are those of pre-training.
@@ -80,10 +80,10 @@ def resume_point(view: View) -> tuple[int, int] | None:
     from engine.training.methods import PRETRAINING
     from engine.training.recipe import resolve_config
 
-    status = stage_status(view, "train")
+    status = stage_status(snapshot, "train")
     if status.state == "done":
         return None
-    folder, config = view.project.path / "checkpoints" / status.fingerprint, resolve_config(view)
+    folder, config = snapshot.project.path / "checkpoints" / status.fingerprint, resolve_config(snapshot)
     step = newest_step(folder)
     if step is not None:
         return step, config.steps

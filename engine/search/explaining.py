@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.embedding_cache import EncoderShelf
+    from engine.encoders.embedding_cache import VectorCache
     from engine.vectors.index import VectorIndex
 
 Place = tuple[int, float]
@@ -29,7 +29,7 @@ NOWHERE = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RankComparison:
     """Where two encoders put a chunk: rank from 1 among all chunks, and cosine; None where that cannot be said.
 
     `rank` and `similarity` are those of semantic search: by the served cosine, less `hub_offset` where search takes off hubs
@@ -50,7 +50,7 @@ class Explained:
     """`served`: `base`, `adapted`, or a merge such as `merge-0.75`. `note` says why something is None, and what to do."""
 
     served: str
-    chunks: dict[int, Standing]
+    chunks: dict[int, RankComparison]
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -85,8 +85,8 @@ class Explainer:
         self._loaded = loaded
         self._stored: tuple[tuple[object, ...], Stored] | None = None
         self._population: tuple[tuple[object, ...], Population] | None = None
-        self._shelf: tuple[tuple[object, ...], EncoderShelf] | None = None
-        self._cached: tuple[Population, EncoderShelf, NDArray[np.int64]] | None = None
+        self._shelf: tuple[tuple[object, ...], VectorCache] | None = None
+        self._cached: tuple[Population, VectorCache, NDArray[np.int64]] | None = None
         self._base: tuple[tuple[object, ...], str] | None = None
 
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
@@ -165,7 +165,7 @@ class Explainer:
         return self._population[1]
 
     def _by_base(
-        self, query: str, artifact: Artifact, shelf: EncoderShelf, population: Population, wanted: Sequence[int]
+        self, query: str, artifact: Artifact, shelf: VectorCache, population: Population, wanted: Sequence[int]
     ) -> tuple[Places, str]:
         """Where the base encoder puts the chunks; nothing, and a note, when its vectors are not all at hand."""
         from engine.vectors.exact import cosines
@@ -181,20 +181,20 @@ class Explainer:
         vector = self._loaded.base_encoder(artifact).encode_queries([query])[0]
         return _placed(population.ids, cosines(shelf.blocks, vector)[places], wanted), ""
 
-    def _places(self, population: Population, shelf: EncoderShelf) -> NDArray[np.int64]:
+    def _places(self, population: Population, shelf: VectorCache) -> NDArray[np.int64]:
         """Where the chunks' vectors are on the shelf (n,), −1 for those that are not there."""
         if self._cached is None or self._cached[0] is not population or self._cached[1] is not shelf:
             self._cached = (population, shelf, shelf.find(population.hashes))
         return self._cached[2]
 
-    def _base_shelf(self, artifact: Artifact, dimension: int) -> EncoderShelf:
+    def _base_shelf(self, artifact: Artifact, dimension: int) -> VectorCache:
         """The cached vectors of the base encoder, opened again when files have come or gone."""
-        from engine.encoders.embedding_cache import EncoderShelf
+        from engine.encoders.embedding_cache import VectorCache
 
         folder = self._loaded.project.path / "cache" / self._base_fingerprint(artifact)
         state = (folder, dimension, tuple(sorted(_files(folder))))
         if self._shelf is None or self._shelf[0] != state:
-            self._shelf = (state, EncoderShelf(folder, dimension, reading=True))
+            self._shelf = (state, VectorCache(folder, dimension, reading=True))
         return self._shelf[1]
 
     def _base_fingerprint(self, artifact: Artifact) -> str:
@@ -215,10 +215,10 @@ def served_name(info: Mapping[str, Any]) -> str:
     return candidate_name(float(info["scale"]) if info["adapter"] else 0.0)
 
 
-def _standing(base: Place | None, served: Place | None, ranked: Place | None, taken: float | None) -> Standing:
+def _standing(base: Place | None, served: Place | None, ranked: Place | None, taken: float | None) -> RankComparison:
     (base_rank, base_cosine), (served_rank, served_cosine) = base or NOWHERE, served or NOWHERE
     rank, similarity = ranked or NOWHERE
-    return Standing(base_rank, base_cosine, served_rank, served_cosine, rank, similarity, taken)
+    return RankComparison(base_rank, base_cosine, served_rank, served_cosine, rank, similarity, taken)
 
 
 def _placed(ids: NDArray[np.int64], scores: NDArray[np.float32], wanted: Sequence[int]) -> Places:

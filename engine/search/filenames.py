@@ -24,7 +24,7 @@ LONGEST = 200  # characters of a file's name
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class FilenameMatch:
     """What a query is meant for: the documents that it names (none: all of them), and `text` to look for in them."""
 
     text: str
@@ -41,7 +41,7 @@ class DocumentNames:
             for name in _file_names(title.strip(), path):
                 self._ids.setdefault(name.casefold(), set()).add(key)
 
-    def meant_by(self, query: str) -> Meant:
+    def meant_by(self, query: str) -> FilenameMatch:
         """The documents whose file names stand in a query, extension and all, and the query without these names.
 
         A query of nothing but names is looked for as it is.
@@ -55,9 +55,9 @@ class DocumentNames:
             pieces.append(query[start:first].strip(_EDGES))
             start = last
         if not found:
-            return Meant(typed)
+            return FilenameMatch(typed)
         rest = " ".join(piece for piece in (*pieces, query[start:].lstrip(_EDGES).rstrip()) if piece)
-        return Meant(rest if _WORD.search(rest) else query, frozenset(found), tuple(names))
+        return FilenameMatch(rest if _WORD.search(rest) else query, frozenset(found), tuple(names))
 
     def _places(self, query: str) -> list[tuple[int, int]]:
         """Where names stand, in order, none within another: the longest one that ends with each extension."""

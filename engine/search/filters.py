@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _DIRECT = re.compile(r"/?(?:(.*[^/])/)?\./?")
-MOST_FACETS = 20
+MAX_FACETS = 20
 HERE = "."
 """What stands for the files that lie in a folder itself, and not in one within: `contracts/./`."""
 UNKNOWN_LANGUAGE = "unknown"
@@ -139,7 +139,7 @@ def date_of(document: Document) -> float:
 
 def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
     """How many documents have each type, author, language and year, and lie in each folder, the outermost in which they
-    differ (`contracts/.`: in that itself, and in none within); the most frequent first, `MOST_FACETS` of each.
+    differ (`contracts/.`: in that itself, and in none within); the most frequent first, `MAX_FACETS` of each.
     """
     listed = list(documents)
     counts = {
@@ -149,7 +149,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
         "year": Counter(map(_year, listed)),
         "folder": _folders([composed(document.path).split("/")[:-1] for document in listed]),
     }
-    return {name: dict(found.most_common(MOST_FACETS)) for name, found in counts.items()}
+    return {name: dict(found.most_common(MAX_FACETS)) for name, found in counts.items()}
 
 
 def _language_told(code: str) -> str:

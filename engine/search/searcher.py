@@ -12,8 +12,8 @@ from engine.corpus.formats import STREAMED
 from engine.corpus.invisible import visible
 from engine.project.control import telling_runs, while_running
 from engine.project.folder import ProjectFolder
-from engine.search.explaining import Explained, Explainer, Standing, served_name
-from engine.search.filenames import Meant
+from engine.search.explaining import Explained, Explainer, RankComparison, served_name
+from engine.search.filenames import FilenameMatch
 from engine.search.filters import SearchFilter, facets, unmet
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.hits import Found, Hit, Ranked
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "bm25")
 SNIPPET_WIDTH = 300  # characters
-LEAST_DEPTH = 100
+MIN_DEPTH = 100
 EMPTY, NO_WORD = "The query is empty.", "The query holds no word: type a word or a number to look for."
 
 
@@ -89,7 +89,7 @@ class Searcher:
         if problem := self._unsearchable(query, mode):
             return Found(query, mode, (), (problem,))
         documents, meant = self._meant(query, where, settings.named_documents)
-        depth = max(LEAST_DEPTH, 5 * top)
+        depth = max(MIN_DEPTH, 5 * top)
         rankings, notes, index = self._rankings(meant.text, mode, depth, self._chunks_of(documents), settings)
         if settings.hide_weak and mode == "semantic":
             rankings["semantic"], told = without_weak(rankings["semantic"], top, *self._loaded.threshold())
@@ -139,7 +139,7 @@ class Searcher:
         query = _clean(query)
         if problem := EMPTY if not query.strip() else self._unsearchable(query, "semantic"):
             artifact, _ = self._loaded.vector_index()
-            return Explained(served_name(artifact.info), {row: Standing() for row in chunk_ids}, problem)
+            return Explained(served_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
         _, meant = self._meant(query, None, self.project.settings().search.named_documents)
         return self._explainer.explain(meant.text, chunk_ids)
 
@@ -230,17 +230,17 @@ class Searcher:
 
         return index.search_among(vector, np.fromiter(sorted(allowed), np.int64, len(allowed)), depth)
 
-    def _meant(self, query: str, where: SearchFilter | None, named: bool) -> tuple[set[int] | None, Meant]:
+    def _meant(self, query: str, where: SearchFilter | None, named: bool) -> tuple[set[int] | None, FilenameMatch]:
         """The documents to look in, None for all, and what to look for in them.
 
         Those that the query names (`named`: whether that counts), unless the filter lets none of them pass.
         """
         filtered = None if where is None or where.empty else self._allowed(where)
-        meant = self._loaded.document_names().meant_by(query) if named and "." in query else Meant(query)
+        meant = self._loaded.document_names().meant_by(query) if named and "." in query else FilenameMatch(query)
         if not meant.documents:
             return filtered, meant
         both = set(meant.documents) if filtered is None else filtered & meant.documents
-        return (both, meant) if both else (filtered, Meant(query))
+        return (both, meant) if both else (filtered, FilenameMatch(query))
 
     def _allowed(self, where: SearchFilter) -> set[int]:
         store = self._loaded.store
@@ -261,7 +261,7 @@ class Searcher:
             if name == "bm25":
                 index = index or self._loaded.lexical_index()
                 chunks = self._bm25(index, query, index.count, allowed)[0]
-            found.update(chunks.tolist() if name == "bm25" else chunks[:LEAST_DEPTH].tolist())
+            found.update(chunks.tolist() if name == "bm25" else chunks[:MIN_DEPTH].tolist())
         store = self._loaded.store
         documents = {document for chunk, document in store.chunk_owners(superseded=True) if chunk in found}
         return facets(document for document in store.documents() if document.id in documents)

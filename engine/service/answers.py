@@ -21,11 +21,11 @@ def report(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
 def _report(project: ProjectFolder) -> dict[str, Any]:
     from engine.core.systems import told
     from engine.evaluation.reporting.report import read_report
-    from engine.project.stage import View
+    from engine.project.stage import ProjectSnapshot
     from engine.settings.load import Settings
 
     with closing(project.store()) as store:
-        artifact = View(project, Settings(), store).need("evaluation", "evaluate")
+        artifact = ProjectSnapshot(project, Settings(), store).need("evaluation", "evaluate")
     folder = project.folder_of(artifact)
     shown = {name: artifact.info.get(name) for name in ("served", "reason", "tables")}
     found = read_report(folder)

@@ -12,7 +12,7 @@ from engine.project.folder import ProjectFolder, disk_errors
 from engine.project.store import Store
 from engine.service import params
 
-PAGE, LONGEST_PAGE = 100, 1000
+PAGE, MAX_PAGE_LENGTH = 100, 1000
 NOT_KEPT = "The change of the queries could not be kept."
 Task = Callable[[], dict[str, Any]]
 
@@ -29,7 +29,7 @@ def queries(
     """A page of the queries that hold `text`, are of a split and of a kind; and counts over all queries. `rejected`: of
     those that were left out, each with its reason."""
     left_out = params.flag("rejected", rejected)
-    first, count = params.number("offset", offset, 0), min(params.number("limit", limit, 1), LONGEST_PAGE)
+    first, count = params.number("offset", offset, 0), min(params.number("limit", limit, 1), MAX_PAGE_LENGTH)
     part, side, sort = (
         params.maybe_text(name, value) for name, value in (("text", text), ("split", split), ("kind", kind))
     )

@@ -46,11 +46,11 @@ def _status(project: ProjectFolder) -> dict[str, Any]:
 
 def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[str, tuple[str, str]]:
     """Stage → (state, reason), in order."""
-    from engine.project.stage import View
+    from engine.project.stage import ProjectSnapshot
     from engine.runs.pipeline import all_status
 
     preload()
-    return {one.stage: (one.state, one.reason) for one in all_status(View(project, settings, store))}
+    return {one.stage: (one.state, one.reason) for one in all_status(ProjectSnapshot(project, settings, store))}
 
 
 def what_if(project: ProjectFolder, changes: Any) -> Callable[[], dict[str, Any]]:

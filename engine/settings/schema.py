@@ -12,7 +12,9 @@ Prompt = Annotated[str, StringConstraints(strip_whitespace=False, max_length=200
 Preset = Literal["quick", "standard", "paper", "cl"]
 PRESETS: tuple[str, ...] = get_args(Preset)
 FROM_PRESET, FROM_MODEL = "from the preset", "from the model"  # what project.toml shows for a key that has no value
-MOST = 1_000_000_000  # of whole numbers that have no limit of their own: larger ones are slips, and overflow
+MAX_WHOLE_NUMBER = (
+    1_000_000_000  # of whole numbers that have no limit of their own: larger ones are slips, and overflow
+)
 
 
 class Section(BaseModel):
@@ -269,7 +271,7 @@ class TrainingSettings(Section):
         le=1,
         description="share of the training queries that are learnt from, the same with every run",
     )
-    steps: int | None = Field(default=None, ge=1, le=MOST, description="training steps, at most")
+    steps: int | None = Field(default=None, ge=1, le=MAX_WHOLE_NUMBER, description="training steps, at most")
     max_tokens: int | None = Field(
         default=None,
         ge=16,
@@ -289,7 +291,7 @@ class TrainingSettings(Section):
         ),
     )
     query_steps: int | None = Field(
-        default=None, ge=1, le=MOST, description="steps for queries alone where side is both-then-query"
+        default=None, ge=1, le=MAX_WHOLE_NUMBER, description="steps for queries alone where side is both-then-query"
     )
     query_learning_rate: float | None = Field(
         default=None, gt=0, le=0.1, description="peak learning rate of the steps for queries alone"
@@ -310,7 +312,10 @@ class TrainingSettings(Section):
     triplet_margin: float | None = Field(default=None, ge=0, le=2, description="margin of the triplet loss, in cosine")
     label_smoothing: float | None = Field(default=None, ge=0, le=0.5, description="label smoothing of plackett_luce")
     refresh_every: int | None = Field(
-        default=None, ge=0, le=MOST, description="steps after which the model's own hard negatives are mined; 0: never"
+        default=None,
+        ge=0,
+        le=MAX_WHOLE_NUMBER,
+        description="steps after which the model's own hard negatives are mined; 0: never",
     )
     mined_per_query: int | None = Field(
         default=None, ge=1, le=1000, description="the model's best chunks that then join a query's negatives"
@@ -318,11 +323,13 @@ class TrainingSettings(Section):
     lora_rank: int | None = Field(default=None, ge=1, le=512, description="rank of the LoRA adapter")
     lora_alpha: float | None = Field(default=None, gt=0, description="scale of the LoRA adapter")
     lora_dropout: float | None = Field(default=None, ge=0, lt=1, description="dropout on the LoRA branch")
-    eval_every: int | None = Field(default=None, ge=1, le=MOST, description="steps between held-out checks")
+    eval_every: int | None = Field(default=None, ge=1, le=MAX_WHOLE_NUMBER, description="steps between held-out checks")
     patience: int | None = Field(
-        default=None, ge=1, le=MOST, description="held-out checks without gain before training stops"
+        default=None, ge=1, le=MAX_WHOLE_NUMBER, description="held-out checks without gain before training stops"
     )
-    checkpoint_every: int | None = Field(default=None, ge=1, le=MOST, description="steps between checkpoints")
+    checkpoint_every: int | None = Field(
+        default=None, ge=1, le=MAX_WHOLE_NUMBER, description="steps between checkpoints"
+    )
     warmup: float | None = Field(default=None, ge=0, le=1, description="share of the steps with a rising learning rate")
     weight_decay: float | None = Field(default=None, ge=0, le=1, description="weight decay of AdamW")
     clip_norm: float | None = Field(default=None, gt=0, description="longest gradient")
@@ -334,14 +341,16 @@ class TrainingSettings(Section):
         ),
     )
     heldout_queries: int | None = Field(
-        default=None, ge=1, le=MOST, description="validation queries of a check, at most"
+        default=None, ge=1, le=MAX_WHOLE_NUMBER, description="validation queries of a check, at most"
     )
-    heldout_pool: int | None = Field(default=None, ge=10, le=MOST, description="chunks that a check ranks, at most")
+    heldout_pool: int | None = Field(
+        default=None, ge=10, le=MAX_WHOLE_NUMBER, description="chunks that a check ranks, at most"
+    )
     micro_batch_tokens: int | None = Field(
-        default=None, ge=1, le=MOST, description="tokens, padding included, of a micro-batch"
+        default=None, ge=1, le=MAX_WHOLE_NUMBER, description="tokens, padding included, of a micro-batch"
     )
     graph_memory_mb: float | None = Field(
-        default=None, ge=0, le=MOST, description="memory for graphs above which texts run twice"
+        default=None, ge=0, le=MAX_WHOLE_NUMBER, description="memory for graphs above which texts run twice"
     )
     gradient_checkpointing: Literal["auto", "on", "off"] | None = Field(
         default=None, description="computes every block twice, to train large models in little memory"
@@ -354,7 +363,7 @@ class TrainingSettings(Section):
         default=None,
         description="fine-tuning on queries (FT), pre-training on masked words of the corpus (PT), or first PT, then FT",
     )
-    pretrain_steps: int | None = Field(default=None, ge=1, le=MOST, description="steps of pre-training")
+    pretrain_steps: int | None = Field(default=None, ge=1, le=MAX_WHOLE_NUMBER, description="steps of pre-training")
     pretrain_chunks_per_step: int | None = Field(
         default=None, ge=1, le=4096, description="chunks per step of pre-training"
     )
@@ -381,7 +390,7 @@ class EvaluationSettings(Section):
         lt=0.9,
         description="share of the documents whose queries are never trained on: half stop the training, half choose",
     )
-    max_heldout: int = Field(default=600, ge=20, le=MOST, description="held-out queries used, at most")
+    max_heldout: int = Field(default=600, ge=20, le=MAX_WHOLE_NUMBER, description="held-out queries used, at most")
     bootstrap_samples: int = Field(
         default=10_000, ge=100, le=1_000_000, description="samples of every confidence interval"
     )
@@ -391,7 +400,7 @@ class EvaluationSettings(Section):
     merges_up_to: int = Field(
         default=4000,
         ge=0,
-        le=MOST,
+        le=MAX_WHOLE_NUMBER,
         description=(
             "up to so many chunks, merges of an adapter that acts on chunks, too, are measured over all of them and in hybrid "
             "search; that embeds every chunk once more for each. In larger corpora they compete among the chunks next to "
@@ -447,7 +456,7 @@ class SearchSettings(Section):
             "or by the even sum, unless held-out queries show another way to be better (auto)"
         ),
     )
-    rrf_u: int = Field(default=40, ge=1, le=MOST, description="constant of reciprocal rank fusion")
+    rrf_u: int = Field(default=40, ge=1, le=MAX_WHOLE_NUMBER, description="constant of reciprocal rank fusion")
     weight: float = Field(default=0.5, ge=0, le=1, description="weight of the semantic score where fusion is weighted")
     top: int = Field(default=10, ge=1, le=1000, description="hits shown")
     named_documents: bool = Field(

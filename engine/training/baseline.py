@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import EngineError
 from engine.core.events import Emit, Event, Progress, TrainStep, Warned
 from engine.encoders.for_project import project_model
-from engine.project.stage import StageContext, View, fingerprint
+from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.settings.load import Settings
@@ -50,14 +50,15 @@ def baseline_config(settings: Settings, first: float | None = None) -> TrainingC
     return replace(config, **_PLAIN, side="both-then-query" if config.side == "both-then-query" else "both")
 
 
-def baseline_fingerprint(view: View) -> str:
+def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
     """What the baseline would be trained from. Raises NotBuiltError before the rankings, SettingsError, ModelError."""
     return fingerprint(
         kind=KIND,
         version=VERSION,
-        rankings=view.need("rankings", "rank").fingerprint,
-        config=asdict(baseline_config(with_backend(view), found_first(view.store))) | added_inputs(view.settings),
-        model=project_model(view.settings).fingerprint,
+        rankings=snapshot.need("rankings", "rank").fingerprint,
+        config=asdict(baseline_config(with_backend(snapshot), found_first(snapshot.store)))
+        | added_inputs(snapshot.settings),
+        model=project_model(snapshot.settings).fingerprint,
     )
 
 
@@ -76,9 +77,11 @@ def baseline_adapter(context: StageContext) -> Mapping[str, Any]:
     return _trained(context, wanted)
 
 
-def _sound(view: View, artifact: Artifact) -> bool:
+def _sound(snapshot: ProjectSnapshot, artifact: Artifact) -> bool:
     try:
-        return digest_of(view.project.path / artifact.folder, side_of(artifact.info)) == str(artifact.info["digest"])
+        return digest_of(snapshot.project.path / artifact.folder, side_of(artifact.info)) == str(
+            artifact.info["digest"]
+        )
     except (EngineError, OSError):  # damaged or gone
         return False
 

@@ -80,7 +80,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Slopes:
+class Gradients:
     """The gradients of a step: those of `trained`, which are some or all of the masters.
 
     `loss` and `entropy` (of the targets, in nats) are means over the step. `rates`: learning rates of the optimizer's
@@ -126,7 +126,7 @@ class Loop(ABC):
         return torch.optim.AdamW(given, lr=0.0, weight_decay=decay, fused=fused)
 
     @abstractmethod
-    def _slopes(self) -> Slopes:
+    def _slopes(self) -> Gradients:
         """Of the step that is due."""
 
     @abstractmethod
@@ -195,7 +195,7 @@ class Loop(ABC):
         state.add(found.loss, found.entropy)
         self.meter.step(state.step, found.loss, max(found.rates), found.tokens, time.monotonic() - started)
 
-    def _seeded_slopes(self) -> Slopes:
+    def _seeded_slopes(self) -> Gradients:
         """Of the step that is due. One that a GPU has no memory for is made again with less at a time, to the same result."""
         while True:
             torch.manual_seed(self.config.seed * 1_000_003 + self.state.step + self.peers.rank * 2**50)

@@ -8,7 +8,7 @@ from engine.queries.choosing import BUILT, guessed, with_backend
 from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
 
 if TYPE_CHECKING:
-    from engine.project.stage import View
+    from engine.project.stage import ProjectSnapshot
     from engine.project.store import Store
     from engine.settings.load import Settings
 
@@ -16,19 +16,19 @@ _SHAPING = (
     "objective", "side", "method", "teacher", "cross_encoder", "teacher_temperature", "teacher_bm25_weight", "target",
     "target_entropy", "infonce_weight", "refresh_every", "shared_chunks",
 )  # fmt: skip
-LEAST_CONTRAST = 8
+MIN_CONTRAST = 8
 """Of fewer queries in a step the chunks of the others are too few to be told apart from."""
 HARD = 0.7
 """Below this share of training queries whose evidence chunk BM25 ranks first, built ones teach the chunks' vectors, too
 (docs/LOG.md, "Built queries that BM25 does not solve")."""
 
 
-def resolve_config(view: View) -> TrainingConfig:
+def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
     """The preset, with what the user changed in project.toml, and what fits the queries that are there.
 
     Raises SettingsError for values that do not go together.
     """
-    return config_of(with_backend(view), found_first(view.store))
+    return config_of(with_backend(snapshot), found_first(snapshot.store))
 
 
 def found_first(store: Store) -> float | None:
@@ -56,7 +56,7 @@ def is_contrastive(settings: Settings, first: float | None) -> bool:
     if first is None or first >= HARD or guessed(settings).backend not in BUILT:
         return False
     chosen = settings.training
-    if chosen.queries_per_step is not None and chosen.queries_per_step < LEAST_CONTRAST:
+    if chosen.queries_per_step is not None and chosen.queries_per_step < MIN_CONTRAST:
         return False
     return chosen.preset in CONTRASTIVE and all(getattr(chosen, name) in (None, "") for name in _SHAPING)
 

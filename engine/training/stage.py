@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import DamagedError, ModelError, NotBuiltError
 from engine.core.records import Chunk, Query
 from engine.encoders.for_project import CHUNKS, check_device, project_model, served_fingerprint
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.queries.heldout import cap_queries, too_few_to_choose
@@ -31,45 +31,45 @@ if TYPE_CHECKING:
 
 VERSION = 1
 ARTIFACT = "adapter"
-LEAST_QUERIES = 20
+MIN_QUERIES = 20
 HARD_PER_QUERY = 10
 
 
-def inputs(view: View) -> dict[str, Any]:
+def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """The rankings and every number of the recipe."""
-    rankings, queries = view.need("rankings", "rank"), view.need("queries", "generate")
+    rankings, queries = snapshot.need("rankings", "rank"), snapshot.need("queries", "generate")
     if rankings.info["queries"] != queries.info["content"]:
         raise NotBuiltError(
             "The rankings belong to former queries.",
             "'generate' has run since.",
             "Run 'engine rank' first, or 'engine run' for all.",
         )
-    config = resolve_config(view)
+    config = resolve_config(snapshot)
     return {
         "rankings": rankings.fingerprint,
-        "config": asdict(config) | _teacher_inputs(view, config) | added_inputs(view.settings),
-        "base": served_fingerprint(view, None, 1.0) if config.needs_vectors else "",
-        "lists": view.settings.ranking.model_dump(include={"m", "strategy"}),
-        "model": project_model(view.settings).fingerprint,
+        "config": asdict(config) | _teacher_inputs(snapshot, config) | added_inputs(snapshot.settings),
+        "base": served_fingerprint(snapshot, None, 1.0) if config.needs_vectors else "",
+        "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"}),
+        "model": project_model(snapshot.settings).fingerprint,
     }
 
 
-def look_ahead(view: View) -> None:
+def preflight(snapshot: ProjectSnapshot) -> None:
     """Raises SettingsError for a recipe whose values do not go together, ModelError for a teacher that cannot be used, UsageError
     for what this machine does not have."""
-    config = resolve_config(view)
-    _cross_encoder(view, config)
-    check_device(view.settings, "train")
+    config = resolve_config(snapshot)
+    _cross_encoder(snapshot, config)
+    check_device(snapshot.settings, "train")
     if config.quantisation == "4-bit":
         from engine.encoders.hardware import foreseen
         from engine.encoders.quantisation import check_four_bit
 
-        check_four_bit(foreseen(view.settings.encoder.device, view.settings.encoder.dtype, "train"))
+        check_four_bit(foreseen(snapshot.settings.encoder.device, snapshot.settings.encoder.dtype, "train"))
 
 
-def _teacher_inputs(view: View, config: TrainingConfig) -> dict[str, Any]:
+def _teacher_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
     """A cross-encoder counts by its content, not by where it lies, and only where it teaches."""
-    found = _cross_encoder(view, config)
+    found = _cross_encoder(snapshot, config)
     return {"cross_encoder": found.fingerprint if found else ""}
 
 
@@ -79,10 +79,10 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in added.items() if value != 1}
 
 
-def verify(view: View) -> None:
+def verify(snapshot: ProjectSnapshot) -> None:
     """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
-    info = view.need(ARTIFACT, "train").info
-    if info.get("adapter") and digest_of(view.project.path / info["adapter"], info.get("side", "both")) != info.get(
+    info = snapshot.need(ARTIFACT, "train").info
+    if info.get("adapter") and digest_of(snapshot.project.path / info["adapter"], info.get("side", "both")) != info.get(
         "digest"
     ):
         raise DamagedError(f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.")
@@ -199,8 +199,8 @@ def too_little(settings: Settings, queries: Sequence[Query], chunks: Sequence[Ch
         return "the documents make a single chunk"
     return (
         ""
-        if count >= LEAST_QUERIES
-        else f"{count} training queries are too few to learn from (at least {LEAST_QUERIES} are needed)"
+        if count >= MIN_QUERIES
+        else f"{count} training queries are too few to learn from (at least {MIN_QUERIES} are needed)"
     )
 
 
@@ -261,15 +261,15 @@ def _told_teacher(config: TrainingConfig, m: int) -> tuple[str, str]:
     return config.used_teacher, f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step"
 
 
-def _cross_encoder(view: View, config: TrainingConfig) -> CrossEncoderFolder | None:
+def _cross_encoder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEncoderFolder | None:
     """The checked folder of the teacher; a relative path lies in the project folder. Raises ModelError."""
     if config.used_teacher != "cross-encoder":
         return None
     from engine.training.objectives.cross_encoder import resolve_cross_encoder
 
     try:
-        path = (view.project.path / Path(config.cross_encoder).expanduser()).absolute()
-        return resolve_cross_encoder(path, view.project.path / "cache")
+        path = (snapshot.project.path / Path(config.cross_encoder).expanduser()).absolute()
+        return resolve_cross_encoder(path, snapshot.project.path / "cache")
     except (OSError, ValueError, RuntimeError) as error:  # a path that no folder can have, or a home that is not known
         raise ModelError(
             f"The cross-encoder {config.cross_encoder!r} cannot be used.",

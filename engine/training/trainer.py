@@ -20,7 +20,7 @@ from engine.training.compute.workers import Workers, choose_workers
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, FloatArray, TrainingData
 from engine.training.heldout import HeldOutPool, build_pool
-from engine.training.loop import STAGE, Ended, Loop, Setup, Slopes, TrainResult
+from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult
 from engine.training.model.adapter_folder import start_of
 from engine.training.model.student import Student
 from engine.training.objectives.objective import Objective
@@ -114,7 +114,7 @@ class _Training(Loop):
             self.emit(Choice(stage=STAGE, setting="hard negatives", value=str(found), reason=_MINED))
         super()._step()
 
-    def _slopes(self) -> Slopes:
+    def _slopes(self) -> Gradients:
         config, step = self.config, self.state.step
         batch = self.sampler.batch(step)
         loss, entropy = self.objective.of(batch)
@@ -123,7 +123,7 @@ class _Training(Loop):
         if not self.told_graphs:
             self._tell_graphs(gradients.needed)
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
-        return Slopes(value, list(self.student.masters.values()), slopes, [rate], tokens, entropy)
+        return Gradients(value, list(self.student.masters.values()), slopes, [rate], tokens, entropy)
 
     def _tell_graphs(self, needed: float) -> None:
         """Whether the first step's graphs were kept, or its texts run twice."""

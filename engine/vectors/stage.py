@@ -18,7 +18,7 @@ from engine.encoders.for_project import (
     served_fingerprint,
     told_hardware,
 )
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifacts import Artifact
 from engine.queries.articles import article_numbers
 
@@ -27,47 +27,49 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.core.records import Chunk
-    from engine.ranking.hubness import Bank
+    from engine.ranking.hubness import HubnessReference
 
 
 VERSION = 1
 ARTIFACT = "vectors"
 
 
-def inputs(view: View) -> dict[str, Any]:
+def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """The chunks, the served encoder, and how vectors are stored."""
-    view.need("corpus", "ingest")
-    adapter, scale, side = _served(view)
+    snapshot.need("corpus", "ingest")
+    adapter, scale, side = _served(snapshot)
     return {
-        "chunks": view.store.corpus_fingerprint(),
-        "encoder": served_fingerprint(view, adapter, scale),
-        **_chunk_side(view, adapter, scale, side),
-        **({"hubs": key} if (key := hubs_of(view)) else {}),
-        "vectors": view.settings.vectors.model_dump(),
+        "chunks": snapshot.store.corpus_fingerprint(),
+        "encoder": served_fingerprint(snapshot, adapter, scale),
+        **_chunk_side(snapshot, adapter, scale, side),
+        **({"hubs": key} if (key := hubs_of(snapshot)) else {}),
+        "vectors": snapshot.settings.vectors.model_dump(),
     }
 
 
-def look_ahead(view: View) -> None:
+def preflight(snapshot: ProjectSnapshot) -> None:
     """Raises UsageError for a device or precision that is not to be had here."""
-    check_device(view.settings)
+    check_device(snapshot.settings)
 
 
-def _chunk_side(view: View, adapter: Path | None, scale: float, side: str) -> dict[str, Any]:
+def _chunk_side(snapshot: ProjectSnapshot, adapter: Path | None, scale: float, side: str) -> dict[str, Any]:
     """What else decides the chunks' vectors; nothing where it is as ever, so that former indexes stay valid."""
     if side == "both-then-query":
-        return {"side": side, "chunk_encoder": served_fingerprint(view, chunk_adapter(adapter, side), scale)}
+        return {"side": side, "chunk_encoder": served_fingerprint(snapshot, chunk_adapter(adapter, side), scale)}
     return {"side": side} if side != "both" else {}
 
 
-def hubs_of(view: View) -> str:
+def hubs_of(snapshot: ProjectSnapshot) -> str:
     """What names the queries that show hubs, which evaluation chose to take off; empty where it did not."""
-    evaluation = view.store.artifact("evaluation")
+    evaluation = snapshot.store.artifact("evaluation")
     hubs: dict[str, Any] = evaluation.info.get("hubs", {}) if evaluation else {}
-    lifts = hubs.get("hub_queries") and view.settings.vectors.dtype != "i8"  # 8 bits are too coarse for more numbers
+    lifts = (
+        hubs.get("hub_queries") and snapshot.settings.vectors.dtype != "i8"
+    )  # 8 bits are too coarse for more numbers
     return str(hubs["key"]) if lifts else ""
 
 
-def _bank(context: StageContext) -> Bank | None:
+def _bank(context: StageContext) -> HubnessReference | None:
     """The queries that show hubs; None where these are left as they are, or cannot be taken off now, which is said."""
     from engine.ranking.hubness import read_bank
 
@@ -80,36 +82,36 @@ def _bank(context: StageContext) -> Bank | None:
         return None
 
 
-def _served(view: View) -> tuple[Path | None, float, str]:
+def _served(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
     """Adapter folder, strength λ and side that evaluation chose; the base encoder before the first evaluation."""
-    evaluation = view.store.artifact("evaluation")
+    evaluation = snapshot.store.artifact("evaluation")
     served: dict[str, Any] = evaluation.info["served"] if evaluation else {}
-    if evaluation and served.get("adapter") and evaluation.info.get("model") != model_fingerprint(view):
+    if evaluation and served.get("adapter") and evaluation.info.get("model") != model_fingerprint(snapshot):
         raise NotBuiltError(
             "The adapter that search was to serve belongs to another model.",
             "encoder.model, or the files in its folder, have changed since the evaluation.",
-            f"Run 'engine run {view.project.argument}'.",
+            f"Run 'engine run {snapshot.project.argument}'.",
         )
     if not served.get("adapter"):
         return None, 1.0, "both"
-    return view.project.path / served["adapter"], float(served["scale"]), served.get("side", "both")
+    return snapshot.project.path / served["adapter"], float(served["scale"]), served.get("side", "both")
 
 
-def verify(view: View) -> None:
+def verify(snapshot: ProjectSnapshot) -> None:
     """Raises DamagedError when the index on disk is not the one that was built, or its adapter has been replaced."""
     from engine.vectors.index import VectorIndex
 
-    artifact = view.need(ARTIFACT, "embed")
-    VectorIndex.open(view.project.folder_of(artifact))
-    adapter, _, _ = _served(view)
-    if artifact.info["adapter"] != _named(view, adapter):
+    artifact = snapshot.need(ARTIFACT, "embed")
+    VectorIndex.open(snapshot.project.folder_of(artifact))
+    adapter, _, _ = _served(snapshot)
+    if artifact.info["adapter"] != _named(snapshot, adapter):
         raise DamagedError("The adapter was trained anew.", "", "Run 'engine embed'.")
-    if artifact.info.get("hubs", "") != hubs_of(view):
+    if artifact.info.get("hubs", "") != hubs_of(snapshot):
         raise DamagedError("The index does not take off hubs as evaluation chose.", "", "Run 'engine embed'.")
 
 
-def _named(view: View, adapter: Path | None) -> str | None:
-    return adapter.relative_to(view.project.path).as_posix() if adapter else None
+def _named(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
+    return adapter.relative_to(snapshot.project.path).as_posix() if adapter else None
 
 
 def run(context: StageContext) -> dict[str, Any]:
@@ -152,7 +154,7 @@ def _write(
     folder: Path,
     chunks: Sequence[Chunk],
     vectors: NDArray[np.float32],
-    bank: Bank | None,
+    bank: HubnessReference | None,
     encoder: str,
 ) -> int:
     """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""

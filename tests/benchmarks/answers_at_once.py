@@ -27,7 +27,7 @@ from engine.queries.llm.chat_model import Reply, Request  # noqa: E402
 from engine.queries.llm.gguf_model import GgufModel  # noqa: E402
 from engine.queries.llm.prompts import Message  # noqa: E402
 from engine.queries.llm.shapes import Shape  # noqa: E402
-from engine.queries.opening import Nobody  # noqa: E402
+from engine.queries.opening import NullReporter  # noqa: E402
 
 FORMS = {"F32": 0, "F16": 1, "Q8_0": 7, "Q4_0": 2}
 SYSTEM = (
@@ -84,7 +84,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = build_tiny_gguf(Path(folder) / "F32.gguf", size=HUNDRED_MILLION)
         for form in asked.forms.split(","):
-            model = GgufModel(quantised(source, form), 512, Nobody(), lambda: False, asked.at_once)
+            model = GgufModel(quantised(source, form), 512, NullReporter(), lambda: False, asked.at_once)
             for name, measure in (
                 ("writing", lambda n: model._decoder.pace(n, 12, 1.0)),  # noqa: B023
                 ("answers", lambda n: answered(model, asked.at_once, n, asked.tokens)),  # noqa: B023

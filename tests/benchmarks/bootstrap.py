@@ -40,8 +40,8 @@ def ours(values: np.ndarray) -> Bounds:
     means = bootstrap_means(values, SAMPLES)
     found = [interval(values[:, column], means[:, column]) for column in range(SYSTEMS)]
     gaps = values[:, 1:] - values[:, :1]
-    for column, chance in enumerate(randomisation_p(gaps, SAMPLES).tolist()):
-        difference(gaps[:, column], means[:, column + 1] - means[:, 0], chance)
+    for column, rng in enumerate(randomisation_p(gaps, SAMPLES).tolist()):
+        difference(gaps[:, column], means[:, column + 1] - means[:, 0], rng)
     return np.array([[one.low, one.high] for one in found])
 
 

@@ -207,9 +207,9 @@ async def _moving(app: Any, pane: Any, paints: Paints) -> None:
 
 
 def _words() -> Any:
-    words, chance = Path(os.environ["WORDS"]).read_text().split(), random.Random(1)
+    words, rng = Path(os.environ["WORDS"]).read_text().split(), random.Random(1)
     while True:
-        yield words[int(len(words) ** chance.random()) - 1]
+        yield words[int(len(words) ** rng.random()) - 1]
 
 
 def tell(what: str, taken: list[Moment]) -> None:

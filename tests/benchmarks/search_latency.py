@@ -22,7 +22,7 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests")]
 
 from fixtures.big_project import build_big_project, unit_vectors, vocabulary  # noqa: E402
 
-from engine.encoders.embedding_cache import EncoderShelf, hash_keys  # noqa: E402
+from engine.encoders.embedding_cache import VectorCache, hash_keys  # noqa: E402
 from engine.project.folder import ProjectFolder  # noqa: E402
 from engine.search.explaining import Explainer  # noqa: E402
 from engine.search.loaded import Loaded  # noqa: E402
@@ -45,10 +45,9 @@ class RandomEncoder:
 
 def queries(count: int, seed: int = 1) -> list[str]:
     """One to four words each, frequent ones more often."""
-    words, chance = vocabulary(), random.Random(seed)
+    words, rng = vocabulary(), random.Random(seed)
     return [
-        " ".join(words[int(len(words) ** chance.random()) - 1] for _ in range(chance.randint(1, 4)))
-        for _ in range(count)
+        " ".join(words[int(len(words) ** rng.random()) - 1] for _ in range(rng.randint(1, 4))) for _ in range(count)
     ]
 
 
@@ -58,7 +57,7 @@ def serve_adapted(project: ProjectFolder) -> None:
     artifact = store.artifact("vectors")
     assert artifact is not None
     hashes = hash_keys([value for _, value in store.chunk_hashes()])
-    shelf = EncoderShelf(project.path / "cache" / "base", artifact.info["dimension"])
+    shelf = VectorCache(project.path / "cache" / "base", artifact.info["dimension"])
     for start in range(0, len(hashes), SHARD):
         block = hashes[start : start + SHARD]
         shelf.append(block, unit_vectors(len(block), start + 1))

@@ -49,24 +49,24 @@ def test_whole_texts_show_what_would_steer_the_terminal_and_keep_their_lines() -
 )
 def test_no_event_steers_the_terminal(event: events.Event) -> None:
     told = io.StringIO()
-    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as view:
-        view(event)
+    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as snapshot:
+        snapshot(event)
     assert "gpj.exe" in told.getvalue()
     assert is_harmless(told.getvalue())
 
 
 def test_why_a_stage_failed_is_left_to_the_commands_last_words() -> None:
     told = io.StringIO()
-    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as view:
-        view(events.StageFailed(stage="ingest", error={"what": "No document was found.", "why": "b", "to_do": "c"}))
+    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as snapshot:
+        snapshot(events.StageFailed(stage="ingest", error={"what": "No document was found.", "why": "b", "to_do": "c"}))
     assert told.getvalue() == "✗ ingest failed\n"
 
 
 def test_a_pause_is_shown() -> None:
     told = io.StringIO()
-    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as view:
-        view(events.Paused(stage="train"))
-        view(events.Resumed(stage="train"))
+    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as snapshot:
+        snapshot(events.Paused(stage="train"))
+        snapshot(events.Resumed(stage="train"))
     assert told.getvalue() == "‖ train waits: the run is paused\n▸ train goes on\n"
 
 

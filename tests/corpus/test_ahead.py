@@ -47,9 +47,9 @@ def ended(helpers: list[threading.Thread]) -> bool:
     return not any(helper.is_alive() for helper in helpers)
 
 
-def nap(chance: random.Random, share: float) -> None:
-    if chance.random() < share:
-        time.sleep(chance.random() / 500)
+def nap(rng: random.Random, share: float) -> None:
+    if rng.random() < share:
+        time.sleep(rng.random() / 500)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -58,27 +58,27 @@ def test_whatever_takes_long_each_item_is_done_once_and_in_order(
     monkeypatch: pytest.MonkeyPatch, threads: int, seed: int
 ) -> None:
     """Slow and fast work, items and takers by turns; results that weigh more than may be held."""
-    chance = random.Random(seed)
-    monkeypatch.setattr(module, "_MOST_HELD", chance.choice([0, 3, 2**26]))
-    shares = [chance.choice([0.0, 0.05, 0.9]) for _ in range(3)]
+    rng = random.Random(seed)
+    monkeypatch.setattr(module, "_MAX_HELD", rng.choice([0, 3, 2**26]))
+    shares = [rng.choice([0.0, 0.05, 0.9]) for _ in range(3)]
     done: list[int] = []
-    count = chance.choice([0, 1, 7, 100, 300])
+    count = rng.choice([0, 1, 7, 100, 300])
 
     def work(item: int) -> int:
-        nap(chance, shares[0])
+        nap(rng, shares[0])
         done.append(item)
         return item
 
     def items() -> Iterator[int]:
         for item in range(count):
-            nap(chance, shares[1])
+            nap(rng, shares[1])
             yield item
 
     started = time.monotonic()
     _, results, helpers = going(work, items(), threads, lambda _: 1)
     taken: list[int] = []
     for result in results:
-        nap(chance, shares[2])
+        nap(rng, shares[2])
         taken.append(result)
     assert taken == [*range(count)]
     assert sorted(done) == taken

@@ -174,13 +174,11 @@ def test_whatever_is_damaged_nothing_is_raised(format: str) -> None:
     text = _record(0x100D, b"\0\0" + struct.pack("<BB", 5, 0) + b"Gulls")
     sound = doc(parts) if format == "doc" else book(drawn(COMMENT, b"\0pelican", length=7), chart(text))
     assert len(list(beside(format, sound))) == (3 if format == "doc" else 2)
-    chance = random.Random(5)
+    rng = random.Random(5)
     fewer = 0
     for _ in range(2000):
         harmed = bytearray(sound)
-        for _ in range(chance.choice((1, 4, 40))):
-            harmed[chance.randrange(512, len(harmed))] = chance.randrange(256)
-        fewer += (
-            len(list(beside(format, bytes(harmed[: chance.choice((len(harmed), chance.randrange(len(harmed))))])))) < 2
-        )
+        for _ in range(rng.choice((1, 4, 40))):
+            harmed[rng.randrange(512, len(harmed))] = rng.randrange(256)
+        fewer += len(list(beside(format, bytes(harmed[: rng.choice((len(harmed), rng.randrange(len(harmed))))])))) < 2
     assert fewer > 100

@@ -176,12 +176,12 @@ def test_sheets_that_overlap_are_not_walked_through_again_and_again(monkeypatch:
 
 
 def test_damaged_records_are_read_as_far_as_they_go(tmp_path: Path) -> None:
-    chance = random.Random(3)
+    rng = random.Random(3)
     whole = workbook({"Berths": cells([(PERCENT, 0.15), (HOURS, 1.5), (TIME, 0.5)] * 20)})
     for _ in range(300):
         broken = bytearray(whole)
-        for _ in range(chance.randrange(1, 12)):
-            broken[chance.randrange(512, len(broken))] = chance.randrange(256)
+        for _ in range(rng.randrange(1, 12)):
+            broken[rng.randrange(512, len(broken))] = rng.randrange(256)
         node = {"content": {"node_type": "table", "grid": {"cells": [{"row": 0, "col": 0, "content": "v5"}]}}}
         nodes = [{"content": {"node_type": "heading", "text": "Berths"}}, node]
         assert len(excel_binary.as_sheets_show(nodes, bytes(broken))) == 2

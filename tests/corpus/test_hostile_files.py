@@ -83,7 +83,7 @@ def test_a_bomb_that_lies_about_its_size_is_stopped_while_it_unpacks(
 ) -> None:
     from engine.corpus import archive
 
-    monkeypatch.setattr(archive, "LARGEST_MEMBER", 2**20)
+    monkeypatch.setattr(archive, "MAX_MEMBER", 2**20)
     found = opened(tmp_path, "a.zip", office.zipped({"a.txt": "fine", "b.txt": "x" * 3 * 2**20}))
     assert [(item.member, getattr(item, "kind", "")) for item in found] == [("a.txt", ""), ("b.txt", "too large")]
 
@@ -102,7 +102,7 @@ def test_archives_in_archives_end_somewhere(tmp_path: Path) -> None:
 def test_many_members_end_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.corpus import opening
 
-    monkeypatch.setattr(opening, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(opening, "MAX_MEMBERS", 3)
     found = opened(tmp_path, "a.zip", office.zipped({f"{n}.txt": "The heron." for n in range(5)}))
     assert [type(item) for item in found] == [ReadDocument] * 3 + [LeftOut] * 2
 
@@ -142,7 +142,7 @@ def test_a_compound_file_of_nonsense_never_loops() -> None:
 def test_a_text_that_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.corpus import opening
 
-    monkeypatch.setattr(opening, "LONGEST_TEXT", 1000)
+    monkeypatch.setattr(opening, "MAX_TEXT_LENGTH", 1000)
     with pytest.raises(UnreadableFileError, match="1,200 characters") as error:
         opened(tmp_path, "a.txt", b"x" * 1200)
     assert error.value.kind == "too large"
@@ -153,7 +153,7 @@ def test_a_text_that_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest
 def test_all_texts_of_a_file_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.corpus import opening
 
-    monkeypatch.setattr(opening, "MOST_TEXT", 1000)
+    monkeypatch.setattr(opening, "MAX_TEXT", 1000)
     found = opened(tmp_path, "a.zip", office.zipped({f"{n}.txt": "x" * 400 for n in range(3)}))
     assert [(item.member, getattr(item, "kind", "")) for item in found] == [
         ("0.txt", ""),
@@ -165,7 +165,7 @@ def test_all_texts_of_a_file_together_are_bounded(tmp_path: Path, monkeypatch: p
 def test_a_mailbox_unpacks_nothing_however_large_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.corpus import opening
 
-    monkeypatch.setattr(opening, "MOST_UNPACKED", 1000)
+    monkeypatch.setattr(opening, "MAX_UNPACKED", 1000)
     mails = [office.eml(text=f"Mail {n}. " + "The pelican rests. " * 30) for n in range(9)]
     assert [type(item) for item in opened(tmp_path, "a.mbox", office.mbox(*mails))] == [ReadDocument] * 9
     packed = office.zipped({f"{n}.txt": "The heron. " * 90 for n in range(9)})
@@ -173,7 +173,7 @@ def test_a_mailbox_unpacks_nothing_however_large_it_is(tmp_path: Path, monkeypat
 
 
 def test_an_office_file_above_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(readers, "MAX_FILE", 1000)
     with pytest.raises(UnreadableFileError) as error:
         opened(tmp_path, "a.docx", office.docx())
     assert error.value.kind == "too large"

@@ -197,17 +197,17 @@ def test_documents_inside_documents_of_an_old_file(tmp_path: Path) -> None:
 
 def test_a_document_of_an_old_file_that_is_too_large_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = compound_file({**streams_in("", office.doc()), **streams_in("ObjectPool/_1", office.doc())})
-    monkeypatch.setattr(inside, "LARGEST_MEMBER", 4095)
+    monkeypatch.setattr(inside, "MAX_MEMBER", 4095)
     assert told(found_in(tmp_path, "a.doc", content)) == [("", "doc"), ("object1", "it unpacks to more than 0 MB")]
 
 
 def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = with_attachments(PDF, {f"{number}.txt": b"The gull." for number in range(3)})
-    monkeypatch.setattr(opening, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(opening, "MAX_MEMBERS", 2)
     assert [kind for _, kind in told(found_in(tmp_path, "a.pdf", content))] == [
         "pdf", "txt", "txt", "the file holds more than 2 others",
     ]  # fmt: skip
-    monkeypatch.setattr(inside, "LARGEST_MEMBER", 8)
+    monkeypatch.setattr(inside, "MAX_MEMBER", 8)
     assert told(found_in(tmp_path, "b.pdf", content))[1:] == [
         (f"{number}.txt", "it unpacks to more than 0 MB") for number in range(3)
     ]

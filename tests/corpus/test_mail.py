@@ -181,7 +181,7 @@ def test_what_parts_two_mails_names_a_day_then_a_time_then_a_year(tmp_path: Path
 def test_a_mail_that_is_cut_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.corpus import mail
 
-    monkeypatch.setattr(mail, "_LONGEST_MAIL", 1000)
+    monkeypatch.setattr(mail, "_MAX_MAIL_LENGTH", 1000)
     path = tmp_path / "a.mbox"
     path.write_bytes(office.mbox(office.eml(text="The pelican.\n" * 200), office.eml(text="Two.")))
     found = list(everything_in(path, "mbox"))
@@ -305,7 +305,7 @@ def test_messages_attached_to_messages_are_read_with_what_is_attached_to_them(tm
 def test_a_message_attached_to_another_that_is_too_large_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outlook, "LARGEST_MEMBER", 50)
+    monkeypatch.setattr(outlook, "MAX_MEMBER", 50)
     (tmp_path / "a.msg").write_bytes(with_inner_mail(office.msg(), office.msg()))
     _, left_out = everything_in(tmp_path / "a.msg", "msg")
     assert left_out == LeftOut("About terns.msg", "quarantined", "too large", "it unpacks to more than 0 MB")

@@ -175,7 +175,7 @@ def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(ocr, "_drawn", draw)
     monkeypatch.setattr(ocr, "_asker", lambda picture: ("The pelican sleeps.", ""))
-    monkeypatch.setattr(ocr, "MOST_PAGES", 3)
+    monkeypatch.setattr(ocr, "MAX_PAGES", 3)
     pages, told, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
     assert [number for number, text in pages.items() if text] == [1, 3]
     few = "only 3 of 5 pages without text were looked at"

@@ -17,9 +17,9 @@ import pytest
 from fixtures import office
 
 import engine
-from engine.corpus.sandbox import nursery
+from engine.corpus.sandbox import fork_server as forking
 from engine.corpus.sandbox.outcome import Limits
-from engine.corpus.sandbox.pool import Pool, Seat
+from engine.corpus.sandbox.pool import Pool, WorkerSlot
 from engine.corpus.sandbox.wire import finding, told
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
@@ -163,7 +163,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each re
 
 
 @on_linux
-def test_processes_are_born_of_one_that_reads_nothing_and_end_with_it(
+def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
     """A renewed process is another one with the same parent, which has one thread and opened none of the files; nor has what that
@@ -176,18 +176,18 @@ def test_processes_are_born_of_one_that_reads_nothing_and_end_with_it(
         (child,) = reading._children
         pids.append(child._process.pid)
     assert len(set(pids)) == 3
-    nursery = psutil.Process(pids[-1]).parent()
-    assert nursery is not None
-    source = nursery.parent()
+    fork_server = psutil.Process(pids[-1]).parent()
+    assert fork_server is not None
+    source = fork_server.parent()
     assert source is not None
     assert source.parent() == psutil.Process()
-    assert source.children() == [nursery]
-    assert [one.pid for one in nursery.children()] == pids[-1:]
-    for process in (nursery, source):
+    assert source.children() == [fork_server]
+    assert [one.pid for one in fork_server.children()] == pids[-1:]
+    for process in (fork_server, source):
         assert process.num_threads() == 1
         assert not [file for file in process.open_files() if file.path.endswith(".pdf")]
     last = psutil.Process(pids[-1])
-    nursery.kill()
+    fork_server.kill()
     psutil.wait_procs([last], 20)
     assert not last.is_running() or last.status() == psutil.STATUS_ZOMBIE
     assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
@@ -216,7 +216,7 @@ def test_what_a_process_held_at_most_is_told_once_it_has_ended(
         assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
         (child,) = reading._children
         process = child._process
-        assert isinstance(process, nursery.Born)
+        assert isinstance(process, forking.ForkedProcess)
         assert process.peak_memory() is None
         held = psutil.Process(process.pid).memory_info().rss
         os.kill(process.pid, signal.SIGSEGV)
@@ -228,13 +228,13 @@ def test_what_a_process_held_at_most_is_told_once_it_has_ended(
     assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
     (child,) = reading._children
     process = child._process
-    assert isinstance(process, nursery.Born)
+    assert isinstance(process, forking.ForkedProcess)
     source = psutil.Process(process.pid).parent()
     assert source is not None
     os.kill(process.pid, signal.SIGSEGV)
     process.wait(20)
     source.suspend()
-    monkeypatch.setattr(nursery, "_BEAR_SECONDS", 0.2)
+    monkeypatch.setattr(forking, "_FORK_SECONDS", 0.2)
     assert process.peak_memory() is None
     source.resume()
     monkeypatch.undo()
@@ -267,7 +267,7 @@ def is_over(process: psutil.Process) -> bool:
 
 
 @on_linux
-def test_a_file_is_read_again_where_not_it_but_the_nursery_ended_its_reader(
+def test_a_file_is_read_again_where_not_it_but_the_fork_server_ended_its_reader(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
     """Between two files, and while one is read: neither is said to need too much memory."""
@@ -276,13 +276,13 @@ def test_a_file_is_read_again_where_not_it_but_the_nursery_ended_its_reader(
         reading = pool(seconds=120)
         assert reading.read(write(tmp_path / "a.txt", b"The tern."), "txt").documents
         (child,) = reading._children
-        nursery = psutil.Process(child._process.pid).parent()
-        assert nursery is not None
+        fork_server = psutil.Process(child._process.pid).parent()
+        assert fork_server is not None
         if delay:
-            threading.Timer(delay, nursery.kill).start()
+            threading.Timer(delay, fork_server.kill).start()
         else:
-            nursery.kill()
-            while not is_over(nursery):
+            fork_server.kill()
+            while not is_over(fork_server):
                 time.sleep(0.01)
         outcome = reading.read(write(tmp_path / "b", content), format)
         assert (outcome.kind, outcome.reason, len(outcome.documents)) == ("", "", 1)
@@ -290,7 +290,7 @@ def test_a_file_is_read_again_where_not_it_but_the_nursery_ended_its_reader(
 
 
 @on_linux
-def test_a_nursery_that_does_not_answer_holds_up_neither_the_next_file_nor_the_end(
+def test_a_fork_server_that_does_not_answer_holds_up_neither_the_next_file_nor_the_end(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
     for again in (False, True):
@@ -298,14 +298,14 @@ def test_a_nursery_that_does_not_answer_holds_up_neither_the_next_file_nor_the_e
         path = write(tmp_path / "a.txt", b"The heron.")
         assert reading.read(path, "txt").documents
         (child,) = reading._children
-        nursery = psutil.Process(child._process.pid).parent()
-        assert nursery is not None
-        nursery.suspend()
+        fork_server = psutil.Process(child._process.pid).parent()
+        assert fork_server is not None
+        fork_server.suspend()
         started = time.monotonic()
         assert not again or reading.read(path, "txt").documents
         reading.close()
         assert time.monotonic() - started < 30
-        assert is_over(nursery)
+        assert is_over(fork_server)
         assert child._process.poll() is not None
 
 
@@ -343,10 +343,10 @@ def test_what_is_born_is_confined_and_told_apart_from_its_parent(tmp_path: Path,
     assert not [handle for handle in handles if handle.startswith("socket:")]
 
 
-def test_without_a_nursery_processes_are_started(
+def test_without_a_fork_server_processes_are_started(
     tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Seat, "_born", lambda _: None)
+    monkeypatch.setattr(WorkerSlot, "_born", lambda _: None)
     reading = pool(seconds=4, files=1)
     for _ in range(2):
         assert (

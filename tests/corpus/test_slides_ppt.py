@@ -224,12 +224,12 @@ def test_groups_in_groups_end() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_damaged_presentation_is_told_or_left_to_kreuzberg(seed: int) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     whole = deck()
     for _ in range(40):
         stream = bytearray(whole.stream)
-        for _ in range(chance.randint(1, 6)):
-            stream[chance.randrange(len(stream))] = chance.choice((0, 0x0F, 0xF0, 0xFF, chance.randrange(256)))
+        for _ in range(rng.randint(1, 6)):
+            stream[rng.randrange(len(stream))] = rng.choice((0, 0x0F, 0xF0, 0xFF, rng.randrange(256)))
         damaged = Deck()
         damaged.stream, damaged.edit = bytes(stream), whole.edit
         told = slides_of(damaged.bytes())

@@ -172,16 +172,14 @@ def test_lists_that_are_damaged_cost_their_numbers_alone() -> None:
         STYLES: styles({2: style(2, b"")}),
     }
     assert [label for label, _ in layout_of(doc(paragraphs, beside=beside)).numbered] == ["1.", ""]
-    chance = random.Random(5)
+    rng = random.Random(5)
     without = 0
     for _ in range(1500):
         harmed = {at: bytearray(told) for at, told in beside.items()}
         for told in harmed.values():
-            for _ in range(chance.choice((0, 1, 8, 60))):
-                told[chance.randrange(len(told))] = chance.randrange(256)
-        cut = {
-            at: bytes(told[: chance.choice((len(told), chance.randrange(1, len(told))))]) for at, told in harmed.items()
-        }
+            for _ in range(rng.choice((0, 1, 8, 60))):
+                told[rng.randrange(len(told))] = rng.randrange(256)
+        cut = {at: bytes(told[: rng.choice((len(told), rng.randrange(1, len(told))))]) for at, told in harmed.items()}
         layout = layout_of(doc(paragraphs, beside=cut))
         assert [table.rows for table in layout.tables] == [[["North", "12"], ["South", "9"]]]
         without += not layout.numbered

@@ -94,13 +94,13 @@ def test_whatever_is_damaged_nothing_is_raised() -> None:
     assert [table.rows for table in layout_of(as_printed(sound)).tables] == [
         [["Berth", "Depth"], ["North", "12"], ["South", "9"]]
     ]
-    chance = random.Random(7)
+    rng = random.Random(7)
     different = 0
     for _ in range(1500):
         harmed = bytearray(sound)
-        for _ in range(chance.choice((1, 8, 60))):
-            harmed[chance.randrange(512, len(harmed))] = chance.randrange(256)
-        cut = bytes(harmed[: chance.choice((len(harmed), chance.randrange(600, len(harmed))))])
+        for _ in range(rng.choice((1, 8, 60))):
+            harmed[rng.randrange(512, len(harmed))] = rng.randrange(256)
+        cut = bytes(harmed[: rng.choice((len(harmed), rng.randrange(600, len(harmed))))])
         found = layout_of(as_printed(cut)).tables
         different += len(found) != 1
     assert different > 50

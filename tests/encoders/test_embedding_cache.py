@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from engine.core.errors import CancelledError, ResourceError
 from engine.encoders import vector_shards
-from engine.encoders.embedding_cache import EmbeddingCache, EncoderShelf, encode_cached, hash_keys
+from engine.encoders.embedding_cache import EmbeddingCache, VectorCache, encode_cached, hash_keys
 from engine.encoders.vector_shards import read_hashes, write_shard
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,18 +183,18 @@ def test_leftover_temporary_file_is_removed(tmp_path: Path) -> None:
 
 def test_a_reading_shelf_finds_all_and_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "shelf"
-    reading = EncoderShelf(folder, 2, reading=True)
+    reading = VectorCache(folder, 2, reading=True)
     assert (len(reading), reading.blocks, folder.exists()) == (0, [], False)
     keys = hash_keys([content_hash(text) for text in "abcde"])
     vectors = np.arange(10, dtype=np.float16).reshape(5, 2)
-    writing = EncoderShelf(folder, 2)
+    writing = VectorCache(folder, 2)
     for rows in ([2, 0], [4], [1, 3]):
         writing.append(keys[rows], vectors[rows])
     torn = folder / "shard-000002.vec"
     torn.write_bytes(torn.read_bytes()[:-1])
     (folder / ".shard-x.part").write_bytes(b"being written")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    reading = EncoderShelf(folder, 2, reading=True)
+    reading = VectorCache(folder, 2, reading=True)
     places = reading.find(keys)
     assert places.tolist() == [1, 2, 0, 3, -1]
     assert np.concatenate(reading.blocks)[places[:4]].tolist() == vectors[:4].tolist()

@@ -53,7 +53,7 @@ def test_memory_of_a_gpu_holds_weights_and_graphs() -> None:
 
 
 def test_a_gpu_that_is_small_for_the_model_holds_less_at_a_time() -> None:
-    """As engine/training/compute/plan.py decides it: micro-batches shrink to half of what is free, then blocks are computed twice."""
+    """As plan.py decides it: micro-batches shrink to half of what is free, then blocks are computed twice."""
     many = replace(RECIPE, queries_per_step=1000, graph_memory_mb=512)
     token = TOKEN // 2
     free = 2 * 100 * token  # half of it holds 100 tokens, between 64 and 512

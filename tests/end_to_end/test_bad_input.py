@@ -205,14 +205,14 @@ def test_every_harm_to_an_adapter_is_seen(project: Path, harm: str) -> None:
 def verdict(project: Path) -> str:
     """Why `train` would run, without running it."""
     from engine.project.folder import ProjectFolder
-    from engine.project.stage import View
+    from engine.project.stage import ProjectSnapshot
     from engine.runs.pipeline import stage_status, verified
 
     folder = ProjectFolder.open(project)
     store = folder.store()
     try:
-        view = View(folder, folder.settings(), store)
-        return verified(view, stage_status(view, "train")).reason
+        snapshot = ProjectSnapshot(folder, folder.settings(), store)
+        return verified(snapshot, stage_status(snapshot, "train")).reason
     finally:
         store.close()
 

@@ -12,7 +12,7 @@ from engine.core.events import Event, Progress
 from engine.encoders.for_project import load_encoder, told_hardware
 from engine.evaluation.rankers import Rankers
 from engine.project.folder import ProjectFolder
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.runs.pipeline import in_use, stage_status
 from engine.settings.load import Settings
 from engine.training import baseline, meter
@@ -110,8 +110,8 @@ def test_asking_for_it_makes_the_evaluation_stale_and_not_the_adapter(project: P
     store = folder.store()
 
     def states() -> list[str]:
-        view = View(folder, folder.settings(), store)
-        return [stage_status(view, stage).state for stage in ("rank", "train", "evaluate")]
+        snapshot = ProjectSnapshot(folder, folder.settings(), store)
+        return [stage_status(snapshot, stage).state for stage in ("rank", "train", "evaluate")]
 
     assert states() == ["done", "done", "done"]
     folder.change_settings({"evaluation.cl_baseline": True})

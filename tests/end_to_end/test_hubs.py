@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine.core.unit_vectors import unit_rows
 from engine.project.folder import ProjectFolder
 from engine.queries.articles import article_numbers
-from engine.ranking.hubness import FILE, Bank, hub_offsets, read_bank, write_bank
+from engine.ranking.hubness import FILE, HubnessReference, hub_offsets, read_bank, write_bank
 from engine.vectors.index import VectorIndex
 
 
@@ -52,7 +52,9 @@ def corrected(project: Path) -> Path:
     with closing(ProjectFolder(project).store()) as store:
         artifact = store.artifact("evaluation")
         assert artifact is not None
-        write_bank(project / artifact.folder, Bank(bank, np.resize(articles_of(project, index.keys()), 300)))
+        write_bank(
+            project / artifact.folder, HubnessReference(bank, np.resize(articles_of(project, index.keys()), 300))
+        )
         store.put_artifact(replace(artifact, info={**artifact.info, "hubs": {"hub_queries": 300, "key": "some"}}))
     assert embedded(project)["added"] > 0
     return project

@@ -15,7 +15,7 @@ from engine.encoders.for_project import project_model, served_fingerprint
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
 from engine.project.folder import ProjectFolder
-from engine.project.stage import View
+from engine.project.stage import ProjectSnapshot
 from engine.runs.pipeline import all_status
 from engine.settings.load import validate
 
@@ -71,9 +71,9 @@ def test_search_looks_with_the_prompt_for_chunks_with_theirs(tmp_path: Path, tin
     assert [hit.chunk_id for hit in hits] == [chunks[place].id for place in best]
     assert [hit.score for hit in hits] == pytest.approx(cosines[best].tolist(), abs=1e-4)
     project.change_settings({"encoder.query_prompt": "other "})
-    states = {one.stage: one.state for one in all_status(View(project, project.settings(), store))}
+    states = {one.stage: one.state for one in all_status(ProjectSnapshot(project, project.settings(), store))}
     assert (states["ingest"], states["embed"]) == ("done", "stale")
-    before = served_fingerprint(View(project, project.settings(), store), None, 1.0)
+    before = served_fingerprint(ProjectSnapshot(project, project.settings(), store), None, 1.0)
     assert before != encoder.fingerprint
     store.close()
 

@@ -139,12 +139,12 @@ def test_a_spoilt_file_is_told_with_its_true_reason_and_not_added(
 def test_bytes_at_random_never_break_the_reader(tiny: Path, tmp_path: Path):
     import random
 
-    data, chance = tiny.read_bytes(), random.Random(6)
+    data, rng = tiny.read_bytes(), random.Random(6)
     path, told = tmp_path / "odd.gguf", 0
     for _ in range(300):
         odd = bytearray(data)
-        for _ in range(chance.randrange(1, 6)):
-            odd[chance.randrange(8, 9000)] = chance.randrange(256)
+        for _ in range(rng.randrange(1, 6)):
+            odd[rng.randrange(8, 9000)] = rng.randrange(256)
         path.write_bytes(odd)
         try:
             read_header(path)
@@ -397,11 +397,11 @@ def test_a_part_that_is_cut_off_or_missing_is_told(parts: list[Path]):
 def test_a_model_in_parts_that_lacks_one_is_told_and_never_chosen_by_itself(parts: list[Path], home: Path):
     parts[1].unlink()
     settings = Settings(queries=QuerySettings(backend="gguf", model=str(parts[0])))
-    view: Any = SimpleNamespace(
+    snapshot: Any = SimpleNamespace(
         settings=settings, store=SimpleNamespace(artifact=lambda _kind: None), project=SimpleNamespace(path=home)
     )
     with pytest.raises(ModelError) as caught:
-        query_recipe(view)
+        query_recipe(snapshot)
     assert caught.value.why == "m-00002-of-00003.gguf: No such file or directory."
     put(parts[0], own_folder() / parts[0].name)
     kept = SimpleNamespace(info=asdict(Choice("gguf", "", str(own_folder() / parts[0].name), "0" * 16)))
@@ -414,8 +414,8 @@ def test_what_reads_a_model_leaves_when_the_one_that_asked_is_killed(tmp_path: P
     endless = tmp_path / "endless.gguf"
     os.mkfifo(endless)  # whoever opens it waits
     code = (
-        "import sys; from engine.core.subprocesses import asked_apart; "
-        "asked_apart('engine.queries.llm.worker', ['vocabulary', sys.argv[1]], 'it')"
+        "import sys; from engine.core.subprocesses import run_in_subprocess; "
+        "run_in_subprocess('engine.queries.llm.worker', ['vocabulary', sys.argv[1]], 'it')"
     )
     asking = subprocess.Popen([sys.executable, "-c", code, str(endless)], env=environment())
     try:

@@ -17,9 +17,9 @@ def test_the_width_of_the_kernel_by_hand():
 
 
 def test_values_that_are_all_alike_still_make_a_curve():
-    assert kernel_width([0.5, 0.5]) == kernel_width([0.5]) == density.LEAST_WIDTH
-    peak = kernel_density([0.5], [0.5, 0.5 + density.LEAST_WIDTH])
-    assert peak[0] == pytest.approx(1 / (density.LEAST_WIDTH * np.sqrt(2 * np.pi)))
+    assert kernel_width([0.5, 0.5]) == kernel_width([0.5]) == density.MIN_WIDTH
+    peak = kernel_density([0.5], [0.5, 0.5 + density.MIN_WIDTH])
+    assert peak[0] == pytest.approx(1 / (density.MIN_WIDTH * np.sqrt(2 * np.pi)))
     assert peak[1] == pytest.approx(peak[0] * np.exp(-0.5))
 
 

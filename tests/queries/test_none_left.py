@@ -13,7 +13,7 @@ from engine.cli.console import summary_line
 from engine.core.errors import StageError
 from engine.core.events import Choice, Event, Warned
 from engine.project.folder import ProjectFolder
-from engine.project.stage import View
+from engine.project.stage import ProjectSnapshot
 from engine.queries.none_left import none_left
 from engine.runs.pipeline import all_status
 
@@ -54,7 +54,7 @@ def test_the_rankings_of_no_queries_are_none(asked_project: Make):
         assert summary_line(ranked) == "queries: 0"
         store = project.store()
         try:
-            states = {one.stage: one for one in all_status(View(project, project.settings(), store))}
+            states = {one.stage: one for one in all_status(ProjectSnapshot(project, project.settings(), store))}
         finally:
             store.close()
         shown = engine("status", str(project.path)).stdout

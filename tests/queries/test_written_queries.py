@@ -29,7 +29,7 @@ from engine.evaluation.query_sets import is_built
 from engine.gguf.file import content_identity
 from engine.gguf.places import own_folder
 from engine.project.folder import ProjectFolder
-from engine.project.stage import View
+from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import Choice, chosen, made_by
 from engine.queries.llm import endpoint_model as endpoint
 from engine.queries.llm.ledger import answer_files
@@ -319,7 +319,7 @@ def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(asked_p
 def view_status(project: ProjectFolder) -> list[pipeline.StageStatus]:
     store = project.store()
     try:
-        return pipeline.all_status(View(project, project.settings(), store))
+        return pipeline.all_status(ProjectSnapshot(project, project.settings(), store))
     finally:
         store.close()
 
@@ -471,8 +471,8 @@ def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto):
     def trained() -> tuple[str, bool]:
         store = auto.project.store()
         try:
-            view = View(auto.project, auto.project.settings(), store)
-            return resolve_config(view).side, is_built(Query("q", "question", 1, 1, "e"), made_by(view))
+            snapshot = ProjectSnapshot(auto.project, auto.project.settings(), store)
+            return resolve_config(snapshot).side, is_built(Query("q", "question", 1, 1, "e"), made_by(snapshot))
         finally:
             store.close()
 

@@ -13,7 +13,7 @@ from engine.ranking.hubness import (
     FILE,
     NEIGHBOURS,
     SCALE,
-    Bank,
+    HubnessReference,
     hub_offsets,
     lifted,
     lifted_query,
@@ -32,7 +32,7 @@ def unit(rows: int, seed: int, width: int = 12) -> Floats:
 
 def offsets(chunks: Floats, queries: Floats) -> Floats:
     """With a document for each chunk, and queries of documents that are no chunk's."""
-    bank = Bank(queries, np.full(len(queries), -1, np.int64))
+    bank = HubnessReference(queries, np.full(len(queries), -1, np.int64))
     return hub_offsets(chunks, np.arange(len(chunks), dtype=np.int64), bank)
 
 
@@ -50,10 +50,10 @@ def test_only_the_nearest_queries_count() -> None:
 
 def test_queries_of_a_chunks_own_document_do_not_count() -> None:
     chunks = np.array([[1, 0], [1, 0], [0, 1]], np.float32)
-    bank = Bank(np.array([[1, 0], [0.6, 0.8]], np.float32), np.array([7, 8]))
+    bank = HubnessReference(np.array([[1, 0], [0.6, 0.8]], np.float32), np.array([7, 8]))
     found = hub_offsets(chunks, np.array([7, 9, 8]), bank)
     assert found == pytest.approx([0.6 / 2, (1 + 0.6) / 4, 0.0])
-    alone = Bank(bank.vectors[:1], bank.articles[:1])
+    alone = HubnessReference(bank.vectors[:1], bank.articles[:1])
     assert hub_offsets(chunks[:1], np.array([7]), alone) == pytest.approx([0.0])
 
 
@@ -63,9 +63,11 @@ def test_where_there_are_no_hubs_right_chunks_with_and_without_queries_are_treat
     chunks = unit_rows(random.normal(size=(400, 32)))
     queries = unit_rows(chunks + 0.5 * random.normal(size=(400, 32)) / np.sqrt(32))
     documents = np.arange(400)
-    found = hub_offsets(chunks, documents, Bank(queries[:300], documents[:300]))
+    found = hub_offsets(chunks, documents, HubnessReference(queries[:300], documents[:300]))
     assert found[:300].mean() == pytest.approx(found[300:].mean(), abs=0.01)
-    biased = hub_offsets(chunks, documents - 1000, Bank(queries[:300], documents[:300]))  # own queries count here
+    biased = hub_offsets(
+        chunks, documents - 1000, HubnessReference(queries[:300], documents[:300])
+    )  # own queries count here
     assert biased[:300].mean() > biased[300:].mean() + 0.01
 
 
@@ -74,7 +76,7 @@ def test_a_long_computation_can_be_stopped() -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        hub_offsets(unit(3, 0), np.arange(3), Bank(unit(2, 1), np.zeros(2, np.int64)), stop)
+        hub_offsets(unit(3, 0), np.arange(3), HubnessReference(unit(2, 1), np.zeros(2, np.int64)), stop)
 
 
 def test_the_order_is_that_of_csls() -> None:
@@ -101,7 +103,7 @@ def test_lifted_vectors_are_of_unit_length_and_can_be_lowered(offset: float) -> 
 
 
 def test_what_was_kept_is_read(tmp_path: Path) -> None:
-    bank = Bank(unit(7, 4), np.arange(7) * 3)
+    bank = HubnessReference(unit(7, 4), np.arange(7) * 3)
     write_bank(tmp_path, bank)
     found = read_bank(tmp_path)
     assert (found.vectors == bank.vectors.astype(np.float16).astype(np.float32)).all()
@@ -118,7 +120,7 @@ def test_a_damaged_bank_is_told(tmp_path: Path, content: bytes | None) -> None:
 
 
 def test_a_torn_bank_is_damage(tmp_path: Path) -> None:
-    write_bank(tmp_path, Bank(unit(50, 4), np.arange(50)))
+    write_bank(tmp_path, HubnessReference(unit(50, 4), np.arange(50)))
     whole = (tmp_path / FILE).read_bytes()
     for kept in (10, len(whole) // 2, len(whole) - 5):
         (tmp_path / FILE).write_bytes(whole[:kept])
@@ -128,6 +130,8 @@ def test_a_torn_bank_is_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("documents", [np.arange(3), np.arange(4)])
 def test_vectors_that_cannot_be_used_are_damage(tmp_path: Path, documents: NDArray[np.int64]) -> None:
-    write_bank(tmp_path, Bank(np.full((3, 4), np.nan if len(documents) == 3 else 0.5, np.float32), documents))
+    write_bank(
+        tmp_path, HubnessReference(np.full((3, 4), np.nan if len(documents) == 3 else 0.5, np.float32), documents)
+    )
     with pytest.raises(DamagedError, match="cannot be used"):
         read_bank(tmp_path)

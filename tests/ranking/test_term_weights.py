@@ -41,15 +41,15 @@ def test_the_loss_is_that_of_the_formula() -> None:
 
 
 def test_the_gradients_are_those_of_the_loss() -> None:
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     examples = [
         example(
-            chance.choice(5, size, replace=False).tolist(), chance.random((size, width)).tolist(),
-            chance.random(width).tolist(), right=int(chance.integers(width)), rest=float(size),
+            rng.choice(5, size, replace=False).tolist(), rng.random((size, width)).tolist(),
+            rng.random(width).tolist(), right=int(rng.integers(width)), rest=float(size),
         )
         for size, width in ((3, 4), (1, 6), (2, 3), (0, 2))
     ]  # fmt: skip
-    batch, point = _padded(examples, 5), np.append(-chance.random(5), [0.3, 0.9])
+    batch, point = _padded(examples, 5), np.append(-rng.random(5), [0.3, 0.9])
 
     def loss(at: np.ndarray) -> float:
         return loss_and_gradients(at[:5], at[5:], batch)[0]

@@ -12,9 +12,9 @@ import pytest
 from fixtures.serving import code, one, request
 
 from engine.core.errors import NotBuiltError
-from engine.encoders.embedding_cache import EncoderShelf, hash_keys
+from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
-from engine.search.explaining import Standing
+from engine.search.explaining import RankComparison
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
@@ -73,7 +73,7 @@ def cache_base(project: ProjectFolder, encoder: Table, texts: list[str]) -> None
     hashes = {chunk.text: chunk.content_hash for chunk in store.chunks()}
     store.close()
     keys = hash_keys([hashes[text] for text in texts])
-    EncoderShelf(project.path / "cache" / "base", 2).append(keys, encoder.encode_chunks(texts))
+    VectorCache(project.path / "cache" / "base", 2).append(keys, encoder.encode_chunks(texts))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def searcher(project: ProjectFolder, adapted: Any) -> Iterator[Searcher]:
     made.close()
 
 
-def near(standing: Standing, base: tuple[int, float] | None, served: tuple[int, float] | None) -> bool:
+def near(standing: RankComparison, base: tuple[int, float] | None, served: tuple[int, float] | None) -> bool:
     def same(rank: int | None, cosine: float | None, wanted: tuple[int, float] | None) -> bool:
         if wanted is None or cosine is None:
             return wanted is None and rank is None and cosine is None
@@ -235,7 +235,7 @@ def test_deleted_documents_do_not_count(
     adapted.drop("a.md")
     found = searcher.explain("anything", [ids["gamma"], ids["alpha"]])
     assert near(found.chunks[ids["gamma"]], base=(1, 1.0), served=(1, 0.0))
-    assert found.chunks[ids["alpha"]] == Standing()
+    assert found.chunks[ids["alpha"]] == RankComparison()
 
 
 def test_chunks_that_are_not_there_have_no_rank(searcher: Searcher, adapted: Any) -> None:
@@ -268,7 +268,7 @@ def test_a_new_index_is_noticed(searcher: Searcher, adapted: Any, encoders: dict
 def test_a_query_without_a_word(searcher: Searcher, adapted: Any) -> None:
     for query in ("", "!!!"):
         found = searcher.explain(query, [adapted.ids["alpha"]])
-        assert found.chunks == {adapted.ids["alpha"]: Standing()}
+        assert found.chunks == {adapted.ids["alpha"]: RankComparison()}
         assert (found.served, bool(found.note)) == ("merge-0.75", True)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.search.filenames import DocumentNames, Meant
+from engine.search.filenames import DocumentNames, FilenameMatch
 
 NAMES = DocumentNames(
     [
@@ -47,7 +47,7 @@ def test_a_file_name_means_its_document_and_is_not_looked_for(query: str, docume
     ],
 )  # fmt: skip
 def test_other_words_mean_no_document(query: str) -> None:
-    assert NAMES.meant_by(query) == Meant(query)
+    assert NAMES.meant_by(query) == FilenameMatch(query)
 
 
 def test_letters_written_apart_from_their_marks_are_the_same() -> None:

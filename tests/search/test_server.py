@@ -293,7 +293,8 @@ def test_as_a_process_with_bytes_that_are_not_utf8(corpus: Any, project: Project
     """A bad byte spoils its own line only, whatever the locale says."""
     corpus.index(vectors=False)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom engine.project.folder import ProjectFolder\nfrom engine.search.server import Server\n"
+        "import sys\nfrom pathlib import Path\nfrom engine.project.folder import ProjectFolder\n"
+        "from engine.search.server import Server\n"
         "Server(ProjectFolder(Path(sys.argv[1])), sys.stdout).serve(sys.stdin)"
     )
     lines = [

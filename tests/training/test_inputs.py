@@ -22,7 +22,7 @@ from engine.training.config import TrainingConfig
 from engine.training.recipe import config_of, resolve_config
 
 
-def view(project: Path, model: ModelFolder, **training: Any) -> Any:
+def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
     settings: Settings = validate({"encoder": {"model": str(model.path)}, "training": training})
 
     def need(kind: str, stage: str) -> Any:
@@ -43,7 +43,7 @@ def project(tmp_path: Path, tiny: ModelFolder) -> Path:
 
 
 def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: ModelFolder) -> None:
-    given = view(project, tiny, teacher="cross-encoder", cross_encoder="reranker")
+    given = snapshot(project, tiny, teacher="cross-encoder", cross_encoder="reranker")
     found = stage._cross_encoder(given, resolve_config(given))
     assert found is not None
     assert found.path == project / "reranker"
@@ -53,7 +53,7 @@ def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: Model
 
 def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     def inputs(**training: Any) -> dict[str, Any]:
-        return stage.inputs(view(project, tiny, **training))
+        return stage.inputs(snapshot(project, tiny, **training))
 
     taught = inputs(teacher="cross-encoder", cross_encoder="reranker")
     shutil.copytree(project / "reranker", project / "copy")
@@ -67,19 +67,19 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
 
 
 def test_settings_that_came_later_leave_adapters_of_before_up_to_date(project: Path, tiny: ModelFolder) -> None:
-    before = stage.inputs(view(project, tiny))
+    before = stage.inputs(snapshot(project, tiny))
     assert not {"query_share", "lists_per_query"} & before["config"].keys()
-    assert stage.inputs(view(project, tiny, query_share=1.0)) == before
-    assert stage.inputs(view(project, tiny, query_share=0.5))["config"]["query_share"] == 0.5
-    several = view(project, tiny)
+    assert stage.inputs(snapshot(project, tiny, query_share=1.0)) == before
+    assert stage.inputs(snapshot(project, tiny, query_share=0.5))["config"]["query_share"] == 0.5
+    several = snapshot(project, tiny)
     several.settings = validate({**several.settings.model_dump(exclude_none=True), "ranking": {"lists_per_query": 4}})
     assert stage.inputs(several)["config"]["lists_per_query"] == 4
 
 
 def test_fewer_training_queries_are_another_baseline(project: Path, tiny: ModelFolder) -> None:
-    whole, again = (baseline_fingerprint(view(project, tiny)) for _ in range(2))
+    whole, again = (baseline_fingerprint(snapshot(project, tiny)) for _ in range(2))
     assert whole == again
-    assert baseline_fingerprint(view(project, tiny, query_share=0.5)) != whole
+    assert baseline_fingerprint(snapshot(project, tiny, query_share=0.5)) != whole
 
 
 def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
@@ -110,7 +110,7 @@ def test_several_lists_are_drawn_of_each_ranking() -> None:
 
 @pytest.mark.parametrize("folder", ["nowhere", "~nobody-of-this-name/x", "a\0b", "x" * 300])
 def test_a_cross_encoder_that_is_not_there(project: Path, tiny: ModelFolder, folder: str) -> None:
-    given = view(project, tiny, teacher="cross-encoder", cross_encoder=folder)
+    given = snapshot(project, tiny, teacher="cross-encoder", cross_encoder=folder)
     with pytest.raises(ModelError, match="cannot be used") as caught:
         stage.inputs(given)
     assert caught.value.to_do

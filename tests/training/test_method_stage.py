@@ -12,7 +12,7 @@ from fixtures.pipeline import copy_documents, stage_here
 from engine.core.errors import CancelledError
 from engine.encoders.model_folder import ModelFolder
 from engine.project.folder import ProjectFolder
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifacts import Artifact
 from engine.runs.progress import resume_point
 
@@ -97,7 +97,7 @@ def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.Mo
 def test_too_little_text_is_told(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.training.pretraining import mlm_head
 
-    monkeypatch.setattr(mlm_head, "LEAST_TOKENS", 10**9)
+    monkeypatch.setattr(mlm_head, "MIN_TOKENS", 10**9)
     project.change_settings({"training.method": "PT"})
     summary, _ = stage_here(project.path, "train")
     assert summary["adapter"] is None
@@ -114,7 +114,7 @@ def test_a_broken_off_pre_training_says_where_it_goes_on(project: ProjectFolder)
         stage_here(project.path, "train", stop)
     store = project.store()
     try:
-        assert resume_point(View(project, project.settings(), store)) == (2, 6)
+        assert resume_point(ProjectSnapshot(project, project.settings(), store)) == (2, 6)
     finally:
         store.close()
     summary, _ = stage_here(project.path, "train")

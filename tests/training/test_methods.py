@@ -27,7 +27,7 @@ from engine.training.methods import PRETRAINING, learn
 from engine.training.model.student import Student
 from engine.training.pretraining.loop import pretrain
 from engine.training.pretraining.masked_batches import MaskedBatches
-from engine.training.pretraining.mlm_head import LEAST_TOKENS, unsuitable
+from engine.training.pretraining.mlm_head import MIN_TOKENS, unsuitable
 from engine.training.trainer import TrainResult, train
 
 CPU = Hardware("cpu", "float32", 2, ())
@@ -74,10 +74,10 @@ def test_it_does_not_apply_without_a_mask_token(tiny: ModelFolder, tmp_path: Pat
 
 
 def test_it_does_not_apply_to_too_little_text(tiny: ModelFolder) -> None:
-    assert unsuitable(tiny, ["heat law"] * (LEAST_TOKENS // 2)) == ""
-    reason = unsuitable(tiny, ["heat law"] * (LEAST_TOKENS // 2 - 1))
-    assert reason.startswith(f"the documents have {LEAST_TOKENS - 2} known tokens")
-    assert unsuitable(tiny, ["☃ ☂"] * LEAST_TOKENS).startswith("the documents have 0 known tokens")
+    assert unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2)) == ""
+    reason = unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2 - 1))
+    assert reason.startswith(f"the documents have {MIN_TOKENS - 2} known tokens")
+    assert unsuitable(tiny, ["☃ ☂"] * MIN_TOKENS).startswith("the documents have 0 known tokens")
 
 
 # Methods

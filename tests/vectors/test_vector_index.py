@@ -249,10 +249,10 @@ def test_a_truncated_index(folder: Path) -> None:
 
 
 def test_every_flipped_bit_of_the_index_is_found(folder: Path) -> None:
-    whole, chance = (folder / "index.usearch").read_bytes(), random.Random(0)
+    whole, rng = (folder / "index.usearch").read_bytes(), random.Random(0)
     for _ in range(60):
         data = bytearray(whole)
-        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         (folder / "index.usearch").write_bytes(data)
         with pytest.raises(DamagedError, match="checksum"):
             VectorIndex.open(folder)

@@ -10,7 +10,7 @@ from bmembed_tui.steps.result.model import VERDICT_SIGNS, Figure
 from bmembed_tui.widgets.plain import plain
 
 NAME_WIDTH = 16  # at least
-LEAST_PLOT = 10
+MIN_PLOT = 10
 STYLES = {"better": "$text-success", "worse": "$text-error"}
 
 
@@ -25,7 +25,7 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
     gaps = [_gap(figure, short=width < 96) for figure in figures]
     names = max(NAME_WIDTH, *(len(figure.name) + 1 for figure in figures))
     plot = width - names - 7 - max(map(len, gaps)) - 2
-    if plot >= LEAST_PLOT:
+    if plot >= MIN_PLOT:
         intervals = [f" {interval_line(figure, low, high, plot)} " for figure in figures]
     else:
         intervals = _told(figures)

@@ -20,7 +20,7 @@ from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.text_rows import fitted
 
 LABEL_WIDTH = 9
-LONGEST_NAME = 24  # columns
+MAX_NAME_LENGTH = 24  # columns
 MORE = "…"
 
 
@@ -35,7 +35,7 @@ class Value(NamedTuple):
     @property
     def label(self) -> str:
         """`✓ md 12`."""
-        name = fitted(visible(self.value), LONGEST_NAME)
+        name = fitted(visible(self.value), MAX_NAME_LENGTH)
         counted = "" if self.number is None else f" {self.number:,}"
         return f"{'✓ ' if self.chosen else ''}{name}{counted}"
 

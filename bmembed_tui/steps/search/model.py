@@ -16,7 +16,7 @@ ALL = "all"
 FACETS = ("type", "author", "language", "year", "folder")
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
 Span = tuple[int, int]
-MOST_MATCHES = 50_000
+MAX_MATCHES = 50_000
 _LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 _GLOB_SIGNS = re.compile(r"[*\[\]\\,]")
@@ -309,6 +309,6 @@ def find_terms(text: str, terms: Iterable[str]) -> list[Span]:
     found: list[Span] = []
     for match in re.finditer("|".join(parts), text, re.IGNORECASE):
         found.append(match.span())
-        if len(found) == MOST_MATCHES:
+        if len(found) == MAX_MATCHES:
             break
     return found

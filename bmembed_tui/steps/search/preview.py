@@ -14,7 +14,7 @@ from textual.screen import Screen
 
 from bmembed_tui.open_file import open_at
 from bmembed_tui.steps.search.document_view import DocumentView
-from bmembed_tui.steps.search.model import MOST_MATCHES, Hit, Span, find_terms
+from bmembed_tui.steps.search.model import MAX_MATCHES, Hit, Span, find_terms
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
@@ -101,7 +101,7 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
             parts.append(doing)
         else:
             match = self.query_one(DocumentView).match
-            count = f"{len(self._matches):,}{'+' if len(self._matches) >= MOST_MATCHES else ''}"
+            count = f"{len(self._matches):,}{'+' if len(self._matches) >= MAX_MATCHES else ''}"
             at = f"match {match + 1:,} of {count}" if match is not None else f"{count} matches"
             parts += [f"{self._text.count(chr(10)) + 1:,} lines in all", at]
         rest = " · ".join(part for part in parts if part)

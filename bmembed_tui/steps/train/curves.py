@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 Point = tuple[float, float]
 SPAN_SHARE = 0.05  # of the points that a smoothed one is a mean over
-LEAST_SPAN = 5.0
+MIN_SPAN = 5.0
 
 
 def finite(points: Iterable[Point]) -> list[Point]:
@@ -17,7 +17,7 @@ def finite(points: Iterable[Point]) -> list[Point]:
 
 def smoothed(points: Sequence[Point]) -> list[Point]:
     """The running exponential mean over about a twentieth of the points, but at least five; fair from the first on."""
-    keep = 1 - 1 / max(LEAST_SPAN, SPAN_SHARE * len(points))
+    keep = 1 - 1 / max(MIN_SPAN, SPAN_SHARE * len(points))
     total = weight = 0.0
     curve = []
     for x, y in points:

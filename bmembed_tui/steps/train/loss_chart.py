@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WAITING = "The curve is drawn here from the first step on."
 LEFT, RIM = 8, 2  # cells beside a drawing: for numbers, and for its frame
-LEAST_WIDTH, LEAST_HEIGHT = 40, 7
+MIN_WIDTH, MIN_HEIGHT = 40, 7
 LOW = 18  # rows from which the two drawings stand one above the other, else side by side
 ROWS_PER_TICK, COLUMNS_PER_TICK = 2, 9
 ROOM = 0.6  # cells between a curve and the frame
@@ -82,7 +82,7 @@ class LossChart(Vertical):
             return
         self._losses = finite((one.step, one.loss) for one in steps)
         self._figures = finite((one.step, one.hit_at_10) for one in checks)
-        has_room = size.width >= LEAST_WIDTH and size.height >= LEAST_HEIGHT
+        has_room = size.width >= MIN_WIDTH and size.height >= MIN_HEIGHT
         if not (self._losses or self._figures) or not has_room:
             self._hide(
                 WAITING if has_room or not size.area else "Too little room for the curve: make the window larger."

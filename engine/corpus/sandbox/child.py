@@ -18,10 +18,10 @@ from typing import Any
 
 from engine.core.subprocesses import import_path
 from engine.corpus.readers import Kind
-from engine.corpus.sandbox.nursery import Born
+from engine.corpus.sandbox.fork_server import ForkedProcess
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.tesseract import Tesseract
-from engine.corpus.sandbox.wire import HEADER, LONGEST_FRAME, finding
+from engine.corpus.sandbox.wire import HEADER, MAX_FRAME_LENGTH, finding
 
 _STDERR_KEPT = 4000
 _PIECE = 2**16  # bytes: what a pipe holds; room for more would be taken from the system and given back at every read
@@ -38,7 +38,7 @@ _ONE_THREAD = (
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "VIRTUAL_ENV")
 
 
-class Died(Exception):
+class WorkerDiedError(Exception):
     """A reading process is lost. `by_file`: whether the file that was read may have to do with it."""
 
     def __init__(self, kind: Kind, reason: str, *, by_file: bool = True) -> None:
@@ -61,7 +61,7 @@ class Clock:
 class Child:
     """One reading process. `used`: how many files it was asked to read; `member`: what inside the last one it was at."""
 
-    def __init__(self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes] | Born) -> None:
+    def __init__(self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes] | ForkedProcess) -> None:
         self._limits, self._ocr, self._clock = limits, ocr, Clock(_START_SECONDS)
         self.used, self.member = 0, ""
         self._process = process
@@ -71,7 +71,7 @@ class Child:
         self._heard = bytearray()
         try:
             self.offline = bool(self._next(time.monotonic() + _START_SECONDS).get("offline"))
-        except Died:
+        except WorkerDiedError:
             self.end()
             raise RuntimeError(f"the reading process did not start: {self._said.decode('utf-8', 'replace')}") from None
 
@@ -84,7 +84,7 @@ class Child:
         self, path: Path, format: str, without: Sequence[str], outcome: Outcome, done: set[str], passwords: list[str],
         clock: Clock,
     ) -> None:  # fmt: skip
-        """Read one file into `outcome`. Raises Died where the process is lost by it."""
+        """Read one file into `outcome`. Raises WorkerDiedError where the process is lost by it."""
         self.used, self.member, self._clock = self.used + 1, "", clock
         asked = {"path": str(path), "format": format, "without": without, "passwords": passwords}
         self._tell({**asked, "ocr": self._limits.ocr_seconds if self._ocr else None})
@@ -104,9 +104,9 @@ class Child:
         try:
             picture = base64.b64decode(message["data"])
         except (ValueError, KeyError, TypeError):
-            raise Died("damaged", "its reader answered nonsense") from None
+            raise WorkerDiedError("damaged", "its reader answered nonsense") from None
         if self._ocr is None:
-            raise Died("damaged", "its reader answered nonsense")
+            raise WorkerDiedError("damaged", "its reader answered nonsense")
         started = time.monotonic()
         text, problem = self._ocr.read(picture, self._limits.memory, self._limits.seconds)
         self._clock.end += time.monotonic() - started
@@ -126,11 +126,11 @@ class Child:
                 try:
                     found = finding(message)
                 except (ValueError, KeyError, TypeError):
-                    raise Died("damaged", "its reader answered nonsense") from None
+                    raise WorkerDiedError("damaged", "its reader answered nonsense") from None
                 outcome.keep(found)
             case "failed":
                 if message["kind"] == "out of memory":
-                    raise Died("out of memory", self._out_of_memory())
+                    raise WorkerDiedError("out of memory", self._out_of_memory())
                 outcome.give_up(message["kind"], str(message["reason"]))
                 return False
             case "closed":
@@ -141,16 +141,16 @@ class Child:
         return True
 
     def _next(self, deadline: float) -> dict[str, Any]:
-        """The next message. Raises Died where it does not come in time, or is none."""
+        """The next message. Raises WorkerDiedError where it does not come in time, or is none."""
         self._hear(HEADER.size, deadline)
         end = HEADER.size + HEADER.unpack_from(self._heard)[0]
-        if end > LONGEST_FRAME + HEADER.size:
-            raise Died("damaged", "its reader answered nonsense")
+        if end > MAX_FRAME_LENGTH + HEADER.size:
+            raise WorkerDiedError("damaged", "its reader answered nonsense")
         self._hear(end, deadline)
         try:
             message = json.loads(self._heard[HEADER.size : end].decode())
         except ValueError:
-            raise Died("damaged", "its reader answered nonsense") from None
+            raise WorkerDiedError("damaged", "its reader answered nonsense") from None
         del self._heard[:end]
         return message if isinstance(message, dict) else {}
 
@@ -166,12 +166,12 @@ class Child:
             except (OSError, ValueError):  # the pool was closed at this moment, and the pipe with it
                 raise self._death() from None
             if not ready:
-                raise Died("timed out", f"it was not read within {self._limits.seconds} s")
+                raise WorkerDiedError("timed out", f"it was not read within {self._limits.seconds} s")
             if not piece:
                 raise self._death()
             self._heard += piece
 
-    def _death(self) -> Died:
+    def _death(self) -> WorkerDiedError:
         """Why the process is gone."""
         try:
             code = self._process.wait(5)
@@ -179,18 +179,18 @@ class Child:
             code = 0
         self._listener.join(1)
         said = self._said.decode("utf-8", "replace")
-        if isinstance(self._process, Born) and self._process.is_orphan:
-            return Died("damaged", "the process that its reader came from ended", by_file=False)
+        if isinstance(self._process, ForkedProcess) and self._process.is_orphan:
+            return WorkerDiedError("damaged", "the process that its reader came from ended", by_file=False)
         if code == -signal.SIGXCPU:
-            return Died("timed out", f"it was not read within {self._limits.seconds} s of computing")
+            return WorkerDiedError("timed out", f"it was not read within {self._limits.seconds} s of computing")
         if "memory allocation of" in said or "MemoryError" in said or code == -signal.SIGKILL:
-            return Died("out of memory", self._out_of_memory())
+            return WorkerDiedError("out of memory", self._out_of_memory())
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        peak = self._process.peak_memory() if isinstance(self._process, Born) and code < 0 else None
+        peak = self._process.peak_memory() if isinstance(self._process, ForkedProcess) and code < 0 else None
         if peak and peak > _NEAR_THE_LIMIT * self._limits.memory:
             crash = f"its reader crashed with {_mb(peak)} ({name})"
-            return Died("out of memory", f"{self._out_of_memory()}, it seems: {crash}")
-        return Died("damaged", f"its reader crashed ({name})")
+            return WorkerDiedError("out of memory", f"{self._out_of_memory()}, it seems: {crash}")
+        return WorkerDiedError("damaged", f"its reader crashed ({name})")
 
     def _out_of_memory(self) -> str:
         return f"reading it needs more than {_mb(self._limits.memory)} of memory"

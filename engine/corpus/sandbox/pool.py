@@ -11,22 +11,22 @@ from typing import TypeVar
 
 from engine.corpus.readers import LeftOut
 from engine.corpus.sandbox.ahead import Ahead
-from engine.corpus.sandbox.child import Child, Clock, Died, command, environment, started
-from engine.corpus.sandbox.nursery import Born, Nurseries, Nursery
+from engine.corpus.sandbox.child import Child, Clock, WorkerDiedError, command, environment, started
+from engine.corpus.sandbox.fork_server import ForkedProcess, ForkServer, ForkServers
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.tesseract import Tesseract
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_MOST_CRASHES = 5  # within one file: then the rest of it is given up
+_MAX_CRASHES = 5  # within one file: then the rest of it is given up
 
 
-class Seat:
-    """A place that one reading process takes after the other. On Linux they are born of a nursery of its own."""
+class WorkerSlot:
+    """A place that one reading process takes after the other. On Linux they are born of a fork server of its own."""
 
-    def __init__(self, limits: Limits, ocr: Tesseract | None, nurseries: Nurseries) -> None:
-        self._limits, self._ocr, self._nurseries = limits, ocr, nurseries
-        self._nursery: Nursery | None = None
+    def __init__(self, limits: Limits, ocr: Tesseract | None, fork_servers: ForkServers) -> None:
+        self._limits, self._ocr, self._fork_servers = limits, ocr, fork_servers
+        self._fork_server: ForkServer | None = None
         self.child: Child | None = None
 
     def taken(self) -> Child:
@@ -37,19 +37,19 @@ class Seat:
             self.child = Child(self._limits, self._ocr, self._born() or started(self._limits))
         return self.child
 
-    def _born(self) -> Born | None:
-        """A process of this seat's nursery; None where there can be none."""
+    def _born(self) -> ForkedProcess | None:
+        """A process of this seat's fork server; None where there can be none."""
         if sys.platform != "linux":
             return None
-        if self._nursery is None:
-            self._nursery = self._nurseries.another()
-        return None if self._nursery is None else self._nursery.bear()
+        if self._fork_server is None:
+            self._fork_server = self._fork_servers.another()
+        return None if self._fork_server is None else self._fork_server.fork()
 
     def interrupt(self) -> None:
         """End the process, from any thread."""
         child = self.child
-        if child is not None and not child.end() and self._nursery is not None:
-            self._nursery.give_up()
+        if child is not None and not child.end() and self._fork_server is not None:
+            self._fork_server.give_up()
 
     def leave(self) -> None:
         """End the process; another takes its place when one is wanted."""
@@ -59,8 +59,8 @@ class Seat:
     def end(self) -> None:
         """End the process, and have what it was born of end."""
         self.leave()
-        if self._nursery is not None:
-            self._nursery.end()
+        if self._fork_server is not None:
+            self._fork_server.end()
 
 
 class Pool:
@@ -73,11 +73,11 @@ class Pool:
         self._ocr = ocr
         self._limits, self._passwords = limits or Limits(), list(passwords)
         self._processes = max(1, processes)
-        self._nurseries = Nurseries([*command(self._limits), "nursery"], environment(compiles=True))
+        self._fork_servers = ForkServers([*command(self._limits), "fork_server"], environment(compiles=True))
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
         self._lock = threading.Lock()
-        self._seats: list[Seat] = []
-        self._free: list[Seat] = []
+        self._seats: list[WorkerSlot] = []
+        self._free: list[WorkerSlot] = []
         self._stops: list[Callable[[], None]] = []
         self._closed = False
         self.offline = True
@@ -105,7 +105,7 @@ class Pool:
         """What is in one file. Whatever happens to the child process is told in the outcome."""
         with self._lock:
             if not self._free:
-                self._seats.append(Seat(self._limits, self._ocr, self._nurseries))
+                self._seats.append(WorkerSlot(self._limits, self._ocr, self._fork_servers))
                 self._free.append(self._seats[-1])
             seat = self._free.pop()
         try:
@@ -114,7 +114,7 @@ class Pool:
             with self._lock:
                 self._free.append(seat)
 
-    def _read(self, seat: Seat, path: Path, format: str) -> Outcome:
+    def _read(self, seat: WorkerSlot, path: Path, format: str) -> Outcome:
         outcome, crashes = Outcome(), 0
         clock = Clock(self._limits.of_whole(_size(path)))
         without: list[str] = []
@@ -127,7 +127,7 @@ class Pool:
             try:
                 child.read(path, format, [*without, *done], outcome, done, self._passwords, clock)
                 return outcome
-            except Died as death:
+            except WorkerDiedError as death:
                 seat.leave()
                 if clock.is_over:
                     outcome.give_up("timed out", f"not all that is inside it was read within {clock.seconds:,.0f} s")
@@ -138,7 +138,7 @@ class Pool:
                 if child.member:
                     without.append(child.member)
                     outcome.keep(LeftOut(child.member, "quarantined", death.kind, death.reason))
-                if not child.member or crashes >= _MOST_CRASHES:
+                if not child.member or crashes >= _MAX_CRASHES:
                     outcome.give_up(death.kind, death.reason)
                     return outcome
         return Outcome(reason="the reading was stopped", closed=True)
@@ -155,7 +155,7 @@ class Pool:
         self._threads.shutdown(wait=True, cancel_futures=True)
         for seat in self._seats:
             seat.end()
-        self._nurseries.end()
+        self._fork_servers.end()
 
     @property
     def _children(self) -> set[Child]:

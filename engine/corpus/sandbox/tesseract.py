@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from engine.core.errors import SettingsError
 from engine.core.subprocesses import import_path
 
-_LONGEST_TEXT = 2**24  # bytes
+_MAX_TEXT_LENGTH = 2**24  # bytes
 _NO_LANGUAGES = ("osd", "equ")  # data for other things than text
-_MOST_LANGUAGES = 4  # that are taken unless named: each makes it slower
+_MAX_LANGUAGES = 4  # that are taken unless named: each makes it slower
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "TESSDATA_PREFIX", "SYSTEMROOT", "VIRTUAL_ENV")
 
 
@@ -85,8 +85,8 @@ def _said(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
     feeder = threading.Thread(target=feed, daemon=True)
     feeder.start()
     with process.stdout:
-        text = process.stdout.read(_LONGEST_TEXT)
-    process.wait() if len(text) < _LONGEST_TEXT else process.kill()
+        text = process.stdout.read(_MAX_TEXT_LENGTH)
+    process.wait() if len(text) < _MAX_TEXT_LENGTH else process.kill()
     feeder.join(5)
     return text
 
@@ -109,7 +109,7 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
             "It knows " + ", ".join(readable) + ".",
             "Name one of these, or install the data for that language.",
         )
-    few = readable if len(readable) <= _MOST_LANGUAGES else ["eng"] if "eng" in readable else readable[:1]
+    few = readable if len(readable) <= _MAX_LANGUAGES else ["eng"] if "eng" in readable else readable[:1]
     return Tesseract(program, said.splitlines()[0].strip(), "+".join(wanted or few), installed)
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from engine.corpus.readers import Heading, LeftOut, Page, ReadDocument
 
-LONGEST_FRAME = 2**30
+MAX_FRAME_LENGTH = 2**30
 HEADER = struct.Struct(">I")
 
 
 def encoded(message: dict[str, Any]) -> bytes:
     """A message as a frame. Raises ValueError where it is longer than a frame may be."""
     data = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
-    if len(data) > LONGEST_FRAME:
+    if len(data) > MAX_FRAME_LENGTH:
         raise ValueError("too long a message")
     return HEADER.pack(len(data)) + data
 

@@ -1,4 +1,4 @@
-"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`; with `nursery`, one that others are born of.
+"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`; with `fork_server`, one that others are born of.
 
 A line of JSON on standard input names a file; frames on standard output tell what is in it, the last one how it ended.
 """
@@ -18,12 +18,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engine.corpus.sandbox.fork_server import divide, end_with_parent, found
 from engine.corpus.sandbox.limits import allow_seconds, confine
-from engine.corpus.sandbox.nursery import divide, end_with_parent, found
 from engine.corpus.sandbox.wire import encoded, told
 
 Passed = TypeVar("Passed")
-_NURSERY = "nursery"
+_FORK_SERVER = "fork_server"
 _SMALL = 2**16  # bytes
 _NEEDED = ("engine.corpus.opening", "engine.corpus.pdf", "kreuzberg", "lxml.etree", "pypdfium2")
 
@@ -33,8 +33,8 @@ def main(arguments: list[str]) -> int:
     memory, seconds = map(int, arguments[:2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    if arguments[2:] == [_NURSERY]:
-        _become_nursery()
+    if arguments[2:] == [_FORK_SERVER]:
+        _become_fork_server()
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
     _send(answers, encoded({"told": "ready", "offline": confine(memory)}))
@@ -43,8 +43,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _become_nursery() -> None:
-    """Become what nurseries are born of, and they, what reading processes are born of. Returns in each of the latter; the others
+def _become_fork_server() -> None:
+    """Become what fork servers are born of, and they, what reading processes are born of. Returns in each of the latter; the others
     end once nobody asks them any more.
     """
     control = socket.socket(fileno=os.dup(0))
@@ -55,16 +55,16 @@ def _become_nursery() -> None:
     sys.dont_write_bytecode = True  # what is born may write no file
     gc.collect()
     gc.freeze()  # what is loaded is not looked through for what is not needed any more
-    nursery = _born_of(control, found)
-    for number, pipe in enumerate(_born_of(nursery, divide)):
+    fork_server = _forked_by(control, found)
+    for number, pipe in enumerate(_forked_by(fork_server, divide)):
         os.dup2(pipe, number)
         os.close(pipe)
 
 
-def _born_of(control: socket.socket, bear: Callable[[socket.socket], Passed | None]) -> Passed:
+def _forked_by(control: socket.socket, fork: Callable[[socket.socket], Passed | None]) -> Passed:
     """What a process is given that is born here; the process that it is born of ends."""
     parent = os.getpid()
-    passed = bear(control)
+    passed = fork(control)
     control.close()
     if passed is None:
         os._exit(0)

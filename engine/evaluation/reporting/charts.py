@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 Point = tuple[float, float]
 
 TINY = 0.1  # points: no axis of differences is shorter
-MOST_POINTS = 400
+MAX_POINTS = 400
 LONGEST = 32
 """Letters of a bar's label, at most."""
-MOST_SIGNS = 60
+MAX_SIGNS = 60
 """Points that have a sign each; of more, the line alone is drawn."""
 DASHES = (None, (7, 4), (2, 3), (9, 3, 2, 3))
 SIGNS = "os^DvPX<"
@@ -154,7 +154,7 @@ def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_mo
 def _plot(axes: Axes, line: Line, number: int, of: int) -> Line2D:
     """Draw one of `of` lines, with whiskers beside those of the others, which they would cover."""
     points = _thinned(line.points)
-    signs = line.name and len(points) <= MOST_SIGNS
+    signs = line.name and len(points) <= MAX_SIGNS
     place = _beside(axes, _BESIDE * (number - (of - 1) / 2) if line.whiskers else 0)
     ends = [(x, low, high) for (x, _), (low, high) in zip(line.points, line.whiskers, strict=False)]
     if ends:
@@ -232,8 +232,8 @@ def _colour(number: int) -> str:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """At most about `MOST_POINTS` points, evenly chosen, the last one kept."""
-    step = math.ceil(len(points) / MOST_POINTS)
+    """At most about `MAX_POINTS` points, evenly chosen, the last one kept."""
+    step = math.ceil(len(points) / MAX_POINTS)
     chosen = list(points[::step])
     return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
 

@@ -14,7 +14,7 @@ from engine.evaluation.reporting.diagnostics import Diagnostics, Floats, Ids, Ra
 from engine.evaluation.reporting.geometry import Place, Plane, place_of
 
 
-class Described:
+class EncoderDiagnostics:
     """By one of `sets`, the `telling` one: the first with chunks as its answers, else any that can be measured.
 
     `keys`: of all chunks, ascending.

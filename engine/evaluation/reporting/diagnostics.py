@@ -28,7 +28,7 @@ Diagnostics = dict[str, float | Interval]
 K = 5
 RANDOM = 20
 """Random chunks for each query."""
-MOST_VECTORS = 20_000
+MAX_VECTORS = 20_000
 """Isotropy is that of a random sample of so many chunks: it needs their sum and their second moments only."""
 
 
@@ -63,7 +63,7 @@ def _of_chunks(chunks: Floats, seed: int) -> Diagnostics:
     if len(chunks) < 2:
         return {}
     rng = np.random.default_rng(seed)
-    taken = chunks if len(chunks) <= MOST_VECTORS else chunks[rng.choice(len(chunks), MOST_VECTORS, replace=False)]
+    taken = chunks if len(chunks) <= MAX_VECTORS else chunks[rng.choice(len(chunks), MAX_VECTORS, replace=False)]
     found: Diagnostics = {"uniformity": uniformity(chunks, seed=seed), "isotropy I_A": isotropy_a(taken)}
     if (taken != taken[0]).any() and taken.shape[1] > 1:
         found["isotropy I_B (IsoScore)"] = isoscore(taken)

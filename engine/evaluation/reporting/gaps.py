@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
-from engine.evaluation.studies.fusion import LEAST_QUERIES as LEAST_HELD_OUT
+from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
+from engine.evaluation.studies.fusion import MIN_QUERIES as MIN_HELD_OUT
 from engine.evaluation.studies.fusion import told_points
 from engine.evaluation.studies.joining import Measure, Rankings
 from engine.metrics.differences import Difference, paired_difference
@@ -36,8 +36,8 @@ def why_not(what: str, held_out: Gap | None, judged: Gap | None, *, shown: bool)
 
     `what`: its name, a plural, as the sentence has it. `shown`: whether it must be shown to be better on held-out queries.
     """
-    if held_out is None or held_out[1] < LEAST_HELD_OUT:
-        return f"there are fewer than {LEAST_HELD_OUT} held-out queries to try {what} on"
+    if held_out is None or held_out[1] < MIN_HELD_OUT:
+        return f"there are fewer than {MIN_HELD_OUT} held-out queries to try {what} on"
     if why := harm_to_judged(what, judged):
         return why
     if held_out[0].harms:
@@ -49,7 +49,7 @@ def why_not(what: str, held_out: Gap | None, judged: Gap | None, *, shown: bool)
 
 def harm_to_judged(what: str, judged: Gap | None) -> str:
     """Why a change is not taken over where it seems to harm judged queries; empty where it does not, or they are too few."""
-    if judged is None or judged[1] < LEAST_JUDGED or not judged[0].harms:
+    if judged is None or judged[1] < MIN_JUDGED or not judged[0].harms:
         return ""
     return f"{what} {_harm(judged)} on {told(judged, 'judged')}"
 

@@ -24,7 +24,7 @@ from engine.metrics.randomisation import best_of_p, randomisation_p
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 EVEN = 0.5
 SET_BY_HAND = "Hybrid search joins both rankings as project.toml says (search.fusion)."
-LEAST_QUERIES = 50
+MIN_QUERIES = 50
 """With fewer queries a weight is not tuned."""
 
 
@@ -58,12 +58,12 @@ def choose_fusion(
 ) -> FusionChoice:
     """Choose by per-query nDCG@10 (q,) in [0, 1] on held-out queries: of RRF, and of each weight's sum.
 
-    Fewer than `LEAST_QUERIES` queries: the even sum. ValueError when the arrays differ in length.
+    Fewer than `MIN_QUERIES` queries: the even sum. ValueError when the arrays differ in length.
     """
     weights = sorted(weighted)
     values = np.stack([np.asarray(rrf, dtype=np.float64), *(np.asarray(weighted[w], np.float64) for w in weights)], 1)
-    if len(values) < LEAST_QUERIES:
-        return not_tuned(f"{len(values)} held-out queries are too few to tune a weight on, {LEAST_QUERIES} are needed")
+    if len(values) < MIN_QUERIES:
+        return not_tuned(f"{len(values)} held-out queries are too few to tune a weight on, {MIN_QUERIES} are needed")
     means = bootstrap_means(values, samples, seed)  # (samples, 1 + weights)
     best = int(values[:, 1:].mean(0).argmax()) + 1
     from_even = sorted(range(1, values.shape[1]), key=lambda column: (abs(weights[column - 1] - EVEN), column))

@@ -20,11 +20,11 @@ from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankers import Floats, Ids, compared_chunks, compared_queries, encoded_queries
 from engine.evaluation.rankings import cosines_of
 from engine.evaluation.reporting.gaps import Gap, gap_between, harm_to_judged, held_out_and_judged, told, why_not
-from engine.evaluation.selection import LEAST_QUERIES as LEAST_JUDGED
+from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
 from engine.evaluation.studies.joining import Measure
 from engine.project.stage import StageContext, fingerprint
 from engine.queries.articles import article_numbers
-from engine.ranking.hubness import LEAST_ARTICLES, LEAST_QUERIES, MOST_QUERIES, NEIGHBOURS, Bank, hub_offsets
+from engine.ranking.hubness import MAX_QUERIES, MIN_ARTICLES, MIN_QUERIES, NEIGHBOURS, HubnessReference, hub_offsets
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
@@ -42,7 +42,7 @@ class Hubs:
     `plain`: the system of the report that is what search serves by plain cosines.
     """
 
-    bank: Bank | None = None
+    bank: HubnessReference | None = None
     key: str = ""
     reason: str = SET_BY_HAND
     plain: str = ""
@@ -79,7 +79,9 @@ def plain_system(strength: float) -> str:
     return {0.0: BASE, 1.0: ADAPTED}.get(strength, PLAIN)
 
 
-def decided(bank: Bank, key: str, plain: str, held_out: Gap | None, judged: Gap | None, *, built: bool = False) -> Hubs:
+def decided(
+    bank: HubnessReference, key: str, plain: str, held_out: Gap | None, judged: Gap | None, *, built: bool = False
+) -> Hubs:
     """Hubs are taken off unless semantic search seems to be harmed by it, on held-out queries or on judged ones.
 
     `built`: whether `bank` has queries built from the documents' sentences; held-out ones do not count then.
@@ -98,7 +100,7 @@ def decided(bank: Bank, key: str, plain: str, held_out: Gap | None, judged: Gap 
 
 def _told_by(gap: Gap | None, kind: str) -> str:
     """What a set of queries says of it; of judged ones only where they are enough to say something."""
-    if gap is None or gap[1] < LEAST_JUDGED:
+    if gap is None or gap[1] < MIN_JUDGED:
         return "held-out queries that are built so, too, cannot tell what it does to questions; judged ones could"
     verdict = "better" if gap[0].verdict == "better" else "not shown to be worse"
     return f"semantic search is {verdict} by it on {told(gap, kind)}"
@@ -111,7 +113,7 @@ class Lessened:
     By kind of query set: `asked`, its queries' unit vectors, and `ranked`, (ids, similarities, those of BM25's chunks).
     """
 
-    bank: Bank
+    bank: HubnessReference
     offsets: Floats
     vectors: Floats
     asked: Mapping[str, Floats]
@@ -143,14 +145,14 @@ class HubTrial:
         if settings.vectors.dtype == "i8":
             return plain_cosines("vectors of 8 bits a number are too coarse for more (vectors.dtype)")
         queries, built = self._queries()
-        if len(queries) < LEAST_QUERIES:
-            return plain_cosines(f"it takes {LEAST_QUERIES} training queries or more to tell hubs")
+        if len(queries) < MIN_QUERIES:
+            return plain_cosines(f"it takes {MIN_QUERIES} training queries or more to tell hubs")
         articles = article_numbers(self._rankers.chunks, self._context.store.documents())
         asked = self._articles_asked(queries, articles)
         count = len(np.unique(asked))
-        if count < LEAST_ARTICLES:
+        if count < MIN_ARTICLES:
             made_of = f"the training queries were made of {count} documents or articles"
-            return plain_cosines(f"{made_of}; it takes {LEAST_ARTICLES} to tell hubs")
+            return plain_cosines(f"{made_of}; it takes {MIN_ARTICLES} to tell hubs")
         served = self._lessened(self._strength, SERVED, queries, articles, sets, among)
         gaps = {
             one.kind: gap_between(one, served.ranked[one.kind][0], one.rankings[SERVED], self._measure, settings)
@@ -175,10 +177,10 @@ class HubTrial:
 
     def _queries(self) -> tuple[list[Query], bool]:
         """The training queries that show hubs, and whether some of them were built from sentences of their chunks."""
-        asked = training_questions(self._context, self._rankers.chunks, MOST_QUERIES)
-        if len(asked) >= LEAST_QUERIES:
+        asked = training_questions(self._context, self._rankers.chunks, MAX_QUERIES)
+        if len(asked) >= MIN_QUERIES:
             return asked, False
-        return training_questions(self._context, self._rankers.chunks, MOST_QUERIES, built_too=True), True
+        return training_questions(self._context, self._rankers.chunks, MAX_QUERIES, built_too=True), True
 
     def _lessened(
         self, strength: float, name: str, queries: Sequence[Query], articles: Ids, sets: Sequence[QuerySet],
@@ -205,7 +207,7 @@ class HubTrial:
         chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
         return articles[np.searchsorted(self._rankers.ids, chunks)]
 
-    def _bank(self, encoder: Encoder, queries: Sequence[Query], articles: Ids) -> Bank:
+    def _bank(self, encoder: Encoder, queries: Sequence[Query], articles: Ids) -> HubnessReference:
         """The queries as they are kept."""
         vectors = encoded_queries(self._context, encoder, [query.text for query in queries])
-        return Bank(vectors.astype(np.float16).astype(np.float32), self._articles_asked(queries, articles))
+        return HubnessReference(vectors.astype(np.float16).astype(np.float32), self._articles_asked(queries, articles))

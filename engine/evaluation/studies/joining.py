@@ -17,13 +17,13 @@ Rankings = NDArray[np.int64]
 Fused = tuple[Rankings, NDArray[np.float64]]
 Scorer = Callable[[Sequence[str], Rankings], NDArray[np.float32]]
 Measure = Callable[[Rankings, Sequence[Judgment]], NDArray[np.float64]]
-LEAST_BUILT = 20
+MIN_BUILT = 20
 """Held-out queries without which nothing is said of an encoder."""
 UNREAD = 0.4
 """Share of BM25's nDCG@10 on built queries below which an encoder is not believed (docs/LOG.md, "Joining the rankings")."""
 
 
-class Joining:
+class HybridFusion:
     """`measure`: nDCG@10 per query, in [0, 1], of rankings (q, depth). `bm25_scores`: of q texts and their chunks (q, n)."""
 
     def __init__(self, settings: Settings, measure: Measure, bm25_scores: Scorer) -> None:
@@ -54,7 +54,7 @@ class Joining:
         Then it is the best weight up to one half: built queries favour BM25, and here they are right to.
         """
         share, count = self._share_found(heldout), len(heldout.judgments)
-        if count < LEAST_BUILT or share >= UNREAD:
+        if count < MIN_BUILT or share >= UNREAD:
             return not_tuned(
                 "the held-out queries are built from the documents' own sentences, whose words BM25 finds too easily to "
                 "tune a weight on them"

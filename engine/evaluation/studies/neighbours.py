@@ -16,9 +16,9 @@ from engine.core.unit_vectors import unit_rows
 from engine.evaluation.studies.perturbing import words_of
 
 WINDOW = 4
-LEAST_COUNT = 5
-MOST_WORDS, MOST_CONTEXTS = 10_000, 1_000
-LEAST_COSINE = 0.2
+MIN_COUNT = 5
+MAX_WORDS, MAX_CONTEXTS = 10_000, 1_000
+MIN_COSINE = 0.2
 _SMOOTHING = 0.75
 _BLOCK = 500_000
 Terms = Callable[[str], Collection[str]]
@@ -27,24 +27,24 @@ Terms = Callable[[str], Collection[str]]
 def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms) -> dict[str, str]:
     """Lower-case word → the word of another stem that is used most like it in `texts`, for those of `wanted` that have one.
 
-    `terms` gives the stems of a word, none for a stop word. Words that are rarer than `LEAST_COUNT`, and neighbours of a
-    cosine below `LEAST_COSINE`, are left out.
+    `terms` gives the stems of a word, none for a stop word. Words that are rarer than `MIN_COUNT`, and neighbours of a
+    cosine below `MIN_COSINE`, are left out.
     """
     rows = [words_of(text) for text in texts]
     counts = Counter(word for row in rows for word in row)
-    stems = {word: frozenset(terms(word)) for word, _ in counts.most_common(2 * MOST_WORDS)}
-    words = [word for word, count in counts.most_common(2 * MOST_WORDS) if count >= LEAST_COUNT and stems[word]]
-    words = words[:MOST_WORDS]
+    stems = {word: frozenset(terms(word)) for word, _ in counts.most_common(2 * MAX_WORDS)}
+    words = [word for word, count in counts.most_common(2 * MAX_WORDS) if count >= MIN_COUNT and stems[word]]
+    words = words[:MAX_WORDS]
     place = {word: number for number, word in enumerate(words)}
     asked = sorted({word.lower() for word in wanted} & place.keys())
     if not asked or len(words) < 2:
         return {}
-    profile = _profiles(_together(rows, place, min(MOST_CONTEXTS, len(words)), len(words)))
+    profile = _profiles(_together(rows, place, min(MAX_CONTEXTS, len(words)), len(words)))
     found = {}
     cosines = profile[[place[word] for word in asked]] @ profile.T
     for word, line in zip(asked, cosines, strict=True):
         for best in np.argsort(-line, kind="stable")[:10]:
-            if line[best] >= LEAST_COSINE and not stems[words[best]] & stems[word]:
+            if line[best] >= MIN_COSINE and not stems[words[best]] & stems[word]:
                 found[word] = words[best]
                 break
     return found

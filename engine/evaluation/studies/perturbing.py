@@ -22,7 +22,7 @@ Terms = Callable[[str], Collection[str]]
 MASK = "[MASK]"
 """As the models of BERT's family write it; for BM25 a masked word is left out (`without_masks`)."""
 SHARE = 0.5
-LEAST_LETTERS = 3
+MIN_LETTERS = 3
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _WITHOUT_DIGIT = re.compile(r"(?<!\S)[^\s\d]+(?!\S)")
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -71,7 +71,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
         word.span()
         for part in _WITHOUT_DIGIT.finditer(text)
         for word in _WORD.finditer(text, *part.span())
-        if word.end() - word.start() >= LEAST_LETTERS
+        if word.end() - word.start() >= MIN_LETTERS
     ]
 
 

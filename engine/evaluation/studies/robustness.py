@@ -17,11 +17,11 @@ from engine.evaluation.studies.perturbing import CONDITIONS, Perturber, words_of
 from engine.metrics.bootstrap import SAMPLES, Interval
 from engine.metrics.differences import Difference
 from engine.queries.heldout import cap_queries
-from engine.search.filenames import Meant
+from engine.search.filenames import FilenameMatch
 
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10")
-MOST_QUERIES = 500
-MOST_TEXTS = 20_000
+MAX_QUERIES = 500
+MAX_TEXTS = 20_000
 Rankings = Mapping[str, NDArray[np.int64]]
 Terms = Callable[[str], list[str]]
 Asker = Callable[[Sequence[tuple[str, Sequence[str]]]], tuple[list[dict[str, str]], str]]
@@ -81,16 +81,16 @@ class Trial:
 def make_trial(
     source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None
 ) -> Trial | None:
-    """The usable queries of `source`, at most `MOST_QUERIES`, under every condition; None where there are none.
+    """The usable queries of `source`, at most `MAX_QUERIES`, under every condition; None where there are none.
 
     `ask`: gives a language model's own words for those of each query, and its name.
     """
     usable = [row for row, judgment in enumerate(source.judgments) if judgment.usable]
     if not usable:
         return None
-    rows = [usable[place] for place in cap_queries([source.texts[row] for row in usable], MOST_QUERIES, seed)]
+    rows = [usable[place] for place in cap_queries([source.texts[row] for row in usable], MAX_QUERIES, seed)]
     texts = [chunk.text for chunk in chunks]
-    sample = [texts[place] for place in cap_queries([chunk.content_hash for chunk in chunks], MOST_TEXTS, seed)]
+    sample = [texts[place] for place in cap_queries([chunk.content_hash for chunk in chunks], MAX_TEXTS, seed)]
     wanted = {word for row in rows for word in words_of(source.texts[row])}
     perturber = Perturber(terms, corpus_synonyms(sample, wanted, terms), seed)
     text_of = {chunk.id: chunk.text for chunk in chunks}
@@ -104,7 +104,7 @@ def make_trial(
             perturber.perturb(source.texts[row], condition, answer, others)
             for row, answer, others in zip(rows, answers, own, strict=True)
         ]
-        meant += [Meant(one.text, source.meant[row].documents) for one, row in zip(found, rows, strict=True)]
+        meant += [FilenameMatch(one.text, source.meant[row].documents) for one, row in zip(found, rows, strict=True)]
         changed.append(sum(one.changed for one in found) / len(found))
     judgments = [source.judgments[row] for row in rows] * len(CONDITIONS)
     synonyms = Synonyms(model, _share(words, own)) if model else Synonyms()

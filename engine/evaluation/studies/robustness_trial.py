@@ -12,10 +12,10 @@ from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import encoded_queries
 from engine.evaluation.rankings import cosines_of
 from engine.evaluation.studies.fusion import FusionChoice
-from engine.evaluation.studies.joining import Joining, Measure
+from engine.evaluation.studies.joining import HybridFusion, Measure
 from engine.evaluation.studies.perturbing import content_terms, without_masks
 from engine.evaluation.studies.robustness import Robustness, make_trial, measure_trial
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Ids, Rankers
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 Words = Sequence[tuple[str, Sequence[str]]]
 
 
-def language_model_of(view: View) -> str:
+def language_model_of(snapshot: ProjectSnapshot) -> str:
     """What names the language model whose synonyms are taken; empty where none can be asked, or robustness is not."""
     from engine.queries.llm.substitutes import language_model
 
     try:
-        return language_model(view) if view.settings.evaluation.robustness else ""
+        return language_model(snapshot) if snapshot.settings.evaluation.robustness else ""
     except EngineError:
         return ""
 
 
-def drop_unasked(view: View) -> None:
+def drop_unasked(snapshot: ProjectSnapshot) -> None:
     """Drop a language model's words of former evaluations where none is asked any more: they are words of queries."""
     from engine.queries.llm.substitutes import forget_substitutes, language_model
 
     try:
-        asked = view.settings.evaluation.robustness and language_model(view)
+        asked = snapshot.settings.evaluation.robustness and language_model(snapshot)
     except EngineError:  # the one that is named is not there now, and may be again
         return
     if not asked:
-        forget_substitutes(view.project.path)
+        forget_substitutes(snapshot.project.path)
 
 
 class RobustnessTrial:
@@ -72,10 +72,10 @@ class RobustnessTrial:
         among, texts = self._meant(one), [without_masks(text) for text in one.texts]
         one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
         self._rank(one, among)
-        joining = Joining(settings, measure, self._scorer(self._rankers.lexical))
+        joining = HybridFusion(settings, measure, self._scorer(self._rankers.lexical))
         hybrid = {HYBRID_BASE: joining.joined(one, BASE, self._fusion.share)}
         if self._weighed:
-            joining = Joining(settings, measure, self._scorer(self._weighed.index))
+            joining = HybridFusion(settings, measure, self._scorer(self._weighed.index))
             one_served = self._weighed.twin(one, texts, among)
         else:
             one_served = one

@@ -24,7 +24,7 @@ from engine.evaluation.rankers import encoded_queries
 from engine.metrics.power import with_needed_pairs
 from engine.metrics.spearman import spearman_difference, spearman_interval
 from engine.project.folder import ProjectFolder
-from engine.project.stage import StageContext, View
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.settings.load import Settings
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def pairs_file(project: ProjectFolder, settings: Settings) -> Path | None:
     return (project.path / Path(named).expanduser()) if named else None
 
 
-def pairs_fingerprint(view: View) -> str:
+def pairs_fingerprint(snapshot: ProjectSnapshot) -> str:
     """A hash over the file; empty without one. Raises DatasetError where it cannot be read."""
-    path = pairs_file(view.project, view.settings)
+    path = pairs_file(snapshot.project, snapshot.settings)
     return hashlib.sha256(_bytes(path)).hexdigest() if path else ""
 
 

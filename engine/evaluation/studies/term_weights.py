@@ -18,7 +18,7 @@ from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
 from engine.evaluation.reporting.gaps import Gap, gap_between, held_out_and_judged, told, why_not
 from engine.evaluation.studies.fusion import FusionChoice
-from engine.evaluation.studies.joining import Joining, Measure
+from engine.evaluation.studies.joining import HybridFusion, Measure
 from engine.project.stage import StageContext
 from engine.ranking.term_weights import Example, learn_weights
 from engine.settings.load import Settings
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Floats, Rankers
     from engine.lexical.index import LexicalIndex
 
-LEAST_QUERIES = 200
+MIN_QUERIES = 200
 """With fewer training queries that are worded as questions no weights are learnt."""
-MOST_QUERIES = 6000
+MAX_QUERIES = 6000
 CANDIDATES = 60
 SHOWN = 0.99
 """A weight nearer to 1 is 1."""
@@ -85,8 +85,8 @@ class TermWeighting:
 
     def learn(self) -> Mapping[str, float] | None:
         """Word → weight, of the words that count less than in BM25; None where there are too few queries."""
-        queries = training_questions(self._context, self._rankers.chunks, MOST_QUERIES)
-        if len(queries) < LEAST_QUERIES:
+        queries = training_questions(self._context, self._rankers.chunks, MAX_QUERIES)
+        if len(queries) < MIN_QUERIES:
             return None
         numbers: dict[str, int] = {}
         examples = self._examples(queries, numbers)
@@ -138,11 +138,11 @@ class TermTrial:
         learnt = self._weighting.learn()
         if learnt is None:
             return not_weighed(
-                f"weights are learnt from {LEAST_QUERIES} training queries or more that are worded as questions"
+                f"weights are learnt from {MIN_QUERIES} training queries or more that are worded as questions"
             )
         self.index = self.index.weighted(learnt)
         twins = {one.kind: self.twin(one, one.texts, among[one.kind]) for one in sets}
-        joining = Joining(self._settings, self._measure, self.index.scores_many)
+        joining = HybridFusion(self._settings, self._measure, self.index.scores_many)
         terms = self._decided(learnt, sets, twins, joining)
         for one in sets:
             one.rankings[LEARNT] = twins[one.kind].rankings["bm25"]
@@ -157,7 +157,11 @@ class TermTrial:
         return self._weighting.ranked(one, texts, among, self.index)
 
     def _decided(
-        self, learnt: Mapping[str, float], sets: Sequence[QuerySet], twins: Mapping[str, QuerySet], joining: Joining
+        self,
+        learnt: Mapping[str, float],
+        sets: Sequence[QuerySet],
+        twins: Mapping[str, QuerySet],
+        joining: HybridFusion,
     ) -> TermWeights:
         before = "rrf_served" if self._fusion.share is None else "weighted_served"
         gaps = {

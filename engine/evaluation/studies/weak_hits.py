@@ -18,7 +18,7 @@ from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.threshold import choose_threshold
 
 K = 10
-LEAST_QUERIES = 50
+MIN_QUERIES = 50
 """With fewer queries no threshold is learnt."""
 
 
@@ -28,7 +28,7 @@ def learn_threshold(
     """`similarity` and what speaks for it, or `similarity` None and the `reason` why there is none.
 
     Of each query's best `K` hits by `system`, whose scores are the similarities that search ranks by; a query that is looked for
-    in fewer chunks says nothing. The first of `sets` with `LEAST_QUERIES` is taken.
+    in fewer chunks says nothing. The first of `sets` with `MIN_QUERIES` is taken.
     """
     most = 0
     for one in sets:
@@ -43,7 +43,7 @@ def learn_threshold(
             and similarities.shape[1] == K
         ]
         most = max(most, len(rows))
-        if len(rows) < LEAST_QUERIES:
+        if len(rows) < MIN_QUERIES:
             continue
         right = np.zeros((len(rows), K), dtype=bool)
         for place, row in enumerate(rows):
@@ -52,5 +52,5 @@ def learn_threshold(
             right[place] = np.isin(shown, list(judgment.grades))
         found = choose_threshold(similarities[rows], right, resamples=resamples, seed=seed)
         return {**asdict(found), "queries": len(rows), "kind": one.kind, "k": K, "reason": ""}
-    reason = f"{LEAST_QUERIES} judged queries are needed to learn how similar a hit must be, and there are {most}"
+    reason = f"{MIN_QUERIES} judged queries are needed to learn how similar a hit must be, and there are {most}"
     return {"similarity": None, "reason": reason}

@@ -15,7 +15,7 @@ from engine.experiments.sweep.grid import Cell, Grid
 from engine.experiments.sweep.report import write_sweep
 from engine.experiments.sweep.workspace import Basis, Workspace
 from engine.project.folder import ProjectFolder
-from engine.project.stage import View
+from engine.project.stage import ProjectSnapshot
 
 STAGES = ("rank", "train", "evaluate")
 SYSTEMS = ("bm25", "base", "adapted")
@@ -118,7 +118,7 @@ def _figures(project: Project) -> dict[str, Any]:
 
     report = project.report()
     with closing(project.folder.store()) as store:
-        adapter = View(project.folder, project.settings(), store).need("adapter", "train").info
+        adapter = ProjectSnapshot(project.folder, project.settings(), store).need("adapter", "train").info
     diagnostics = read_report(Path(report["folder"]))["diagnostics"]
     return {
         "tables": {kind: _table(table) for kind, table in report["tables"].items()},
@@ -140,8 +140,8 @@ def _table(table: Mapping[str, Any]) -> dict[str, Any]:
 def _drop_vectors(copy: ProjectFolder) -> None:
     """Of all vectors only the untouched encoder's serve the next cells."""
     with closing(copy.store()) as store:
-        view = View(copy, copy.settings(), store)
-        open_cache(view).drop_others({served_fingerprint(view, None, 1.0)})
+        snapshot = ProjectSnapshot(copy, copy.settings(), store)
+        open_cache(snapshot).drop_others({served_fingerprint(snapshot, None, 1.0)})
 
 
 def failure(failed: Mapping[int, EngineError]) -> StageError:

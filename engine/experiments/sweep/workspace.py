@@ -15,7 +15,7 @@ from engine.core.errors import ProjectBusyError
 from engine.encoders.for_project import served_fingerprint
 from engine.project.copies import copied
 from engine.project.folder import ProjectFolder
-from engine.project.stage import View, fingerprint
+from engine.project.stage import ProjectSnapshot, fingerprint
 
 FOLDER = "sweep"
 _COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
@@ -42,13 +42,13 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
 
     settings = project.settings()
     with closing(project.store()) as store:
-        view = View(project, settings, store)
-        queries, lexical = view.need("queries", "generate"), view.need("lexical", "index")
+        snapshot = ProjectSnapshot(project, settings, store)
+        queries, lexical = snapshot.need("queries", "generate"), snapshot.need("lexical", "index")
         data = fingerprint(
-            corpus=view.need("corpus", "ingest").fingerprint,
+            corpus=snapshot.need("corpus", "ingest").fingerprint,
             lexical=lexical.fingerprint,
             queries=queries.info["content"],
-            base=served_fingerprint(view, None, 1.0),
+            base=served_fingerprint(snapshot, None, 1.0),
             encoder=settings.encoder.model_dump(exclude_none=True),
             evaluation=settings.evaluation.model_dump(include=set(_MEASURED_BY)),
             search=settings.search.model_dump(include={"named_documents"}),

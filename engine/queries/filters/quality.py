@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
 
 VERSION = 2  # raised when other queries would be left out
-LONGEST_RUN = 12  # words in a row of the chunk that no query may hold
+MAX_RUN_LENGTH = 12  # words in a row of the chunk that no query may hold
 LONG_RUN, RUN_SHARE = 8, 0.75  # as many are too many where they are this share of the query
 COMMON_SHARE, FEW_CHUNKS = 0.05, 5  # a word in more chunks than either is common
 OWN_SHARE, OWN_MOST = 0.5, 0.2  # but not, up to the second share of all chunks, where the first is of its own document
@@ -69,7 +69,7 @@ def checks(known: Sources) -> list[Check]:
         Check("language check", "a query is kept when it is written in its document's language", _Language(known)),
         Check(
             "copy check",
-            f"a query is kept unless {LONGEST_RUN} of its words stand in a row in its chunk, or {LONG_RUN} that are most of it",
+            f"a query is kept unless {MAX_RUN_LENGTH} of its words stand in a row in its chunk, or {LONG_RUN} that are most of it",
             _Copied(known),
         ),
     ]
@@ -148,7 +148,7 @@ class _Copied:
         if query.kind in WRITTEN_AS_TEXT:
             return ""
         run, words = longest_run(query.text, self._known.chunks[query.chunk_id].text)
-        if run >= LONGEST_RUN or (run >= LONG_RUN and run >= RUN_SHARE * words):
+        if run >= MAX_RUN_LENGTH or (run >= LONG_RUN and run >= RUN_SHARE * words):
             return f"{COPIED}: {run} words in a row"
         return ""
 

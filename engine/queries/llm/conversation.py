@@ -23,7 +23,7 @@ from engine.queries.llm.windows import halves, windows
 
 VERSION = 3  # raised when the same answers would give other items
 TRIES = 2
-LEAST_ROOM = 64  # tokens for a passage, below which asking is pointless
+MIN_ROOM = 64  # tokens for a passage, below which asking is pointless
 NOT_FOUND, UNUSABLE = "evidence not in the chunk", "not a usable question"
 SHORT, NO_FACT, MORE = (
     "evidence too short to tell its place",
@@ -72,7 +72,7 @@ class Asker:
         A chunk longer than the room is asked about piece by piece.
         """
         self.count(chunk.text)  # of a long text: a server may tell now how large its context is
-        pieces = windows(chunk.text, max(LEAST_ROOM, self.room - self.lost()), self.count)
+        pieces = windows(chunk.text, max(MIN_ROOM, self.room - self.lost()), self.count)
         share = -(-self.per_chunk // max(1, len(pieces)))
         talk = _Talk(self, chunk, title)
         for number, piece in enumerate(pieces):
@@ -84,7 +84,7 @@ class Asker:
         """Of a passage that was too long for the model although it was counted; later ones are cut to that size at once."""
         found = halves(piece)
         largest = max(self.count(half) for half in found)
-        if largest < LEAST_ROOM:
+        if largest < MIN_ROOM:
             return []
         self.room = min(self.room, largest + self.lost())
         return found
@@ -227,10 +227,10 @@ def _read(shape: Shape, reply: Reply) -> _Entries:
 
 def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
     """Kinds of `count` queries: those that are wanted in turn, in a seeded order; questions are twice as likely first."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     found: list[QueryKind] = []
     while len(found) < count:
-        found += sorted(wanted, key=lambda kind: chance.random() ** (2.0 if kind == "question" else 1.0))
+        found += sorted(wanted, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0))
     return found[:count]
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.lexical.analysis import Analyzer
-    from engine.project.stage import View
+    from engine.project.stage import ProjectSnapshot
 
 VERSION = 1  # raised when the order would be another
-MOST_CLUSTERS, FITTED, ROUNDS = 256, 50_000, 8
+MAX_CLUSTERS, FITTED, ROUNDS = 256, 50_000, 8
 WIDTH, BLOCK = 256, 8192
 
 
@@ -64,17 +64,17 @@ def distinct(chunks: Sequence[Chunk]) -> list[int]:
     return list(first.values())
 
 
-def base_vectors(view: View, chunks: Sequence[Chunk]) -> NDArray[np.float32] | None:
+def base_vectors(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> NDArray[np.float32] | None:
     """The base encoder's unit vectors (n, d), where every chunk has been encoded already; nothing is loaded."""
-    from engine.encoders.embedding_cache import EncoderShelf, hash_keys
+    from engine.encoders.embedding_cache import VectorCache, hash_keys
     from engine.encoders.for_project import served_fingerprint
     from engine.encoders.model_folder import resolve_model
 
-    dimension = resolve_model(view.settings.encoder.model).dimension
-    folder = view.project.path / "cache" / served_fingerprint(view, None, 1.0)
+    dimension = resolve_model(snapshot.settings.encoder.model).dimension
+    folder = snapshot.project.path / "cache" / served_fingerprint(snapshot, None, 1.0)
     if dimension is None or not folder.is_dir():
         return None
-    shelf = EncoderShelf(folder, dimension, reading=True)
+    shelf = VectorCache(folder, dimension, reading=True)
     places = shelf.find(hash_keys([chunk.content_hash for chunk in chunks]))
     return None if (places < 0).any() else unit_rows(shelf.read(places))
 
@@ -98,7 +98,7 @@ def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[]
 
 def _clusters(vectors: NDArray[np.float32], check: Callable[[], None]) -> NDArray[np.int64]:
     """The cluster of each vector. The rows come in a random order already: the first ones are a sample."""
-    count = max(1, min(MOST_CLUSTERS, round(math.sqrt(len(vectors)))))
+    count = max(1, min(MAX_CLUSTERS, round(math.sqrt(len(vectors)))))
     fitted = vectors[:FITTED]
     centres = fitted[:count].copy()
     for _ in range(ROUNDS):

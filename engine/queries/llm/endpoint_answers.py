@@ -20,7 +20,7 @@ _SERVERS_TEXT = (
     "requested response server service size slot timeout token tokens too try unavailable unknown"
 )
 SERVERS_WORDS = frozenset(_SERVERS_TEXT.split())
-MOST_NUMBERS = 8
+MAX_NUMBERS = 8
 END_TOKENS = 16  # that some servers count beside those of the text
 _EXCEEDED = re.compile(
     r"context[ _](length|size|window)|context the overflows|maximum model length|`inputs` tokens \+", re.IGNORECASE
@@ -78,7 +78,7 @@ def _repeats(line: str, sent: str) -> bool:
     """
     said = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), line)
     numbers = sum(word.isdigit() for word in re.findall(r"\w+", said))
-    return numbers >= MOST_NUMBERS or bool((_pieces(said) & _pieces(sent)) - SERVERS_WORDS - own_words())
+    return numbers >= MAX_NUMBERS or bool((_pieces(said) & _pieces(sent)) - SERVERS_WORDS - own_words())
 
 
 @cache

@@ -72,7 +72,7 @@ class Endpoint:
         tell: Callable[[str, object, str], None] = lambda *_: None,
         sending: Callable[[], None] = lambda: None,
     ) -> None:
-        """`tell`: who hears of what the server says of itself, as `Teller.choose`. `sending`: as `Exchange`."""
+        """`tell`: who hears of what the server says of itself, as `Reporter.choose`. `sending`: as `Exchange`."""
         self.model, self.context, self.at_once = model, context, at_once
         self._address, self._seconds, self._patience = address, seconds, Patience(should_stop)
         self._form, self._failures, self._key = 0, 0, _key()

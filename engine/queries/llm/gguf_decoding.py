@@ -19,7 +19,7 @@ from engine.queries.llm.shapes import Shape
 BATCH = 256  # tokens of one computation: a stop is heard between its parts, each well under a second
 SHARED_LEAST = 24  # tokens from which the common beginning of prompts is kept
 SHARED_MOST = 4
-LONGEST_END = 64  # characters that close an answer, at most: no token is shorter than one
+MAX_END_LENGTH = 64  # characters that close an answer, at most: no token is shorter than one
 
 
 @dataclass
@@ -45,7 +45,7 @@ class _Job:
     def full(self) -> bool:
         """Whether the limit leaves no more than what closes the answer."""
         left = self.limit - self.written
-        if left > LONGEST_END:
+        if left > MAX_END_LENGTH:
             return False
         begun = self.shape.closed(self.told)
         return left <= (begun.lacking if begun else 0)

@@ -34,7 +34,7 @@ from engine.queries.llm.gguf_sampling import Sampler
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import Shape
 from engine.queries.llm.turn_marks import KNOWN, Marks, marks_in, neutral
-from engine.queries.opening import Teller
+from engine.queries.opening import Reporter
 
 PACE_STEPS, PACE_SECONDS = 8, 0.3  # spent on finding out how many answers at once are fastest
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
@@ -79,7 +79,7 @@ class GgufModel:
     name = "gguf"
 
     def __init__(
-        self, path: Path, context: int, teller: Teller, should_stop: Callable[[], bool], at_once: int = 0
+        self, path: Path, context: int, teller: Reporter, should_stop: Callable[[], bool], at_once: int = 0
     ) -> None:
         """`at_once`: how many answers to write at once; 0: as many as are faster and fit in memory.
 
@@ -152,7 +152,7 @@ class GgufModel:
         """See `SeveralAtOnce`."""
         self._decoder.drop()
 
-    def _load(self, teller: Teller) -> None:
+    def _load(self, teller: Reporter) -> None:
         gpus = free_gpu_memory() if self._lib.llama_supports_gpu_offload() else ()
         self._weight = weighed(self._path, self._wished)
         layers, reason = choose_layers(gpus, self._weight)
@@ -181,7 +181,7 @@ class GgufModel:
         params.progress_callback = self._lib.llama_progress_callback(lambda _share, _data: not self._patience())
         return self._lib.llama_model_load_from_file(os.fsencode(self._path), params)
 
-    def _open(self, teller: Teller, wished: int) -> None:
+    def _open(self, teller: Reporter, wished: int) -> None:
         threads, reason = free_threads()
         teller.choose("threads", threads, reason)
         most, reason = (wished, "queries.at_once is set") if wished else self._room()
@@ -262,7 +262,7 @@ class GgufModel:
                 "Set queries.model to a GGUF file of a language model.",
             )
 
-    def _fitting(self, wished: int, teller: Teller) -> int:
+    def _fitting(self, wished: int, teller: Reporter) -> int:
         trained = int(self._lib.llama_model_n_ctx_train(self._model))
         if wished > trained > 0:
             teller.choose("context tokens", trained, f"the model was trained for no more; {wished} are set")

@@ -10,7 +10,7 @@ from engine.core.errors import SettingsError
 from engine.core.records import Chunk, QueryKind
 from engine.queries.backend import Answer, Passage
 from engine.queries.llm.chat_model import ChatModel, OneAtATime, Outcome, Request, SeveralAtOnce, UnansweredError
-from engine.queries.llm.conversation import LEAST_ROOM, WANTED, Asker
+from engine.queries.llm.conversation import MIN_ROOM, WANTED, Asker
 from engine.queries.llm.prompts import load_prompt, place_of
 
 LISTED = 64  # tokens that the list of facts takes beside their words
@@ -112,8 +112,8 @@ def _space(model: ChatModel, prompts: Sequence[str], most: int, limit: int) -> i
         lengths.append(model.count(message.system) + model.count(message.user) + LISTED)
     if len(prompts) > 1 and model.context < (needed := lengths[1] + 2 * limit + most * model.count(wanted)):
         raise _too_small(model.context, needed)
-    if (room := model.context - lengths[0] - limit) < LEAST_ROOM:
-        raise _too_small(model.context, lengths[0] + limit + LEAST_ROOM)
+    if (room := model.context - lengths[0] - limit) < MIN_ROOM:
+        raise _too_small(model.context, lengths[0] + limit + MIN_ROOM)
     return room
 
 

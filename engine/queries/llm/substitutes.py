@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.core.disk import write_text
 from engine.core.errors import CancelledError
-from engine.project.stage import StageContext, View, fingerprint
+from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.queries.choosing import MODELS, backend_of, with_backend
 from engine.queries.llm.chat_model import ChatModel, UnansweredError
 from engine.queries.llm.prompts import load_prompt
@@ -28,19 +28,19 @@ PATTERN = "substitutes-*.jsonl"
 SHAPE = Shape("words", (("word", "text"), ("other", "text")))
 LIMIT = 384  # tokens of an answer
 LONGEST = 60  # characters of a replacement
-MOST_WORDS = 12
+MAX_WORDS = 12
 Found = dict[str, str]
 
 
-def language_model(view: View) -> str:
+def language_model(snapshot: ProjectSnapshot) -> str:
     """What names the language model that would be asked, and how; empty where the project's queries come from none.
 
     Raises SettingsError or ModelError where the one that is named is not there.
     """
-    if backend_of(view) not in MODELS:
+    if backend_of(snapshot) not in MODELS:
         return ""
-    seed = view.settings.training.seed
-    return fingerprint(model=model_identity(view), prompt=load_prompt(PROMPT).version, limit=LIMIT, seed=seed)
+    seed = snapshot.settings.training.seed
+    return fingerprint(model=model_identity(snapshot), prompt=load_prompt(PROMPT).version, limit=LIMIT, seed=seed)
 
 
 def substitutes(
@@ -57,7 +57,7 @@ def substitutes(
         for number, (query, words) in enumerate(asked):
             if context.should_stop():
                 raise CancelledError("The run was cancelled.", "You asked for it.")
-            wanted = list(dict.fromkeys(word.lower() for word in words))[:MOST_WORDS]
+            wanted = list(dict.fromkeys(word.lower() for word in words))[:MAX_WORDS]
             answer = kept.get(query, wanted)
             if answer is None:
                 model = model or open_chat(context, context, context.should_stop)
@@ -79,14 +79,14 @@ def forget_substitutes(project: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _name(view: View) -> str:
+def _name(snapshot: ProjectSnapshot) -> str:
     """As the report calls it: a file's or a model's name, or the server's address."""
-    settings = with_backend(view).queries
-    if backend_of(view) == "endpoint":
+    settings = with_backend(snapshot).queries
+    if backend_of(snapshot) == "endpoint":
         return settings.endpoint_model or f"at {settings.endpoint}"
     from engine.gguf.file import gguf_file
 
-    return gguf_file(view.project.path, settings.model).name
+    return gguf_file(snapshot.project.path, settings.model).name
 
 
 def _answered(model: ChatModel, query: str, words: Sequence[str], seed: int) -> Found | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.core.records import Chunk, Query
-from engine.project.stage import StageContext, View, fingerprint
+from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.queries.backend import Item, Passage
 from engine.queries.filters.consistency import Rejected, told_share
 from engine.queries.llm.cost import HOUR, Budget, Course, Pace, told_duration
@@ -52,13 +52,13 @@ def written(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int,
         ledger.close()
 
 
-def forget_gone(view: View) -> None:
+def forget_gone(snapshot: ProjectSnapshot) -> None:
     """Drop answers about chunks that are no longer in the corpus."""
-    if not answer_files(view.project):
+    if not answer_files(snapshot.project):
         return
-    titles = {document.id: document.title for document in view.store.documents()}
+    titles = {document.id: document.title for document in snapshot.store.documents()}
     forget_others(
-        view.project, {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in view.store.chunks()}
+        snapshot.project, {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in snapshot.store.chunks()}
     )
 
 

@@ -18,9 +18,7 @@ _SUBORDINATE = ("though", "although", "so", "because", "if", "while")
 MIN_WORDS, MAX_WORDS = 4, 26
 
 
-def claim_query(
-    sentence: Sentence, language: Language, statistics: TermStatistics, chance: random.Random
-) -> str | None:
+def claim_query(sentence: Sentence, language: Language, statistics: TermStatistics, rng: random.Random) -> str | None:
     """The sentence without enumerators, brackets, connectives and tails; None when vague, short or a question.
 
     An English sentence whose clause the rules understand keeps its subject, its verb and the first half of the rest.
@@ -34,11 +32,11 @@ def claim_query(
         return None
     clause = parse_clause(text, statistics) if language.code == "en" else None
     if clause is not None:
-        clause = generalise_clause(clause, statistics, chance)
-        text = f"{clause.subject} {clause.statement} {shorten(clause.rest, chance.choice((6, 9, 12)))}"
+        clause = generalise_clause(clause, statistics, rng)
+        text = f"{clause.subject} {clause.statement} {shorten(clause.rest, rng.choice((6, 9, 12)))}"
     elif language.code == "en" and (not _has_verb(words) or words[0] in _SUBORDINATE):
         return None
-    elif chance.random() < 0.5:
+    elif rng.random() < 0.5:
         text = without_lead(text)
     text = without_loose_end(_cut(without_tail(text, language)), language)
     if language.code == "en" and not _has_verb(text.casefold().split()):

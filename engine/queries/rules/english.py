@@ -61,15 +61,15 @@ class Question(NamedTuple):
     merit: float
 
 
-def questions(clause: Clause, statistics: TermStatistics, chance: random.Random) -> list[Question]:
+def questions(clause: Clause, statistics: TermStatistics, rng: random.Random) -> list[Question]:
     """The questions that the rules can make of a clause, best first; empty when none fits."""
     found = [
-        question for question in _all(clause, statistics.people, chance) if 4 <= len(question.text.split()) <= MAX_WORDS
+        question for question in _all(clause, statistics.people, rng) if 4 <= len(question.text.split()) <= MAX_WORDS
     ]
     return sorted(found, key=lambda question: (-question.merit, question.text))
 
 
-def _all(clause: Clause, people: frozenset[str], chance: random.Random) -> Iterator[Question]:
+def _all(clause: Clause, people: frozenset[str], rng: random.Random) -> Iterator[Question]:
     rest = clause.rest
     for pattern, word, asks in (
         (_DATE, "when", "date"),
@@ -78,19 +78,19 @@ def _all(clause: Clause, people: frozenset[str], chance: random.Random) -> Itera
         (_MANNER, "how", "manner"),
     ):
         if pattern.search(rest) and len(pattern.sub("", rest).split()) >= 2 - bool(clause.verb):
-            yield _ask(word, clause, pattern.sub("", rest, count=1), asks, 1.0 + chance.random())
+            yield _ask(word, clause, pattern.sub("", rest, count=1), asks, 1.0 + rng.random())
     if _DATE.fullmatch(clause.lead) and len(rest.split()) >= 2:
-        yield _ask("when", clause, rest, "date", 1.0 + chance.random())
-    yield from _about_object(clause, chance)
-    for text in event_questions(clause, people, chance):
-        yield Question(_finish(text.removesuffix("?")), "event", 1.2 + chance.random())
-    yield from _about_subject(clause, people, chance)
-    yield from _open(clause, chance)
+        yield _ask("when", clause, rest, "date", 1.0 + rng.random())
+    yield from _about_object(clause, rng)
+    for text in event_questions(clause, people, rng):
+        yield Question(_finish(text.removesuffix("?")), "event", 1.2 + rng.random())
+    yield from _about_subject(clause, people, rng)
+    yield from _open(clause, rng)
 
 
-def _about_object(clause: Clause, chance: random.Random) -> Iterator[Question]:
+def _about_object(clause: Clause, rng: random.Random) -> Iterator[Question]:
     verb, complement = _complement(clause)
-    merit = 1.0 + chance.random()
+    merit = 1.0 + rng.random()
     if clause.is_be and not verb:
         if complement.startswith(("a ", "an ", "the ", "one of ")) and len(clause.subject.split()) <= 6:
             yield Question(_finish(f"what {clause.auxiliary} {clause.subject}"), "definition", merit)
@@ -121,10 +121,10 @@ def _about_object(clause: Clause, chance: random.Random) -> Iterator[Question]:
     if noun and complement.startswith(noun):
         left = complement[len(noun) :].strip(" ,")
         if not re.match(r"(?:and|or|that|which|who)\b", left):
-            yield _ask(what_word(noun, chance), clause, f"{verb} {left}", "object", merit, bare=True)
+            yield _ask(what_word(noun, rng), clause, f"{verb} {left}", "object", merit, bare=True)
 
 
-def _about_subject(clause: Clause, people: frozenset[str], chance: random.Random) -> Iterator[Question]:
+def _about_subject(clause: Clause, people: frozenset[str], rng: random.Random) -> Iterator[Question]:
     rest = shorten(clause.rest)
     if clause.is_be and not is_participle(rest.split()[0] if rest.split() else "") and len(rest.split()) < 4:
         return
@@ -135,23 +135,23 @@ def _about_subject(clause: Clause, people: frozenset[str], chance: random.Random
             statement = _singular(clause.statement)
         who = who_word(clause.subject, people, clause.insertion)
         if who != "what" or clause.subject[:1].isupper():
-            yield Question(_finish(f"{who} {statement} {rest}"), "subject", 0.6 + chance.random())
+            yield Question(_finish(f"{who} {statement} {rest}"), "subject", 0.6 + rng.random())
 
 
-def _open(clause: Clause, chance: random.Random) -> Iterator[Question]:
+def _open(clause: Clause, rng: random.Random) -> Iterator[Question]:
     """How, why, and yes-no: keep the content words and leave the answer open."""
     rest = shorten(clause.rest)
     if clause.verb and clause.verb not in _STATIVE and clause.verb not in _SAYING and len(rest.split()) >= 1:
-        yield _ask("how" if chance.random() < 0.7 else "why", clause, rest, "open", 0.6 + chance.random())
+        yield _ask("how" if rng.random() < 0.7 else "why", clause, rest, "open", 0.6 + rng.random())
     elif not clause.verb and clause.auxiliary in ("can", "could", "may", "must", "shall", "should"):
         word = "must" if clause.auxiliary == "shall" else clause.auxiliary
-        yield Question(_finish(f"{word} {clause.subject} {rest}"), "polar", 0.9 + chance.random())
+        yield Question(_finish(f"{word} {clause.subject} {rest}"), "polar", 0.9 + rng.random())
         first = rest.split()[0] if rest else ""
         if verb_form(first) is not None and first != "be":
-            yield Question(_finish(f"how {word} {clause.subject} {rest}"), "open", 0.5 + chance.random())
+            yield Question(_finish(f"how {word} {clause.subject} {rest}"), "open", 0.5 + rng.random())
     elif clause.auxiliary in _BE_HAVE and rest and _tells_event(rest.split()[0]):
-        yield _ask("how" if chance.random() < 0.5 else "why", clause, rest, "open", 0.4 + chance.random())
-    yield _ask("", clause, rest, "polar", 0.2 + chance.random() * 0.5)
+        yield _ask("how" if rng.random() < 0.5 else "why", clause, rest, "open", 0.4 + rng.random())
+    yield _ask("", clause, rest, "polar", 0.2 + rng.random() * 0.5)
 
 
 def _tells_event(word: str) -> bool:

@@ -110,62 +110,62 @@ class Writer:
         sentences = salient_sentences(chunk.text, self.table, self.language)
         if not sentences or not self.kinds:
             return []
-        chance = random.Random(seeded_key(self.seed, chunk))
+        rng = random.Random(seeded_key(self.seed, chunk))
         found: list[Query] = []
         uses: dict[int, int] = defaultdict(int)
-        for kind in self._slots(chance):
+        for kind in self._slots(rng):
             if len(found) >= self.per_chunk:
                 break
-            made = self._make(kind, chunk, topic, sorted(sentences, key=lambda s: (uses[s.start], -s.score)), chance)
+            made = self._make(kind, chunk, topic, sorted(sentences, key=lambda s: (uses[s.start], -s.score)), rng)
             if made is not None and fold(made[0]) not in {fold(query.text) for query in found}:
                 uses[made[1].start] += 1
                 found.append(Query(made[0], kind, chunk.id, chunk.document_id, made[1].text))
         return found
 
-    def _slots(self, chance: random.Random) -> list[QueryKind]:
+    def _slots(self, rng: random.Random) -> list[QueryKind]:
         """Kinds in the order they get their turn: questions are twice as likely to come first; a title comes once."""
         slots: list[QueryKind] = []
         while len(slots) < 2 * self.per_chunk + len(self.kinds):
-            turn = sorted(self.kinds, key=lambda kind: chance.random() ** (2.0 if kind == "question" else 1.0))
+            turn = sorted(self.kinds, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0))
             slots.extend(kind for kind in turn if kind != "title" or "title" not in slots)
             if not any(kind != "title" for kind in self.kinds):
                 break
         return slots
 
     def _make(
-        self, kind: QueryKind, chunk: Chunk, topic: Topic, sentences: Sequence[Sentence], chance: random.Random
+        self, kind: QueryKind, chunk: Chunk, topic: Topic, sentences: Sequence[Sentence], rng: random.Random
     ) -> tuple[str, Sentence] | None:
         if kind == "title":
-            return title_query(topic, chunk.headings, sentences, chance)
+            return title_query(topic, chunk.headings, sentences, rng)
         for sentence in sentences:
-            text = self._one(kind, sentence, topic, chance)
+            text = self._one(kind, sentence, topic, rng)
             if text is not None and fold(text) != fold(chunk.text):
-                return self._loosened(text, kind, chance), sentence
-        if kind == "question" and self.language.code == "en" and chance.random() < 0.5:
-            text = relation_question(sentences[0].best(4), topic.name, chance)
+                return self._loosened(text, kind, rng), sentence
+        if kind == "question" and self.language.code == "en" and rng.random() < 0.5:
+            text = relation_question(sentences[0].best(4), topic.name, rng)
             return (text, sentences[0]) if text is not None else None
         return None
 
-    def _one(self, kind: QueryKind, sentence: Sentence, topic: Topic, chance: random.Random) -> str | None:
+    def _one(self, kind: QueryKind, sentence: Sentence, topic: Topic, rng: random.Random) -> str | None:
         if kind == "keyword":
-            text: str | None = keyword_query(sentence, topic, chance)
+            text: str | None = keyword_query(sentence, topic, rng)
         elif kind == "claim":
-            text = claim_query(sentence, self.language, self.table, chance)
+            text = claim_query(sentence, self.language, self.table, rng)
         elif self.language.code == "en":
             clause = parse_clause(clean(sentence.text, self.language), self.table)
-            text = self._ask(clause, chance) if clause is not None else None
+            text = self._ask(clause, rng) if clause is not None else None
         else:
-            text = template_question(sentence, self.language.code, chance)
+            text = template_question(sentence, self.language.code, rng)
         return text if text is not None and len(text) > 3 else None
 
-    def _ask(self, clause: Clause, chance: random.Random) -> str | None:
-        asked = questions(generalise_clause(clause, self.table, chance), self.table, chance)
+    def _ask(self, clause: Clause, rng: random.Random) -> str | None:
+        asked = questions(generalise_clause(clause, self.table, rng), self.table, rng)
         return asked[0].text if asked else None
 
-    def _loosened(self, text: str, kind: QueryKind, chance: random.Random) -> str:
+    def _loosened(self, text: str, kind: QueryKind, rng: random.Random) -> str:
         """Less specific, and with everyday words exchanged: the student must not live by exact matches alone."""
         if self.language.code != "en":
             return text
         if kind == "keyword":
-            text = generalise(text, self.table, self.language, chance, share=0.25)
-        return paraphrase(text, self.table, chance, begin=4 if kind == "question" else 1)
+            text = generalise(text, self.table, self.language, rng, share=0.25)
+        return paraphrase(text, self.table, rng, begin=4 if kind == "question" else 1)

@@ -33,7 +33,7 @@ report state believe announce reveal confirm warn add show find indicate conclud
 """)
 
 
-def event_questions(clause: Clause, people: frozenset[str], chance: random.Random) -> Iterator[str]:
+def event_questions(clause: Clause, people: frozenset[str], rng: random.Random) -> Iterator[str]:
     """Questions that turn the clause into a noun: *the impact of X introducing Y*, *what led X to introduce Y*."""
     if not clause.verb or clause.verb in _NO_ACTION:
         return
@@ -41,20 +41,20 @@ def event_questions(clause: Clause, people: frozenset[str], chance: random.Rando
     after = clause.rest[len(thing) :].split()
     if not thing or not clause.rest.startswith(thing) or ((after and verb_form(after[0])) or after[:1] == ["to"]):
         return
-    yield chance.choice(_EVENT).format(event=f"{clause.subject} {inflect_phrase(clause.verb, 'gerund')} {thing}")
+    yield rng.choice(_EVENT).format(event=f"{clause.subject} {inflect_phrase(clause.verb, 'gerund')} {thing}")
     if who_word(clause.subject, people, clause.insertion) == "who" or clause.subject[:1].isupper():
-        yield chance.choice(_AGENT).format(subject=clause.subject, action=f"{clause.verb} {thing}")
+        yield rng.choice(_AGENT).format(subject=clause.subject, action=f"{clause.verb} {thing}")
 
 
-def relation_question(phrases: Sequence[Phrase], topic: str, chance: random.Random) -> str | None:
+def relation_question(phrases: Sequence[Phrase], topic: str, rng: random.Random) -> str | None:
     """A question about two phrases of a sentence, or one and the topic; None when there is nothing to name."""
     names = [phrase.text for phrase in phrases if _can_be_named(phrase)]
-    if topic and chance.random() < 0.35 and not any(topic in name or name in topic for name in names):
+    if topic and rng.random() < 0.35 and not any(topic in name or name in topic for name in names):
         names.append(topic)
     if len(names) >= 2:
-        first, second = sorted(chance.sample(range(len(names)), 2))
-        return chance.choice(_RELATION).format(a=names[first], b=names[second])
-    return chance.choice(_TOPIC).format(a=names[0]) if names else None
+        first, second = sorted(rng.sample(range(len(names)), 2))
+        return rng.choice(_RELATION).format(a=names[first], b=names[second])
+    return rng.choice(_TOPIC).format(a=names[0]) if names else None
 
 
 def _can_be_named(phrase: Phrase) -> bool:

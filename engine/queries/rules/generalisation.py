@@ -16,7 +16,7 @@ SHARE = 0.6
 
 
 def generalise(
-    text: str, statistics: TermStatistics, language: Language, chance: random.Random, share: float = 0.5, begin: int = 0
+    text: str, statistics: TermStatistics, language: Language, rng: random.Random, share: float = 0.5, begin: int = 0
 ) -> str:
     """Each phrase of two or more words loses, with probability `share`, what stands before its head.
 
@@ -26,7 +26,7 @@ def generalise(
     """
     tokens = tokenize(text)
     for phrase in reversed(find_phrases(text, tokens, statistics, language)):
-        if phrase.first < begin or phrase.last - phrase.first < 2 or chance.random() >= share:
+        if phrase.first < begin or phrase.last - phrase.first < 2 or rng.random() >= share:
             continue
         keep = _kept_words(phrase, text, statistics)
         start, end = tokens[phrase.first].start, tokens[phrase.last - keep].start
@@ -47,13 +47,13 @@ def _kept_words(phrase: Phrase, text: str, statistics: TermStatistics) -> int:
     return 1 if statistics.idf(head) > 0.45 * statistics.highest_idf else min(2, phrase.last - phrase.first)
 
 
-def generalise_clause(clause: Clause, statistics: TermStatistics, chance: random.Random) -> Clause:
+def generalise_clause(clause: Clause, statistics: TermStatistics, rng: random.Random) -> Clause:
     """The clause with a less specific rest, and at times another verb; a verb that opens the rest is left alone."""
     begin = 0 if clause.verb or clause.is_be else 3
-    rest = generalise(clause.rest, statistics, ENGLISH, chance, SHARE, begin)
+    rest = generalise(clause.rest, statistics, ENGLISH, rng, SHARE, begin)
     form = {"did": "past", "does": "third", "do": "base"}.get(clause.auxiliary, "")
-    if not clause.verb or not form or chance.random() < 0.5:
+    if not clause.verb or not form or rng.random() < 0.5:
         return replace(clause, rest=rest)
-    verb = verb_synonym(clause.verb, chance)
+    verb = verb_synonym(clause.verb, rng)
     statement = clause.statement if verb == clause.verb else inflect_phrase(verb, form)
     return replace(clause, rest=rest, verb=verb, statement=statement)

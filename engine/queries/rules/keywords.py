@@ -45,18 +45,18 @@ def topic_of(title: str, statistics: TermStatistics, language: Language) -> Topi
     return Topic(text, tuple(sorted(phrases, key=lambda phrase: -phrase.weight)))
 
 
-def keyword_query(sentence: Sentence, topic: Topic, chance: random.Random) -> str:
+def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
     """Two to four phrases of a sentence in text order (two to seven words), half of the time without its best one.
 
     A sentence with a single phrase borrows the topic's name, and so does one in four of the others: what is left out
     must be supplied by the student's understanding.
     """
     phrases = _distinct(sorted(sentence.phrases, key=lambda phrase: -phrase.weight)[:6])
-    if len(phrases) > 2 and chance.random() < 0.5:
+    if len(phrases) > 2 and rng.random() < 0.5:
         phrases.pop(0)
-    chosen = chance.sample(phrases[:4], min(len(phrases), chance.choice((2, 2, 3, 3, 4))))
+    chosen = rng.sample(phrases[:4], min(len(phrases), rng.choice((2, 2, 3, 3, 4))))
     parts = [phrase.text for phrase in sorted(chosen, key=lambda phrase: phrase.first)]
-    if topic.name and (len(parts) < 2 or chance.random() < 0.25) and not _overlap(topic.name, parts):
+    if topic.name and (len(parts) < 2 or rng.random() < 0.25) and not _overlap(topic.name, parts):
         parts.insert(0, topic.name)
     while len(parts) > 1 and sum(len(part.split()) for part in parts) > 7:
         parts.pop()
@@ -64,28 +64,28 @@ def keyword_query(sentence: Sentence, topic: Topic, chance: random.Random) -> st
 
 
 def title_query(
-    topic: Topic, headings: Sequence[str], sentences: Sequence[Sentence], chance: random.Random
+    topic: Topic, headings: Sequence[str], sentences: Sequence[Sentence], rng: random.Random
 ) -> tuple[str, Sentence] | None:
     """A heading or part of the title, with the chunk's most distinctive phrase that the title lacks."""
     heads = [
         heading.strip() for heading in headings if 0 < len(heading.split()) <= 8 and fold(heading) != fold(topic.text)
     ]
-    place = heads[-1] if heads and chance.random() < 0.7 else _short_title(topic, chance)
+    place = heads[-1] if heads and rng.random() < 0.7 else _short_title(topic, rng)
     if not place:
         return None
     for sentence in sentences[:3]:
         for phrase in sorted(sentence.phrases, key=lambda phrase: -phrase.weight):
             if phrase.sort != "number" and not _overlap(phrase.text, [place]):
-                form = chance.choice(("{0} {1}", "{1} {0}", "{0}: {1}"))
+                form = rng.choice(("{0} {1}", "{1} {0}", "{0}: {1}"))
                 return form.format(place, phrase.text), sentence
     return None
 
 
-def _short_title(topic: Topic, chance: random.Random) -> str:
+def _short_title(topic: Topic, rng: random.Random) -> str:
     """The title when it is short, else its one or two heaviest phrases in their order."""
     if 0 < len(topic.text.split()) <= 5:
         return topic.text
-    chosen = [phrase for phrase in topic.phrases if phrase.sort != "number"][: chance.choice((1, 2, 2))]
+    chosen = [phrase for phrase in topic.phrases if phrase.sort != "number"][: rng.choice((1, 2, 2))]
     return " ".join(phrase.text for phrase in sorted(chosen, key=lambda phrase: phrase.first))
 
 

@@ -63,12 +63,12 @@ def _without_loose_end(text: str) -> str:
     return " ".join(words)
 
 
-def what_word(noun: str, chance: random.Random) -> str:
+def what_word(noun: str, rng: random.Random) -> str:
     """*what*, or *which/what kind of* with the head of a plural noun phrase."""
     words = [word for word in noun.split(" of ")[0].split() if word.casefold() not in DETERMINERS]
     head = words[-1] if words else ""
     if is_plural(head) and head.islower() and len(words) > 1:
-        return chance.choice((f"what {head}", f"which {head}", "what"))
+        return rng.choice((f"what {head}", f"which {head}", "what"))
     return "what"
 
 

@@ -25,22 +25,22 @@ def _table(text: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def paraphrase(
-    text: str, statistics: TermStatistics, chance: random.Random, share: float = 0.6, most: int = 3, begin: int = 1
+    text: str, statistics: TermStatistics, rng: random.Random, share: float = 0.6, most: int = 3, begin: int = 1
 ) -> str:
     """`text` with up to `most` everyday words replaced by a synonym, each with probability `share`.
 
     Names, codes, words beside a capitalised word and tokens before `begin` are left alone. An
     abbreviation that the corpus spells out is spelled out, and a spelled-out form shortened, with probability one half.
     """
-    text = _swap_abbreviation(text, statistics, chance)
+    text = _swap_abbreviation(text, statistics, rng)
     tokens = tokenize(text)
     places = [position for position in range(begin, len(tokens)) if _may_change(tokens, position)]
-    chance.shuffle(places)
+    rng.shuffle(places)
     present = {token.folded for token in tokens}
     changes: dict[int, str] = {}
     for position in places:
-        other = _other_word(tokens, position, chance)
-        if len(changes) < most and other is not None and chance.random() < share and other.split()[0] not in present:
+        other = _other_word(tokens, position, rng)
+        if len(changes) < most and other is not None and rng.random() < share and other.split()[0] not in present:
             changes[position] = other
     for position in sorted(changes, reverse=True):
         token = tokens[position]
@@ -48,9 +48,9 @@ def paraphrase(
     return agree(text)
 
 
-def verb_synonym(base: str, chance: random.Random) -> str:
+def verb_synonym(base: str, rng: random.Random) -> str:
     """Another verb, or verb and particle, for a base; the base itself when none is known."""
-    return chance.choice(_table(VERBS).get(base, (base,)))
+    return rng.choice(_table(VERBS).get(base, (base,)))
 
 
 def inflect_phrase(phrase: str, form: str) -> str:
@@ -65,19 +65,19 @@ def agree(text: str) -> str:
     return re.sub(r"(^A|\ba)n (?=[bcdfgjklmnpqrstvwyz]\w)", r"\1 ", text)
 
 
-def _other_word(tokens: Sequence[Token], at: int, chance: random.Random) -> str | None:
+def _other_word(tokens: Sequence[Token], at: int, rng: random.Random) -> str | None:
     """A synonym in the same form: a verb's inflection and a noun's plural are carried over."""
     word, before = tokens[at].folded, tokens[at - 1].folded
     reading = verb_form(word)
     if reading is not None and reading.base in _table(VERBS) and _reads_as_verb(reading.form, before):
         helped = any(token.folded in AUXILIARIES for token in tokens[max(0, at - 6) : at])
         form = "participle" if reading.form == "past" and helped else reading.form
-        return inflect_phrase(verb_synonym(reading.base, chance), form)
+        return inflect_phrase(verb_synonym(reading.base, rng), form)
     nouns = _table(WORDS)
     if word in nouns:
-        return chance.choice(nouns[word])
+        return rng.choice(nouns[word])
     if word.endswith("s") and word[:-1] in nouns:
-        other = chance.choice(nouns[word[:-1]])
+        other = rng.choice(nouns[word[:-1]])
         return other if other.endswith("s") or " " in other else _plural(other)
     return None
 
@@ -102,16 +102,14 @@ def _may_change(tokens: Sequence[Token], position: int) -> bool:
     return not any(other.is_capital and other.text[-1].isalnum() for other in neighbours)
 
 
-def _swap_abbreviation(text: str, statistics: TermStatistics, chance: random.Random) -> str:
+def _swap_abbreviation(text: str, statistics: TermStatistics, rng: random.Random) -> str:
     """The first abbreviation or long form in `text` exchanged, or none."""
     words = {token.text for token in tokenize(text)}
     for short, long in statistics.long_forms.items():
         if long in text:
-            return text if chance.random() < 0.5 else text.replace(long, short, 1)
+            return text if rng.random() < 0.5 else text.replace(long, short, 1)
         if short in words:
             return (
-                text
-                if chance.random() < 0.5
-                else re.sub(rf"(?<![\w-]){re.escape(short)}(?![\w-])", long, text, count=1)
+                text if rng.random() < 0.5 else re.sub(rf"(?<![\w-]){re.escape(short)}(?![\w-])", long, text, count=1)
             )
     return text

@@ -28,10 +28,10 @@ def has_templates(code: str) -> bool:
     return code in _TEMPLATES or code == "en"
 
 
-def template_question(sentence: Sentence, code: str, chance: random.Random) -> str | None:
+def template_question(sentence: Sentence, code: str, rng: random.Random) -> str | None:
     """A template of the language with two distinctive phrases of the sentence; None when it has fewer than two."""
     phrases = [phrase.text for phrase in sentence.best(3) if phrase.sort != "number"]
     if len(phrases) < 2:
         return None
-    first, second = sorted(chance.sample(range(len(phrases)), 2))
-    return chance.choice(_TEMPLATES[code]).format(phrases[first], phrases[second])
+    first, second = sorted(rng.sample(range(len(phrases)), 2))
+    return rng.choice(_TEMPLATES[code]).format(phrases[first], phrases[second])

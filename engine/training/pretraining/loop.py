@@ -20,7 +20,7 @@ from engine.training.compute.workers import Workers, choose_workers
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.heldout import build_pool
-from engine.training.loop import STAGE, Ended, Loop, Setup, Slopes, TrainResult
+from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult
 from engine.training.model.student import Student
 from engine.training.pretraining.masked_batches import MaskedBatches
 from engine.training.pretraining.masked_loss import masked_gradients
@@ -99,12 +99,12 @@ class _Pretraining(Loop):
         super()._publish()
         self.head.publish()
 
-    def _slopes(self) -> Slopes:
+    def _slopes(self) -> Gradients:
         step, budget = self.state.step, self.plan.micro_batch_tokens
         texts, alone = self.batches.batch(step), step < self.alone
         value, slopes = masked_gradients(self.student, self.head, texts, self.workers, budget, head_alone=alone)
         trained = self.own if alone else [*self.adapter, *self.own]
-        return Slopes(value, trained, slopes, self._rates(), sum(len(text.ids) for text in texts))
+        return Gradients(value, trained, slopes, self._rates(), sum(len(text.ids) for text in texts))
 
     def _rates(self) -> tuple[float, float]:
         """Learning rates of the adapter and of the head at this step."""

@@ -13,7 +13,7 @@ from engine.training.model.student import Student
 from engine.training.pretraining.masking import MaskedText
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
 
-_MOST_SCORES = 2**28  # of a micro-batch: a gigabyte in float32
+_MAX_SCORES = 2**28  # of a micro-batch: a gigabyte in float32
 
 
 def masked_gradients(
@@ -31,7 +31,7 @@ def masked_gradients(
     tokens of a micro-batch. Padding is never asked for. Equal to one big batch, however it is cut.
     """
     hidden = sum(len(text.places) for text in texts)
-    longest = int(_MOST_SCORES * sum(len(text.ids) for text in texts) / hidden / head.vocabulary)
+    longest = int(_MAX_SCORES * sum(len(text.ids) for text in texts) / hidden / head.vocabulary)
     batches = micro_batches([len(text.ids) for text in texts], min(budget, longest))
     parameters = head.working if head_alone else [*student.working, *head.working]
     student.training_mode()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 IntArray = npt.NDArray[np.integer]
 
-LONGEST_WORD = 8  # tokens; what is longer is no word: text in a script without spaces, a checksum, a line of a table
+MAX_WORD_LENGTH = 8  # tokens; what is longer is no word: text in a script without spaces, a checksum, a line of a table
 MASKED, REPLACED = 0.8, 0.1
 
 
@@ -55,14 +55,14 @@ class MaskRule:
 
 
 def whole_words(words: IntArray) -> list[IntArray]:
-    """Places of the tokens of each word, in order. What has more than LONGEST_WORD tokens is taken token by token."""
+    """Places of the tokens of each word, in order. What has more than MAX_WORD_LENGTH tokens is taken token by token."""
     places = np.flatnonzero(np.asarray(words) >= 0)
     if not len(places):
         return []
     cuts = np.flatnonzero((np.diff(words[places]) != 0) | (np.diff(places) != 1)) + 1
     units: list[IntArray] = []
     for word in np.split(places, cuts):
-        units.extend([word] if len(word) <= LONGEST_WORD else np.split(word, len(word)))
+        units.extend([word] if len(word) <= MAX_WORD_LENGTH else np.split(word, len(word)))
     return units
 
 

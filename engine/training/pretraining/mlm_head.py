@@ -14,7 +14,7 @@ from engine.encoders.model_folder import ModelFolder
 from engine.training.model.student import Student
 from engine.training.pretraining.masking import IntArray
 
-LEAST_TOKENS = 1000
+MIN_TOKENS = 1000
 
 
 def unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
@@ -33,9 +33,9 @@ def unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
     for text in texts:
         clean = text.encode("utf-8", "replace").decode("utf-8")
         count += sum(token not in special for token in tokenizer(clean, verbose=False)["input_ids"])
-        if count >= LEAST_TOKENS:
+        if count >= MIN_TOKENS:
             return ""
-    return f"the documents have {count} known tokens, which is too little text (at least {LEAST_TOKENS} are needed)"
+    return f"the documents have {count} known tokens, which is too little text (at least {MIN_TOKENS} are needed)"
 
 
 class MaskedLanguageHead:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from bmembed_tui.client import engine_client
-from bmembed_tui.client.engine_client import Desk, GoneError, command, order, revive
+from bmembed_tui.client.engine_client import EngineClient, GoneError, command, order, revive
 from engine.core.errors import EngineError, ModelError, StageError, UsageError
 
 
@@ -22,7 +22,7 @@ def children() -> list[psutil.Process]:
 
 def test_answers_come_to_those_who_asked(new_project: Path) -> None:
     async def story() -> list[object]:
-        desk = Desk(new_project)
+        desk = EngineClient(new_project)
         try:
             return await asyncio.gather(*(desk.ask("ping") for _ in range(20)), desk.ask("status"))
         finally:
@@ -36,7 +36,7 @@ def test_answers_come_to_those_who_asked(new_project: Path) -> None:
 
 def test_an_error_of_the_engine_keeps_its_type_and_words(new_project: Path) -> None:
     async def story() -> None:
-        desk = Desk(new_project)
+        desk = EngineClient(new_project)
         try:
             await desk.ask("search", query="valve", mode="bm25")
         finally:
@@ -50,7 +50,7 @@ def test_an_error_of_the_engine_keeps_its_type_and_words(new_project: Path) -> N
 
 def test_a_killed_process_fails_its_requests_and_is_started_anew(new_project: Path) -> None:
     async def story() -> object:
-        desk = Desk(new_project)
+        desk = EngineClient(new_project)
         try:
             await desk.ask("ping")
             before = children()
@@ -71,7 +71,7 @@ def test_a_killed_process_fails_its_requests_and_is_started_anew(new_project: Pa
 
 def test_closing_leaves_no_process(new_project: Path) -> None:
     async def story() -> int:
-        desk = Desk(new_project)
+        desk = EngineClient(new_project)
         await desk.ask("ping")
         count = len(children())
         await desk.close()
@@ -85,7 +85,7 @@ def test_closing_leaves_no_process(new_project: Path) -> None:
 
 def test_a_process_that_is_being_started_is_ended_by_closing(new_project: Path) -> None:
     async def story() -> None:
-        desk = Desk(new_project)
+        desk = EngineClient(new_project)
         asking = asyncio.create_task(desk.ask("ping"))
         await asyncio.sleep(0)  # it begins to start the process
         await desk.close()
@@ -104,7 +104,7 @@ def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
     monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
 
     async def story() -> None:
-        desk = Desk(tmp_path)
+        desk = EngineClient(tmp_path)
         first = asyncio.create_task(desk.ask("ping"))
         while desk._process is None or desk._process.returncode is None:
             await asyncio.sleep(0.02)
@@ -125,7 +125,7 @@ def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(engine_client, "engine_command", lambda *_: serve)
 
     async def story() -> object:
-        desk = Desk(tmp_path)
+        desk = EngineClient(tmp_path)
         try:
             return await asyncio.wait_for(desk.ask("ping"), 20)
         finally:
@@ -136,7 +136,7 @@ def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPa
 
 def test_an_engine_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(engine_client, "engine_command", lambda *_: [str(tmp_path / "python"), "-m", "engine"])
-    for call in (command("status"), order("pause", "x"), Desk(tmp_path).ask("ping")):
+    for call in (command("status"), order("pause", "x"), EngineClient(tmp_path).ask("ping")):
         with pytest.raises(StageError, match="could not be started"):
             asyncio.run(call)
 
@@ -155,7 +155,7 @@ def test_a_server_that_cannot_start_says_why(
     monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", serve])
 
     async def story() -> None:
-        desk = Desk(tmp_path)
+        desk = EngineClient(tmp_path)
         try:
             await asyncio.wait_for(desk.ask("ping"), 20)
         finally:
@@ -224,7 +224,7 @@ def test_an_error_that_is_not_known_is_still_an_engine_error() -> None:
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_question_given_up_while_the_process_starts_does_not_spoil_the_next(new_project: Path, times: int) -> None:
     async def story() -> object:
-        desk = Desk(new_project)
+        desk = EngineClient(new_project)
         try:
             first = asyncio.create_task(desk.ask("ping"))
             while desk._starting is None:

@@ -10,7 +10,7 @@ import pytest
 from fixtures.app import drive, opened, screen_text, until, until_text
 from textual.pilot import Pilot
 
-from bmembed_tui.client.engine_client import Desk
+from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.dialogs import export
 from bmembed_tui.home.recents import recent, remember
 from bmembed_tui.home.screen import HomeScreen
@@ -187,7 +187,7 @@ def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(finis
 
 def test_the_process_that_answers_is_started_again_after_its_end(finished_project: Path) -> None:
     async def story(_pilot: Pilot[Any]) -> tuple[int, int]:
-        desk = Desk(finished_project)
+        desk = EngineClient(finished_project)
         pids = []
         for _ in range(2):
             await desk.ask("ping")

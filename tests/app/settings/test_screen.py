@@ -12,7 +12,7 @@ from fixtures.app import drive, screen_text, until, until_text
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from bmembed_tui.client.engine_client import Desk
+from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.settings.screen import SettingsScreen
 from bmembed_tui.settings.text import fault_line, restored
 from engine.project.folder import ProjectFolder
@@ -27,7 +27,7 @@ class AloneScreen(SettingsScreen):
 
 
 async def opened(pilot: Pilot[Any], project: Path) -> SettingsScreen:
-    screen = AloneScreen(Desk(project), ProjectFolder(project))
+    screen = AloneScreen(EngineClient(project), ProjectFolder(project))
     pilot.app.push_screen(screen)
     await until_text(pilot, "corpus.chunk_tokens")
     return screen
@@ -160,7 +160,7 @@ def test_an_edit_by_hand_meanwhile_is_kept(new_project: Path) -> None:
     assert tomllib.loads(text)["search"]["top"] == 7
 
 
-class Slow(Desk):
+class Slow(EngineClient):
     """Answers `what_if` when it is let."""
 
     let: asyncio.Event
@@ -297,7 +297,7 @@ def test_a_project_toml_that_is_not_valid_can_be_mended(new_project: Path) -> No
     broken = "[training]\n# [red]mine[/] \x1b]0;x\nsteps = ten\n"
 
     async def story(pilot: Pilot[Any]) -> SettingsScreen:
-        screen = AloneScreen(Desk(new_project), ProjectFolder(new_project))
+        screen = AloneScreen(EngineClient(new_project), ProjectFolder(new_project))
         file.write_text(broken)
         pilot.app.push_screen(screen)
         await until_words(pilot, "is not valid TOML")
@@ -323,7 +323,7 @@ def test_a_project_toml_that_is_not_mended_stays_and_the_settings_are_left(new_p
     file = new_project / "project.toml"
 
     async def story(pilot: Pilot[Any]) -> None:
-        screen = AloneScreen(Desk(new_project), ProjectFolder(new_project))
+        screen = AloneScreen(EngineClient(new_project), ProjectFolder(new_project))
         file.write_text("[corpus\n")
         pilot.app.push_screen(screen)
         await until_words(pilot, "is not valid TOML")
@@ -346,7 +346,7 @@ def test_what_another_program_saved_while_project_toml_was_mended_stays(new_proj
 
     async def story(pilot: Pilot[Any]) -> None:
         file.write_text("[corpus\n")
-        pilot.app.push_screen(AloneScreen(Desk(new_project), ProjectFolder(new_project)))
+        pilot.app.push_screen(AloneScreen(EngineClient(new_project), ProjectFolder(new_project)))
         await until_words(pilot, "is not valid TOML")
         area = pilot.app.screen.query_one(TextArea)
         await until(pilot, lambda: area.text == "[corpus\n", "the text")

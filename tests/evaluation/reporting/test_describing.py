@@ -10,7 +10,7 @@ from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankings import rank_by_cosine
 from engine.evaluation.reporting.densities import PLACES, RANDOM, densities, similarities_of_kinds
-from engine.evaluation.reporting.describing import Described
+from engine.evaluation.reporting.describing import EncoderDiagnostics
 from engine.evaluation.reporting.diagnostics import K, Ranked
 from engine.evaluation.reporting.geometry import place_of
 
@@ -103,7 +103,7 @@ def test_a_place_in_the_plane_by_hand():
 def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():
     by_document = query_set("judged", [Judgment("d", "d", "document", {1: 1})])
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
-    described = Described([by_document, heldout], KEYS, seed=0)
+    described = EncoderDiagnostics([by_document, heldout], KEYS, seed=0)
     assert described.telling is heldout
     for one in (by_document, heldout):
         described.take("base", one, ASKED, CHUNKS)
@@ -114,13 +114,13 @@ def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():
     assert similarities is not None
     assert similarities["kind"] == "synthetic"
     assert set(similarities["systems"]) == {"base", "served"}
-    assert Described([by_document], KEYS, seed=0).telling is by_document
-    assert Described([query_set("judged", [by_chunk("a")])], KEYS, seed=0).telling is None
+    assert EncoderDiagnostics([by_document], KEYS, seed=0).telling is by_document
+    assert EncoderDiagnostics([query_set("judged", [by_chunk("a")])], KEYS, seed=0).telling is None
 
 
 def test_the_plane_tells_queries_and_chunks_of_its_places():
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
-    described = Described([heldout], KEYS, seed=0)
+    described = EncoderDiagnostics([heldout], KEYS, seed=0)
     assert described.plane() is None
     described.place("base", 0.0, heldout, ASKED, CHUNKS, [chunk(key) for key in KEYS.tolist()])
     described.place("cl", None, heldout, ASKED, CHUNKS, [chunk(key) for key in KEYS.tolist()])

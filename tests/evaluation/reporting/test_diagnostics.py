@@ -75,7 +75,7 @@ def test_of_many_chunks_isotropy_is_a_samples(monkeypatch):
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     asked = Ranked(rows[:1], np.zeros((1, 1), np.int64), np.ones((1, 1), np.float32))
     whole = describe(asked, [by_chunk("a")], rows, np.arange(4_000))
-    monkeypatch.setattr(diagnostics, "MOST_VECTORS", 1_000)
+    monkeypatch.setattr(diagnostics, "MAX_VECTORS", 1_000)
     part = describe(asked, [by_chunk("a")], rows, np.arange(4_000))
     assert part["isotropy I_B (IsoScore)"] == pytest.approx(whole["isotropy I_B (IsoScore)"], abs=0.02)
     assert part["isotropy I_A"] != whole["isotropy I_A"]

@@ -11,9 +11,9 @@ import pytest
 from engine.evaluation.comparison import measure
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.fusion import EVEN, LEAST_QUERIES, choose_fusion, not_tuned
-from engine.evaluation.studies.joining import Joining
-from engine.search.filenames import Meant
+from engine.evaluation.studies.fusion import EVEN, MIN_QUERIES, choose_fusion, not_tuned
+from engine.evaluation.studies.joining import HybridFusion
+from engine.search.filenames import FilenameMatch
 from engine.settings.load import validate
 
 
@@ -96,10 +96,10 @@ def test_a_weight_is_not_shown_to_be_better_because_it_is_the_best_of_many() -> 
 
 
 def test_too_few_queries_tune_nothing():
-    few = around(0.5, LEAST_QUERIES - 1)
+    few = around(0.5, MIN_QUERIES - 1)
     choice = choose_fusion(few, {0.5: few + 0.4})
     assert (choice.method, choice.weight) == ("weighted", EVEN)
-    assert f"{LEAST_QUERIES - 1} held-out queries are too few" in choice.reason
+    assert f"{MIN_QUERIES - 1} held-out queries are too few" in choice.reason
 
 
 def test_the_same_input_gives_the_same_choice_and_lengths_must_fit():
@@ -122,7 +122,7 @@ def queries(built: list[bool], count: int = 60) -> QuerySet:
     """Each query's one relevant chunk is first in BM25's ranking and third in the encoder's."""
     judgments = [Judgment(str(row), f"q{row}", "chunk", {1000 + row: 1}) for row in range(count)]
     own = np.arange(1000, 1000 + count)[:, None]
-    one = QuerySet("held-out queries", "synthetic", judgments, [Meant(one.text) for one in judgments], built)
+    one = QuerySet("held-out queries", "synthetic", judgments, [FilenameMatch(one.text) for one in judgments], built)
     one.rankings["bm25"] = np.hstack([own, np.tile([1, 2, 3], (count, 1))])
     one.rankings["served"] = np.hstack([np.tile([4, 5], (count, 1)), own, np.tile([6], (count, 1))])
     one.scores["bm25"] = np.tile([9.0, 1.0, 0.5, 0.1], (count, 1))
@@ -145,18 +145,18 @@ def ndcg(rankings: np.ndarray, judgments: Sequence[Judgment]) -> np.ndarray:
     [({"fusion": "rrf"}, ("rrf", 0.5)), ({"fusion": "weighted", "weight": 0.8}, ("weighted", 0.8))],
 )
 def test_what_project_toml_says_is_not_chosen_anew(search: dict[str, object], choice: tuple[str, float]) -> None:
-    found = Joining(validate({"search": search}), ndcg, bm25_scores).choose(queries([False] * 60))
+    found = HybridFusion(validate({"search": search}), ndcg, bm25_scores).choose(queries([False] * 60))
     assert (found.method, found.weight) == choice
     assert "project.toml" in found.reason
 
 
 def test_nothing_is_tuned_on_built_queries() -> None:
     settings = validate({"evaluation": {"bootstrap_samples": 200}})
-    found = Joining(settings, ndcg, bm25_scores).choose(queries([True] * 60))
+    found = HybridFusion(settings, ndcg, bm25_scores).choose(queries([True] * 60))
     assert (found.method, found.weight) == ("weighted", EVEN)
     assert "built from the documents" in found.reason
-    assert "there are no held-out queries" in Joining(settings, ndcg, bm25_scores).choose(None).reason
-    mixed = Joining(settings, ndcg, bm25_scores).choose(queries([True] * 40 + [False] * 20))
+    assert "there are no held-out queries" in HybridFusion(settings, ndcg, bm25_scores).choose(None).reason
+    mixed = HybridFusion(settings, ndcg, bm25_scores).choose(queries([True] * 40 + [False] * 20))
     assert "20 held-out queries are too few" in mixed.reason
 
 
@@ -168,18 +168,18 @@ def test_an_encoder_that_does_not_know_the_language_counts_less() -> None:
     one.beside["served"] = np.tile([0.0, 0.8, 0.0, 0.0], (60, 1))  # and takes BM25's second for its second
     assert one.rankings["bm25"][0, 0] == 1000
     # (1 − w) · 1 for the query's own chunk, w · 1 for the encoder's first: with 0.5 it is the smaller id that stands first
-    choice = Joining(settings, ndcg, bm25_scores).choose(one)
+    choice = HybridFusion(settings, ndcg, bm25_scores).choose(one)
     assert (choice.method, choice.weight) == ("weighted", 0.4)
     assert "0.4 semantic and 0.6 BM25, the best of 5 weights" in choice.reason
     assert "on 60 held-out queries it has 0 % of BM25's nDCG@10" in choice.reason
     few = queries([True] * 19, 19)
     few.rankings["served"] = np.tile([4, 5, 6, 7], (19, 1))
-    assert Joining(settings, ndcg, bm25_scores).choose(few).weight == EVEN
+    assert HybridFusion(settings, ndcg, bm25_scores).choose(few).weight == EVEN
 
 
 def test_the_weight_is_tuned_on_the_others() -> None:
     one = queries([False] * 60)
-    joining = Joining(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg, bm25_scores)
+    joining = HybridFusion(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg, bm25_scores)
     # RRF puts the chunk first, 1/41 + 1/43; so does every sum that gives BM25 enough: neither can be better
     assert joining.joined(one, "served", None)[0, 0] == 1000
     assert joining.joined(one, "served", 0.9)[0, 0] == 4
@@ -191,5 +191,5 @@ def test_the_weight_is_tuned_on_the_others() -> None:
 def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks() -> None:
     one = queries([False] * 60)
     one.beside["served"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
-    joining = Joining(validate({}), ndcg, bm25_scores)
+    joining = HybridFusion(validate({}), ndcg, bm25_scores)
     assert joining.joined(one, "served", 0.9)[0, :3].tolist() == [4, 1, 5]  # BM25's second is its own third, too

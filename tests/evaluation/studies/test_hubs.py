@@ -21,8 +21,8 @@ from engine.evaluation.rankings import rank_by_cosine
 from engine.evaluation.studies import hubs as hubs_module
 from engine.evaluation.studies.hubs import Hubs, HubTrial, decided
 from engine.queries.articles import article_numbers
-from engine.ranking.hubness import Bank, hub_offsets
-from engine.search.filenames import Meant
+from engine.ranking.hubness import HubnessReference, hub_offsets
+from engine.search.filenames import FilenameMatch
 from engine.settings.load import QuerySettings, Settings, validate
 
 CHUNKS, WIDTH, QUERIES = 40, 16, 260
@@ -96,7 +96,9 @@ def context(queries: list[Query], backend: str = "imported", entries: int = 1) -
 def held_out(ranked: Ranked, built: bool = False) -> QuerySet:
     rows = range(200, 260)
     judgments = [Judgment(f"q{row}", str(row), "chunk", {1 + row % (CHUNKS - 1): 1}) for row in rows]
-    one = QuerySet("held-out", "synthetic", judgments, [Meant(judgment.text) for judgment in judgments], [built] * 60)
+    one = QuerySet(
+        "held-out", "synthetic", judgments, [FilenameMatch(judgment.text) for judgment in judgments], [built] * 60
+    )
     asked = ranked.encoder(1.0).encode_queries(one.texts)
     one.rankings["served"], one.scores["served"] = ranked.cosine(asked, ranked.vectors(), None)
     one.rankings["bm25"] = np.tile(np.arange(5), (60, 1))
@@ -214,7 +216,7 @@ def test_where_base_is_served_it_is_not_compared_with_itself() -> None:
 
 
 def test_the_gains_are_parted_without_what_learnt_words_gain() -> None:
-    hubs = Hubs(Bank(np.eye(3, dtype=np.float32), np.arange(3)), "key", "reason", "adapted")
+    hubs = Hubs(HubnessReference(np.eye(3, dtype=np.float32), np.arange(3)), "key", "reason", "adapted")
     for weighed, last in ((False, "rrf_served"), (True, "rrf_unweighed")):
         assert [pair for pair in hubs.pairs(weighed) if pair[0].startswith("rrf_")] == [
             (last, "rrf_adapted"),
@@ -323,7 +325,7 @@ def test_worse_on_judged_queries_is_not_taken() -> None:
 
     values = 0.5 + 0.05 * np.where(np.arange(100) % 2, 1.0, -1.0)
     better, worse = ((paired_difference(values + by, np.full(100, 0.5), 200).percent(), 100) for by in (0.04, -0.04))
-    bank = Bank(np.eye(3, dtype=np.float32), np.arange(3))
+    bank = HubnessReference(np.eye(3, dtype=np.float32), np.arange(3))
     assert decided(bank, "key", "base", better, None).bank is bank
     unclear = paired_difference(values, np.full(100, 0.5), 200).percent(), 100
     taken = decided(bank, "key", "base", unclear, None)
@@ -340,7 +342,7 @@ def test_what_seems_to_do_harm_is_not_taken_although_the_test_shows_nothing() ->
 
     lost = paired_difference(np.repeat([0.0, 1.0], [5, 55]), np.ones(60), 2_000).percent(), 60
     assert lost[0].verdict == "no difference shown"
-    bank = Bank(np.eye(3, dtype=np.float32), np.arange(3))
+    bank = HubnessReference(np.eye(3, dtype=np.float32), np.arange(3))
     refused = decided(bank, "key", "base", lost, None)
     assert refused.bank is None
     assert "seem to be worse on 60 held-out queries, -8.3 points" in refused.reason
@@ -376,5 +378,5 @@ def test_queries_of_a_few_articles_do_not_tell_hubs(
 
 
 def test_a_bank_of_one_article_would_part_the_articles() -> None:
-    chunks, bank = unit_rows(np.ones((2, 3))), Bank(unit_rows(np.ones((20, 3))), np.zeros(20, np.int64))
+    chunks, bank = unit_rows(np.ones((2, 3))), HubnessReference(unit_rows(np.ones((20, 3))), np.zeros(20, np.int64))
     assert hub_offsets(chunks, np.array([0, 1]), bank).tolist() == pytest.approx([0.0, 0.5])

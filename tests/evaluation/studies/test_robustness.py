@@ -18,7 +18,7 @@ from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.perturbing import CONDITIONS
 from engine.evaluation.studies.robustness import make_trial, measure_trial
 from engine.evaluation.studies.robustness_trial import RobustnessTrial, drop_unasked
-from engine.search.filenames import Meant
+from engine.search.filenames import FilenameMatch
 from engine.settings.load import Settings
 
 WORDS = ["roof", "garden", "window", "kitchen", "cellar", "chimney", "staircase", "balcony", "corridor", "terrace"]
@@ -38,7 +38,7 @@ def terms(text: str) -> list[str]:
 def query_set(count: int = 40) -> QuerySet:
     judgments = [Judgment(f"q{n}", "", "chunk", {n: 1} if n != 3 else {}) for n in range(1, count + 1)]
     meant = [
-        Meant(f"the {WORDS[(n - 1) % 10]} number", frozenset({7}) if n == 5 else frozenset())
+        FilenameMatch(f"the {WORDS[(n - 1) % 10]} number", frozenset({7}) if n == 5 else frozenset())
         for n in range(1, count + 1)
     ]
     return QuerySet("judged queries", "judged", judgments, meant)
@@ -64,11 +64,11 @@ def test_every_usable_query_stands_once_under_every_condition():
 
 
 def test_a_set_of_many_queries_is_sampled_and_one_without_answers_is_none(monkeypatch):
-    monkeypatch.setattr(robustness, "MOST_QUERIES", 12)
+    monkeypatch.setattr(robustness, "MAX_QUERIES", 12)
     trial = make_trial(query_set(), CHUNKS, terms)
     assert trial is not None
     assert trial.queries == 12
-    empty = QuerySet("judged queries", "judged", [Judgment("a", "", "chunk", {})], [Meant("roof")])
+    empty = QuerySet("judged queries", "judged", [Judgment("a", "", "chunk", {})], [FilenameMatch("roof")])
     assert make_trial(empty, CHUNKS, terms) is None
 
 
@@ -205,8 +205,8 @@ def test_words_of_a_language_model_stay_while_one_is_asked(tmp_path, robustness,
         evaluation={"robustness": robustness},
         queries={"backend": backend, "endpoint": endpoint, "endpoint_model": "small"},
     )
-    view = SimpleNamespace(
+    snapshot = SimpleNamespace(
         settings=settings, project=SimpleNamespace(path=tmp_path), store=SimpleNamespace(artifact=lambda _kind: None)
     )
-    drop_unasked(view)
+    drop_unasked(snapshot)
     assert kept.exists() == left

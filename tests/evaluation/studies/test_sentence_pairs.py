@@ -24,7 +24,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def view(project: Path, named: str) -> Any:
+def snapshot(project: Path, named: str) -> Any:
     settings = Settings(evaluation=EvaluationSettings(sentence_pairs=named))
     return SimpleNamespace(project=SimpleNamespace(path=project), settings=settings, check_stop=lambda: None)
 
@@ -90,10 +90,10 @@ def test_quotation_marks_between_tabs_are_text_and_rows_end_at_line_ends_alone(t
 
 def test_another_file_is_another_evaluation(tmp_path: Path) -> None:
     written(tmp_path / "pairs.tsv", "a")
-    first = pairs_fingerprint(view(tmp_path, "pairs.tsv"))
+    first = pairs_fingerprint(snapshot(tmp_path, "pairs.tsv"))
     written(tmp_path / "pairs.tsv", "b")
-    assert first != pairs_fingerprint(view(tmp_path, "pairs.tsv"))
-    assert pairs_fingerprint(view(tmp_path, "")) == ""
+    assert first != pairs_fingerprint(snapshot(tmp_path, "pairs.tsv"))
+    assert pairs_fingerprint(snapshot(tmp_path, "")) == ""
 
 
 class Turned:
@@ -111,7 +111,7 @@ class Turned:
 
 def test_encoders_are_compared_by_rank_correlation(tmp_path: Path) -> None:
     written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS))
-    pairs = SentencePairs(view(tmp_path, "pairs.tsv"))
+    pairs = SentencePairs(snapshot(tmp_path, "pairs.tsv"))
     assert pairs.as_dict() is None
     pairs.take("base", Turned(False))  # type: ignore[arg-type]
     pairs.take("adapted", Turned(True))  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def test_encoders_are_compared_by_rank_correlation(tmp_path: Path) -> None:
     assert found["systems"]["adapted"] == {"value": 100.0, "low": 100.0, "high": 100.0}
     gap = found["differences"]["adapted"]
     assert gap["value"] == pytest.approx(100 - found["systems"]["base"]["value"])
-    assert SentencePairs(view(tmp_path, "")).as_dict() is None
+    assert SentencePairs(snapshot(tmp_path, "")).as_dict() is None
 
 
 def test_a_run_is_cancelled_while_the_sentences_are_encoded(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_run_is_cancelled_while_the_sentences_are_encoded(tmp_path: Path) -> N
         raise CancelledError("The run was cancelled.", "You asked for it.")
 
     written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS))
-    context = view(tmp_path, "pairs.tsv")
+    context = snapshot(tmp_path, "pairs.tsv")
     context.check_stop = check_stop
     with pytest.raises(CancelledError):
         SentencePairs(context).take("base", Turned(True))  # type: ignore[arg-type]

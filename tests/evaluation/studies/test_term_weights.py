@@ -13,7 +13,7 @@ from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.term_weights import LEARNT, Gap, TermTrial, decided
 from engine.metrics.differences import paired_difference
-from engine.search.filenames import Meant
+from engine.search.filenames import FilenameMatch
 from engine.settings.load import Settings
 
 LEARNT_WORDS = {"impact": 0.5, "affect": 0.6}
@@ -85,7 +85,7 @@ class Weighting:
 def queries(first: int, kind: str = "synthetic", number: int = 60) -> QuerySet:
     """Queries whose right chunk is 2. BM25 ranks `first` first; the encoder finds both chunks alike."""
     judgments = [Judgment(f"q{row}", f"text {row}", "chunk", {2: 1}) for row in range(number)]
-    one = QuerySet("held-out", kind, judgments, [Meant(judgment.text) for judgment in judgments])
+    one = QuerySet("held-out", kind, judgments, [FilenameMatch(judgment.text) for judgment in judgments])
     ranking = np.tile([first, 3 - first], (number, 1))
     one.rankings = {"bm25": ranking, "served": np.tile([1, 2], (number, 1))}
     one.rankings |= {"rrf_served": ranking, "weighted_served": ranking}

@@ -6,8 +6,8 @@ import numpy as np
 
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.weak_hits import LEAST_QUERIES, K, learn_threshold
-from engine.search.filenames import Meant
+from engine.evaluation.studies.weak_hits import MIN_QUERIES, K, learn_threshold
+from engine.search.filenames import FilenameMatch
 
 
 def query_set(
@@ -15,7 +15,7 @@ def query_set(
 ) -> QuerySet:
     """Queries whose best hit is right, at cosine 0.9, and whose last one, of ten, is at `weakest`."""
     one = QuerySet(
-        f"{kind} queries", kind, [Judgment(str(n), "", level, {1: 1}) for n in range(count)], [Meant("")] * count,
+        f"{kind} queries", kind, [Judgment(str(n), "", level, {1: 1}) for n in range(count)], [FilenameMatch("")] * count,
         [built] * count if kind == "synthetic" else [],
     )  # fmt: skip
     one.rankings["served"] = np.tile(np.arange(1, 16), (count, 1))
@@ -29,12 +29,12 @@ def documents(ids: np.ndarray) -> np.ndarray:
 
 
 def test_judged_queries_count_first_and_held_out_ones_where_there_are_too_few():
-    judged, held_out = query_set(LEAST_QUERIES), query_set(80, "synthetic", weakest=0.3)
+    judged, held_out = query_set(MIN_QUERIES), query_set(80, "synthetic", weakest=0.3)
     found = learn_threshold([judged, held_out], "served", documents, resamples=200)
-    assert (found["kind"], found["queries"], found["k"], found["reason"]) == ("judged", LEAST_QUERIES, K, "")
+    assert (found["kind"], found["queries"], found["k"], found["reason"]) == ("judged", MIN_QUERIES, K, "")
     assert found["similarity"] == np.float32(0.2)
     assert (found["accuracy"], found["unthresholded"], found["hidden"]) == (1.0, 1.0, 0.0)
-    few = learn_threshold([query_set(LEAST_QUERIES - 1), held_out], "served", documents, resamples=200)
+    few = learn_threshold([query_set(MIN_QUERIES - 1), held_out], "served", documents, resamples=200)
     assert (few["kind"], few["similarity"]) == ("synthetic", np.float32(0.3))
 
 
@@ -46,10 +46,10 @@ def test_queries_built_from_sentences_and_too_few_ones_teach_nothing():
 
 
 def test_queries_looked_for_in_few_chunks_or_without_an_answer_are_left_out():
-    one = query_set(LEAST_QUERIES)
+    one = query_set(MIN_QUERIES)
     one.scores["served"][0, 4:] = -np.inf
-    assert learn_threshold([one], "served", documents)["reason"].endswith(f"there are {LEAST_QUERIES - 1}")
-    one = query_set(LEAST_QUERIES)
+    assert learn_threshold([one], "served", documents)["reason"].endswith(f"there are {MIN_QUERIES - 1}")
+    one = query_set(MIN_QUERIES)
     one.judgments[3] = Judgment("3", "", "chunk", {})
     assert learn_threshold([one], "served", documents)["similarity"] is None
 

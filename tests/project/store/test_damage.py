@@ -71,11 +71,11 @@ def test_a_truncated_file(closed: Path) -> None:
 
 
 def test_flipped_bytes_are_found_or_harmless_but_never_a_fault(closed: Path) -> None:
-    whole, chance, found = closed.read_bytes(), random.Random(1), 0
+    whole, rng, found = closed.read_bytes(), random.Random(1), 0
     for _ in range(60):
         data = bytearray(whole)
         for _ in range(20):
-            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         closed.write_bytes(data)
         try:
             use_everything(closed)

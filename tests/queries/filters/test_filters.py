@@ -46,10 +46,10 @@ def test_near_duplicates_need_the_threshold():
 
 
 def test_the_hash_finds_what_a_comparison_of_all_pairs_finds():
-    chance = random.Random(0)
+    rng = random.Random(0)
     texts = []
     for _ in range(150):
-        words = [chance.choice("abcdefghij") + str(chance.randrange(40)) for _ in range(chance.randrange(3, 16))]
+        words = [rng.choice("abcdefghij") + str(rng.randrange(40)) for _ in range(rng.randrange(3, 16))]
         texts.append(" ".join(words))
         texts.append(" ".join([*words, "end"]))
     shingles = [frozenset(" ".join(t.split()[at : at + 3]) for at in range(len(t.split()) - 2)) for t in texts]
@@ -162,9 +162,9 @@ def test_reasons_of_rejection():
 
 
 def test_many_imports_agree_with_a_plain_search():
-    chance = random.Random(5)
+    rng = random.Random(5)
     words = [f"w{number}" for number in range(300)]
-    texts = [" ".join(chance.choices(words, k=30)) for _ in range(200)]
+    texts = [" ".join(rng.choices(words, k=30)) for _ in range(200)]
     chunks = [chunk(place + 1, place // 4, place % 4, text) for place, text in enumerate(texts)]
     items = [ImportedQuery(f"q{n}", (" ".join(texts[n].split()[5:15]),)) for n in range(200)]
     found, rejected = attach_imported(items, chunks, [])

@@ -21,7 +21,7 @@ from engine.encoders.embedding_cache import hash_keys
 from engine.encoders.for_project import model_fingerprint, open_cache, served_fingerprint
 from engine.lexical.analysis import Analyzer
 from engine.project.folder import ProjectFolder
-from engine.project.stage import View
+from engine.project.stage import ProjectSnapshot
 from engine.queries.llm.cost import Budget, Course, Pace, Patience, measured, told_duration
 from engine.queries.llm.coverage import base_vectors, covering_order, word_vectors
 from engine.queries.llm.ledger import answer_files
@@ -40,9 +40,9 @@ def chunk(number: int, document: int, text: str = "") -> Chunk:
 
 def groups(sizes: list[int], spread: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
     """Unit vectors in groups around far apart directions, and the group of each."""
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     of = np.repeat(np.arange(len(sizes)), sizes)
-    vectors = np.eye(len(sizes), 16, dtype=np.float32)[of] + spread * chance.standard_normal((len(of), 16)).astype(
+    vectors = np.eye(len(sizes), 16, dtype=np.float32)[of] + spread * rng.standard_normal((len(of), 16)).astype(
         np.float32
     )
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True), of
@@ -228,15 +228,15 @@ def test_vectors_of_the_base_encoder_are_used_where_all_chunks_have_them(asked_p
     with serving(good) as server:
         project = pointed(asked_project, server.url, max_queries=4)
         store = project.store()
-        view = View(project, project.settings(), store)
+        snapshot = ProjectSnapshot(project, project.settings(), store)
         chunks = store.chunks()
-        assert base_vectors(view, chunks) is None
-        shelf = open_cache(view).shelf(served_fingerprint(view, None, 1.0), 384)
-        assert model_fingerprint(view)
+        assert base_vectors(snapshot, chunks) is None
+        shelf = open_cache(snapshot).shelf(served_fingerprint(snapshot, None, 1.0), 384)
+        assert model_fingerprint(snapshot)
         for half in (chunks[:3], chunks[3:]):
-            assert base_vectors(view, chunks) is None
+            assert base_vectors(snapshot, chunks) is None
             shelf.append(hash_keys([one.content_hash for one in half]), np.eye(len(half), 384, dtype=np.float32))
-        found = base_vectors(view, chunks)
+        found = base_vectors(snapshot, chunks)
         store.close()
         assert found is not None
         assert (found == np.tile(np.eye(3, 384), (2, 1))).all()

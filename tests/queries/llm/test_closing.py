@@ -7,7 +7,7 @@ import json
 import pytest
 
 from engine.queries.llm.closing import Closed, closed
-from engine.queries.llm.gguf_decoding import LONGEST_END
+from engine.queries.llm.gguf_decoding import MAX_END_LENGTH
 from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
 
 PAIR = '{"evidence":"a","question":"b"}'
@@ -62,7 +62,7 @@ def test_wherever_an_answer_ends_it_is_read_and_its_finished_entries_are_kept(
     for place in range(len(whole) + 1):
         found = shape.closed(whole[:place])
         assert found is not None
-        assert found.lacking <= LONGEST_END
+        assert found.lacking <= MAX_END_LENGTH
         entries = shape.read(found.text)
         finished = entries[:-1] if found.unfinished else entries
         assert finished == [entry] * len(finished)

@@ -24,7 +24,7 @@ from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.endpoint_tokens import estimated
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompted import Prompted
-from engine.queries.opening import Nobody
+from engine.queries.opening import NullReporter
 
 THINGS = ("pump", "crane", "kiln", "lathe", "press", "oven", "drill", "mixer", "saw", "boiler", "fan", "tank")
 LONG = " ".join(
@@ -277,7 +277,7 @@ def test_a_stop_is_heard_while_a_server_counts():
 )
 def test_the_estimate_is_safe_for_scripts_that_a_tokenizer_knows_by_their_bytes_alone(tmp_path: Path, text: str):
     """The worst tokenizer there is: a token a byte."""
-    loaded = GgufModel(build_tiny_gguf(tmp_path / "tiny.gguf"), 512, Nobody(), lambda: False)
+    loaded = GgufModel(build_tiny_gguf(tmp_path / "tiny.gguf"), 512, NullReporter(), lambda: False)
     assert loaded.count(text) == len(text.encode())
     assert estimated(text) >= loaded.count(text)
     loaded.close()

@@ -32,7 +32,7 @@ from engine.queries.llm.chat_template import Piece, rendered
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS
-from engine.queries.opening import Nobody
+from engine.queries.opening import NullReporter
 
 IM_START, IM_END = 259, 260  # ids of the tiny model's control tokens; byte b is token 3 + b
 SPACE = "▁".encode()  # how this kind of vocabulary writes a space
@@ -46,13 +46,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(tiny: Path) -> Iterator[GgufModel]:
-    loaded = GgufModel(tiny, 4096, Nobody(), lambda: False)
+    loaded = GgufModel(tiny, 4096, NullReporter(), lambda: False)
     yield loaded
     loaded.close()
 
 
 def load(path: Path, context: int = 2048) -> GgufModel:
-    return GgufModel(path, context, Nobody(), lambda: False)
+    return GgufModel(path, context, NullReporter(), lambda: False)
 
 
 @pytest.mark.parametrize("shape", [EVENTS, QUESTIONS, PAIRS])
@@ -138,7 +138,7 @@ class Stop:
 
 def test_a_stop_is_heard_inside_one_computation_and_the_model_works_on(tiny: Path):
     stop = Stop()
-    loaded = GgufModel(tiny, 2048, Nobody(), stop)
+    loaded = GgufModel(tiny, 2048, NullReporter(), stop)
     expected = loaded.complete(MESSAGE, PAIRS, 1, 30, 3)
     loaded.submit(Request(Message("one computation", "only"), PAIRS, 1, 30, 3))
     before = stop.asked
@@ -155,7 +155,7 @@ def test_a_stop_is_heard_inside_one_computation_and_the_model_works_on(tiny: Pat
 
 def test_a_stop_ends_the_loading_too(tiny: Path):
     with pytest.raises(CancelledError):
-        GgufModel(tiny, 2048, Nobody(), lambda: True)
+        GgufModel(tiny, 2048, NullReporter(), lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -228,11 +228,11 @@ def test_a_quantised_model_writes_too(tiny: Path, tmp_path: Path):
 def test_the_context_is_no_longer_than_the_model_was_trained_for(tmp_path: Path):
     told: list[tuple[str, object]] = []
 
-    class Teller(Nobody):
+    class Reporter(NullReporter):
         def choose(self, setting: str, value: object, reason: str) -> None:
             told.append((setting, value))
 
-    loaded = GgufModel(build_tiny_gguf(tmp_path / "short.gguf", context=1024), 4096, Teller(), lambda: False)
+    loaded = GgufModel(build_tiny_gguf(tmp_path / "short.gguf", context=1024), 4096, Reporter(), lambda: False)
     assert loaded.context == 1024
     assert ("context tokens", 1024) in told
     assert {setting for setting, _ in told} == {"gpu layers", "threads", "context tokens", "answers at once"}
@@ -359,7 +359,7 @@ def test_what_a_model_weighs_is_in_its_header(tiny: Path, tmp_path: Path):
 def test_a_model_that_does_not_fit_into_memory_is_told_and_loaded_all_the_same(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    class Told(Nobody):
+    class Told(NullReporter):
         def __init__(self) -> None:
             self.warned: list[str] = []
 

@@ -17,7 +17,7 @@ from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import PAIRS, Shape
-from engine.queries.opening import Nobody
+from engine.queries.opening import NullReporter
 
 SYSTEM = "Read the passage that follows and answer as you are told, with nothing but JSON."
 
@@ -32,7 +32,7 @@ def greedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gguf_sampling, "TOP_K", 1)
 
 
-class Told(Nobody):
+class Told(NullReporter):
     def __init__(self) -> None:
         self.choices: dict[str, tuple[object, str]] = {}
 
@@ -41,7 +41,7 @@ class Told(Nobody):
 
 
 def load(path: Path, at_once: int, context: int = 2048) -> GgufModel:
-    return GgufModel(path, context, Nobody(), lambda: False, at_once)
+    return GgufModel(path, context, NullReporter(), lambda: False, at_once)
 
 
 class Letters(Shape):
@@ -145,7 +145,7 @@ def test_a_computation_that_fails_is_told_to_all_and_the_model_works_on(
 
 def test_a_stop_ends_all_of_them_at_once(tiny: Path):
     stop = False
-    model = GgufModel(tiny, 2048, Nobody(), lambda: stop, 4)
+    model = GgufModel(tiny, 2048, NullReporter(), lambda: stop, 4)
     for request in requests(4):
         model.submit(request)
     model.step()

@@ -30,7 +30,7 @@ from engine.queries.llm.ledger import answer_files
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
-from engine.queries.opening import Nobody
+from engine.queries.opening import NullReporter
 
 Make = Callable[..., ProjectFolder]
 SEGFAULT = Path(__file__).parents[2] / "fixtures" / "segfault"
@@ -46,7 +46,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
     """Each is JSON of the shape asked for and within its limit, in tokens, which are bytes here. Where the limit has ended it,
     all but its last entry are the model's alone, and it is told (`cut`)."""
-    model = GgufModel(tiny, 2048, Nobody(), lambda: False, 8)
+    model = GgufModel(tiny, 2048, NullReporter(), lambda: False, 8)
     shapes: list[Shape] = [EVENTS, QUESTIONS, PAIRS]
     waiting = [
         Request(Message("Answer with JSON.", f"Passage {n}: the pump {n} stands in hall {n}."), shapes[n % 3], 3, 700, n)

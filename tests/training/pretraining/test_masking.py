@@ -11,7 +11,7 @@ from engine.encoders.model_folder import ModelFolder
 from engine.training.config import TrainingConfig
 from engine.training.model.student import Student
 from engine.training.pretraining.masked_batches import MaskedBatches
-from engine.training.pretraining.masking import LONGEST_WORD, MaskRule, whole_words
+from engine.training.pretraining.masking import MAX_WORD_LENGTH, MaskRule, whole_words
 
 MASK = 4
 CPU = Hardware("cpu", "float32", 1, ())
@@ -32,8 +32,8 @@ def test_words_by_hand() -> None:
     assert [unit.tolist() for unit in whole_words(words)] == [[1, 2], [3], [5, 6, 7]]
     # Equal numbers on both sides of a token that is never hidden are not one word.
     assert [unit.tolist() for unit in whole_words(np.array([7, -1, 7]))] == [[0], [2]]
-    assert [len(unit) for unit in whole_words(np.zeros(LONGEST_WORD, int))] == [LONGEST_WORD]
-    assert [len(unit) for unit in whole_words(np.zeros(LONGEST_WORD + 1, int))] == [1] * (LONGEST_WORD + 1)
+    assert [len(unit) for unit in whole_words(np.zeros(MAX_WORD_LENGTH, int))] == [MAX_WORD_LENGTH]
+    assert [len(unit) for unit in whole_words(np.zeros(MAX_WORD_LENGTH + 1, int))] == [1] * (MAX_WORD_LENGTH + 1)
     assert whole_words(np.array([-1, -1])) == []
 
 

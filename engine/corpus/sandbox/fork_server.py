@@ -1,7 +1,7 @@
 """Where reading processes come from on Linux: a process that loads what reading needs, touches no file of the user, and divides.
 
 A reading process is born in a hundredth of a second by that; to start one anew takes a third of one. Each thread that reads has
-a nursery of its own, which waits for what it has borne; nurseries are born in the same way, of one process that has loaded
+a fork server of its own, which waits for what it has borne; fork servers are born in the same way, of one process that has loaded
 everything. Each is confined after it is born, reads through pipes of its own, and ends with the process that it comes from.
 """
 
@@ -21,14 +21,14 @@ from contextlib import suppress
 from typing import IO
 
 NUMBER = struct.Struct("i")
-"""What a nursery tells: the number of a process that is born, how it ended, as `Popen.returncode` tells it, and its memory."""
+"""What a fork server tells: the number of a process that is born, how it ended, as `Popen.returncode` tells it, and its memory."""
 _START_SECONDS = 60.0
-_BEAR_SECONDS = 20.0
+_FORK_SECONDS = 20.0
 _END_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
 
 
-class Born:
+class ForkedProcess:
     """A reading process; it is used as a `subprocess.Popen` is."""
 
     def __init__(self, control: socket.socket, pid: int, pipes: Sequence[int]) -> None:
@@ -68,7 +68,7 @@ class Born:
             if self.returncode is None or self.is_orphan:
                 return None
             if self._peak is None:
-                self._peak = _asked(self._control, (), _BEAR_SECONDS)
+                self._peak = _asked(self._control, (), _FORK_SECONDS)
             if self._peak is None:
                 self._control.close()  # what comes too late would be taken for the number of the next one
             return self._peak and self._peak * 1024
@@ -80,23 +80,23 @@ class Born:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-class Nursery:
-    """The process that reading processes of one thread come from, one after the other; `Nurseries` has it."""
+class ForkServer:
+    """The process that reading processes of one thread come from, one after the other; `ForkServers` has it."""
 
     def __init__(self, control: socket.socket, pid: int, source: subprocess.Popen[bytes]) -> None:
         self._control, self._pid, self._source, self._lost = control, pid, source, False
 
-    def bear(self) -> Born | None:
-        """Another reading process; the one before it must have ended. None where the nursery is lost."""
+    def fork(self) -> ForkedProcess | None:
+        """Another reading process; the one before it must have ended. None where the fork server is lost."""
         if self._lost:
             return None
         theirs, ours = _pipes()
-        pid = _asked(self._control, theirs, _BEAR_SECONDS)
+        pid = _asked(self._control, theirs, _FORK_SECONDS)
         if pid is None:
             self.give_up()
         for pipe in theirs if pid is not None else theirs + ours:
             os.close(pipe)
-        return None if pid is None else Born(self._control, pid, ours)
+        return None if pid is None else ForkedProcess(self._control, pid, ours)
 
     def give_up(self) -> None:
         """Have nothing more of it: what it says from now on, it says too late."""
@@ -110,9 +110,9 @@ class Nursery:
         self._control.close()
 
 
-class Nurseries:
-    """The process that nurseries come from: what reading needs is loaded once, however many threads want it. It starts when it is
-    first needed.
+class ForkServers:
+    """The process that fork servers come from: what reading needs is loaded once, however many threads want it. It starts
+    when it is first needed.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -121,12 +121,12 @@ class Nurseries:
         self._control: socket.socket
         self._lost, self._lock = False, threading.Lock()
 
-    def another(self) -> Nursery | None:
-        """One more nursery, for any thread; None where the process that they come from is lost."""
+    def another(self) -> ForkServer | None:
+        """One more fork server, for any thread; None where the process that they come from is lost."""
         with self._lock:
             if self._lost:
                 return None
-            patience = _BEAR_SECONDS
+            patience = _FORK_SECONDS
             if self._source is None:
                 patience, self._source = _START_SECONDS, self._started()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -135,7 +135,7 @@ class Nurseries:
             if pid is None:
                 self._lost = True
                 ours.close()
-            return None if pid is None else Nursery(ours, pid, self._source)
+            return None if pid is None else ForkServer(ours, pid, self._source)
 
     def _started(self) -> subprocess.Popen[bytes]:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -146,7 +146,7 @@ class Nurseries:
             )  # fmt: skip
 
     def end(self) -> None:
-        """End the process, and with it all nurseries that have not ended by themselves."""
+        """End the process, and with it all fork servers that have not ended by themselves."""
         with self._lock:
             self._lost = True
             if self._source is not None:
@@ -158,8 +158,8 @@ class Nurseries:
 
 
 def _asked(control: socket.socket, files: Sequence[int], patience: float) -> int | None:
-    """The number of the process that is born with some files; without any, what a nursery tells of the last one. None where that
-    is lost which was asked for it.
+    """The number of the process that is forked with some files; without any, what a fork server reports of the last one.
+    None where the process that was asked is lost.
     """
     try:
         socket.send_fds(control, [b"."], files)
@@ -176,7 +176,7 @@ def _pipes() -> tuple[list[int], list[int]]:
 
 
 def _received(control: socket.socket, flags: int = 0) -> int | None:
-    """The next number that a nursery tells; None where it is lost. Raises BlockingIOError."""
+    """The next number that a fork server tells; None where it is lost. Raises BlockingIOError."""
     try:
         data = control.recv(NUMBER.size, flags)
     except BlockingIOError:
@@ -187,50 +187,50 @@ def _received(control: socket.socket, flags: int = 0) -> int | None:
 
 
 def found(control: socket.socket) -> socket.socket | None:
-    """The side of what nurseries come from: divides as often as it is asked to. Returns, in each nursery, what that is asked by;
+    """The source of the fork servers: forks one for each request. Returns, in each fork server, the socket of its requests;
     None in the process itself once nobody asks any more and all of them have ended.
     """
-    nurseries: list[int] = []
+    fork_servers: list[int] = []
     while True:
         asked, files, *_ = socket.recv_fds(control, 1, 1)
         if not asked or len(files) != 1:
             break
-        nursery = os.fork()
-        if not nursery:
+        fork_server = os.fork()
+        if not fork_server:
             os.setsid()  # the processor is shared out by sessions where the system does so: one for each that reads
             return socket.socket(fileno=files[0])
         os.close(files[0])
-        nurseries.append(nursery)
-        control.sendall(NUMBER.pack(nursery))
-    # Not before: a nursery's number would be given to another process, which a late signal would meet.
-    for nursery in nurseries:
-        os.waitpid(nursery, 0)
+        fork_servers.append(fork_server)
+        control.sendall(NUMBER.pack(fork_server))
+    # Not before: a fork server's number would be given to another process, which a late signal would meet.
+    for fork_server in fork_servers:
+        os.waitpid(fork_server, 0)
     return None
 
 
 def divide(control: socket.socket) -> list[int] | None:
-    """The nursery's side: divides as often as it is asked to, and tells how many KiB of memory the last process held at most where
-    no pipes come with the question. Returns, in each process that is born, its three pipes; None in the nursery itself once
+    """The fork server: forks a process for each request, and reports how many KiB of memory the last one held at most where
+    no pipes come with the request. Returns, in each forked process, its three pipes; None in the fork server itself once
     nobody asks any more.
     """
-    born = 0
+    forked = 0
     while True:
         asked, pipes, *_ = socket.recv_fds(control, 1, 3)
         # not before: its number would be given to another process, which a late signal would meet
-        peak = os.wait4(born, 0)[2].ru_maxrss if born else 0
-        born = 0
+        peak = os.wait4(forked, 0)[2].ru_maxrss if forked else 0
+        forked = 0
         if asked and not pipes:
             control.sendall(NUMBER.pack(peak))
             continue
         if len(pipes) != 3:
             return None
-        born = os.fork()
-        if not born:
+        forked = os.fork()
+        if not forked:
             return list(pipes)
         for pipe in pipes:
             os.close(pipe)
-        control.sendall(NUMBER.pack(born))
-        control.sendall(NUMBER.pack(_ended(born, control)))
+        control.sendall(NUMBER.pack(forked))
+        control.sendall(NUMBER.pack(_ended(forked, control)))
 
 
 def _ended(pid: int, control: socket.socket) -> int:
