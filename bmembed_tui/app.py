@@ -218,7 +218,7 @@ class BmembedApp(App[None]):
 
         if not isinstance(self.screen, DiagnosticsScreen):
             found = [screen for screen in self.screen_stack if isinstance(screen, ProjectScreen)]
-            self.push_screen(DiagnosticsScreen(found[-1] if found else None))
+            self.push_screen(DiagnosticsScreen(*((found[-1].status, found[-1].run_state) if found else ())))
 
     def action_edit_keymap(self) -> None:
         """Write a key map to edit, and say where it lies."""
@@ -254,10 +254,9 @@ class BmembedApp(App[None]):
     def _colour_window(self, theme: Theme) -> None:
         """Give the rim of a window, which is less than a letter wide, the colour of what it is around."""
         if self.is_web:
-            from bmembed_tui.window.driver import PipeDriver
+            from bmembed_tui.window_driver import send_to_window
 
-            if isinstance(self._driver, PipeDriver):
-                self._driver.write_meta({"type": "background", "color": theme.background})
+            send_to_window(self, type="background", color=theme.background)
 
     def action_switch_theme(self) -> None:
         """Light or dark, from now on."""

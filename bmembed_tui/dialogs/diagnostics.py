@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import platform
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from textual import work
 from textual.app import ComposeResult
@@ -16,13 +16,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, TextArea
 
 from bmembed_tui.client.engine_client import command
+from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine import __version__
 from engine.core.errors import EngineError
-
-if TYPE_CHECKING:
-    from bmembed_tui.project.screen import ProjectScreen
 
 TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "SSH_CONNECTION", "NO_COLOR", "LANG", "LC_ALL")
 DOCTOR_CODES = (0, 3)  # all is well, or something is a problem
@@ -30,16 +29,16 @@ NOTE = "File and folder names may stand in errors and paths: read it before you 
 
 
 class DiagnosticsScreen(ModalScreen[None]):
-    """The facts as text, to read and to copy."""
+    """The facts as text, to read and to copy. `status`: of the open project, None where none is open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f12", "close", "close", id="dialog.close-diagnostics"),
         Binding("c", "copy", "copy", id="dialog.copy-diagnostics"),
     ]
 
-    def __init__(self, project: ProjectScreen | None) -> None:
+    def __init__(self, status: ProjectStatus | None = None, run: RunState | None = None) -> None:
         super().__init__()
-        self._project = project
+        self._status, self._run = status, run or RunState()
 
     def compose(self) -> ComposeResult:
         """Title, text, buttons."""
@@ -60,7 +59,7 @@ class DiagnosticsScreen(ModalScreen[None]):
     @work(exclusive=True)
     async def look(self) -> None:
         """Ask the engine about machine and project."""
-        arguments = [str(self._project.project.path)] if self._project else []
+        arguments = [self._status.project] if self._status else []
         try:
             findings: list[dict[str, str]] = await command("doctor", *arguments, "--json", good=DOCTOR_CODES)
             lines = [f"{one['state']:<8} {one['topic']}: {one['found']} ({one['follows']})" for one in findings]
@@ -70,7 +69,7 @@ class DiagnosticsScreen(ModalScreen[None]):
             self._show(lines)
 
     def _show(self, machine: Iterable[str]) -> None:
-        parts = [("App", self._app()), ("Project", project_facts(self._project)), ("Machine", machine)]
+        parts = [("App", self._app()), ("Project", project_facts(self._status, self._run)), ("Machine", machine)]
         text = "\n\n".join(f"{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in parts)
         self.query_one(TextArea).load_text(visible(text, lines=True))
 
@@ -105,11 +104,10 @@ class DiagnosticsScreen(ModalScreen[None]):
         self.dismiss()
 
 
-def project_facts(project: ProjectScreen | None) -> list[str]:
+def project_facts(status: ProjectStatus | None, run: RunState) -> list[str]:
     """The project's stages and its newest run."""
-    if project is None:
+    if status is None:
         return ["none is open"]
-    status, run = project.status, project.run_state
     lines = [f"{status.project}; " + ", ".join(f"{name}: {count}" for name, count in status.counts.items())]
     lines += [f"{stage.stage}: {stage.state} ({stage.reason})" for stage in status.stages.values()]
     lines += [f"run {run.run or 'none'}: {run.state}, {run.events} events; going on: {status.running}"]

@@ -8,10 +8,10 @@ from textual.content import Content
 
 from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_state import RunState
+from bmembed_tui.steps.progress import STOPPED, format_progress
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 
-STOPPED = "stopped unexpectedly; run again to resume"
 ENDINGS = {"failed": "failed", "cancelled": "was stopped; it goes on from there", "lost": STOPPED}
 
 
@@ -33,7 +33,7 @@ class RunLine(SafeStatic):
 def _doing(status: ProjectStatus, run: RunState, asked: str) -> str:
     if run.running or (status.running and not run.over):
         how = asked.removesuffix(" …") or ("paused" if run.paused else "running")
-        return f"{how}: {run.current or 'starting'}{progress_of(run)}"
+        return f"{how}: {run.current or 'starting'}{format_progress(run)}"
     if asked:
         return asked
     if run.state in ENDINGS:
@@ -45,14 +45,3 @@ def _doing(status: ProjectStatus, run: RunState, asked: str) -> str:
 
 def _count(number: int, things: str) -> str:
     return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
-
-
-def progress_of(run: RunState) -> str:
-    """` · 3 of 7 chunks`, of the stage at work; empty where it has told nothing yet."""
-    stage = run.stages.get(run.current)
-    if run.current == "train" and run.steps:
-        return f" · step {run.steps[-1].step:,} of {run.steps[-1].steps:,}"
-    if stage is None or stage.progress is None or stage.progress.total <= 0:
-        return ""
-    progress = stage.progress
-    return f" · {progress.done:,} of {progress.total:,} {progress.unit}"

@@ -15,7 +15,7 @@ from bmembed_tui.client.project_status import STAGES, ProjectStatus, step_of
 from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run
-from bmembed_tui.project.run_line import STOPPED
+from bmembed_tui.steps.progress import STOPPED
 from engine.core.errors import EngineError, SettingsError
 from engine.project.folder import ProjectFolder
 

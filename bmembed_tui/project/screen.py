@@ -23,7 +23,7 @@ from engine.core.errors import EngineError
 from engine.project.folder import ProjectFolder
 
 if TYPE_CHECKING:
-    from bmembed_tui.steps.base import StepPane
+    from bmembed_tui.steps.base import StepHost, StepPane
 
 STYLES = Path(__file__).parent.parent / "styles"
 
@@ -123,6 +123,13 @@ class ProjectScreen(RunScreen):
         """A key that nothing took: one that was typed while the step was still being shown is for the step's field."""
         pane = self.pane
         return pane is not None and event.is_printable and bool(event.character) and pane.typed(event.character or "")
+
+    def search_for(self, text: str) -> None:
+        """Go to the search, and search for `text`."""
+        from bmembed_tui.steps.search.pane import SearchPane
+
+        self.query_one(SearchPane).search_for(text)
+        self.go("search")
 
     def action_steps(self) -> None:
         """To the sidebar."""
@@ -264,3 +271,7 @@ class ProjectScreen(RunScreen):
         self._run_line.draw(self.status, self.run_state, self.doing)
         if self.pane is not None:
             self.pane.show_run(self.run_state)
+
+
+if TYPE_CHECKING:
+    _: type[StepHost] = ProjectScreen  # checked here, as panes reach the screen by a cast

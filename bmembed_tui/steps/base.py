@@ -2,19 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, cast
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.engine_client import EngineClient
+from bmembed_tui.client.project_status import STAGES, ProjectStatus
+from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.safe import SafeStatic
+from engine.core.errors import EngineError
+from engine.project.folder import ProjectFolder
 
-if TYPE_CHECKING:
-    from bmembed_tui.project.screen import ProjectScreen
+
+class StepHost(Protocol):
+    """What a step may ask of the project screen that it is on."""
+
+    project: ProjectFolder
+    desk: EngineClient
+    status: ProjectStatus
+    run_state: RunState
+    history: History
+    asked: str
+
+    @property
+    def pane(self) -> StepPane | None:
+        """The visible step."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the screen's widgets are there."""
+
+    @property
+    def going(self) -> bool:
+        """Whether a run goes on, is being started, or has ended only just."""
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a run that can be paused and ended."""
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether a run has ended that the status does not show yet."""
+
+    def load(self) -> None:
+        """Read the project's status anew."""
+
+    def go(self, step: str) -> None:
+        """Show a step."""
+
+    def search_for(self, text: str) -> None:
+        """Show the search, and search for `text`."""
+
+    def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
+        """Start a run of `stages`. `follow`: show the step of each stage."""
+
+    def control(self, what: str) -> object:
+        """`pause`, `resume`, `finish` or `cancel` the run."""
+
+    def tell(self, error: EngineError) -> None:
+        """Show an error of the engine."""
+
+    def action_export(self) -> None:
+        """Open the export."""
+
+    def action_leave(self) -> None:
+        """Go back to the list of projects."""
 
 
 class StepPane(Vertical):
@@ -49,9 +105,9 @@ class StepPane(Vertical):
         yield from ()
 
     @property
-    def host(self) -> ProjectScreen:
-        """The project screen: `desk`, `project`, `status`, `run_state`, `go`, `start_run`, `tell`, `refresh_status`."""
-        return cast("ProjectScreen", self.screen)
+    def host(self) -> StepHost:
+        """The project screen."""
+        return cast(StepHost, self.screen)
 
     @property
     def is_attached(self) -> bool:

@@ -130,12 +130,12 @@ class PathField(Field):
 
     def browse(self) -> None:
         """Ask the window for the system's dialog; what is chosen there is pasted over what stands here."""
-        from bmembed_tui.window.driver import PipeDriver
-
         self.focus()
         self.select_all()
-        if isinstance(driver := self.app._driver, PipeDriver):
-            driver.write_meta({"type": "pick_folder"})
+        if self.app.is_web:
+            from bmembed_tui.window_driver import send_to_window
+
+            send_to_window(self.app, type="pick_folder")
 
     @work(exclusive=True, group="completion")
     async def action_complete(self) -> None:

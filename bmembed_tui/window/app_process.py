@@ -9,7 +9,7 @@ import sys
 def main(arguments: list[str]) -> int:
     """Run the app until its window is closed."""
     os.umask(0o077)
-    os.environ["TEXTUAL_DRIVER"] = "bmembed_tui.window.driver:PipeDriver"
+    os.environ["TEXTUAL_DRIVER"] = "bmembed_tui.window_driver:PipeDriver"
     from bmembed_tui.app import BmembedApp
 
     app = BmembedApp(project=arguments[0] if arguments else None)

@@ -1,4 +1,4 @@
-"""Every screen as a picture, at two sizes, dark and light. After a wanted change: `pytest tests/app/test_snapshots.py
+"""Every screen as a picture, small in dark and large in light colours. After a wanted change: `pytest tests/app/test_snapshots.py
 -m "slow or not slow" --snapshot-update`, and look at what changed. The engine's answers are recorded (`fixtures/scripted.py`)."""
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from fixtures.pictures import STORIES, pictures, play_record
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.image import SVGImageSnapshotExtension
 
-SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
-THEMES = ("bmembed-dark", "bmembed-light")
+LOOKS = [
+    pytest.param((80, 24), "bmembed-dark", id="80x24-bmembed-dark"),
+    pytest.param((120, 40), "bmembed-light", id="120x40-bmembed-light"),
+]
 QUICK = ("home", "documents", "queries", "result")  # at every test; all of them take minutes
 REST = tuple(name for name in STORIES if name not in QUICK)
 
@@ -30,9 +32,8 @@ def record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "names", [pytest.param(QUICK, id="quick"), pytest.param(REST, id="rest", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("size", SIZES)
-def test_every_screen(size: str, theme: str, names: tuple[str, ...], snap: SnapshotAssertion) -> None:
+@pytest.mark.parametrize(("size", "theme"), LOOKS)
+def test_every_screen(size: tuple[int, int], theme: str, names: tuple[str, ...], snap: SnapshotAssertion) -> None:
     right: set[str] = set()
 
     def compare(name: str, svg: str) -> bool:
@@ -40,5 +41,5 @@ def test_every_screen(size: str, theme: str, names: tuple[str, ...], snap: Snaps
             right.add(name)
         return name in right
 
-    pictures(names, SIZES[size], theme, compare)
+    pictures(names, size, theme, compare)
     assert not set(names) - right

@@ -12,7 +12,7 @@ from textual.content import Content
 from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_history import History, StageRecord
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.train.text import bar, duration
+from bmembed_tui.steps.progress import bar, duration
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import marked, plain
 

@@ -220,11 +220,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
     def _search_for(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         change = self._shown[int(str(event.option_id))]
-        from bmembed_tui.steps.search.pane import SearchPane
-
-        for pane in self.host.query(SearchPane):
-            pane.search_for(change.text)
-        self.host.go("search")
+        self.host.search_for(change.text)
 
     def action_metric(self) -> None:
         """The next metric."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from bmembed_tui.client.in_app import with_ways
 from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_history import Curve, History, StageRecord
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.project.run_line import STOPPED, progress_of
+from bmembed_tui.steps.progress import STOPPED, bar, duration, format_progress
 from bmembed_tui.widgets.plain import plain
 from engine.core.events import Choice
 
@@ -22,32 +21,11 @@ own words. The model is not changed: a small adapter is trained beside it.
 
 Every now and then the adapter is tested on held-out queries, which it never learns from, and the best one is kept. You may \
 pause, stop, or close the app at any time: nothing is lost."""
-BAR = 12
 ENDED = {
     "all steps": "it made all its steps",
     "no gain": "held-out queries showed no gain any more",
     "asked": "you asked it to stop and keep the best",
 }
-
-
-def duration(seconds: float) -> str:
-    """`0.4 s`, `42 s`, `4 min 10 s`, `3 h 05 min`; `?` where it is not known."""
-    if not math.isfinite(seconds) or seconds < 0:
-        return "?"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def bar(share: float, cells: int = BAR) -> str:
-    """`███░░░`: a share from 0 to 1."""
-    full = round(max(0.0, min(1.0, share)) * cells) if math.isfinite(share) else 0
-    return "█" * full + "░" * (cells - full)
 
 
 def told(status: ProjectStatus, state: RunState, history: History, asked: str) -> Content:
@@ -67,7 +45,7 @@ def _elsewhere(state: RunState, asked: str) -> Iterator[Content]:
     place = "Before training" if run is not None and run.state == "waiting" else "Now"
     how = asked or ("paused" if state.paused else "")
     yield Content.assemble(
-        plain(f"{place}: ", "bold"), plain(f"{state.current or 'starting'}{progress_of(state)}"),
+        plain(f"{place}: ", "bold"), plain(f"{state.current or 'starting'}{format_progress(state)}"),
         plain(f"  {how}" if how else "", "bold $text-warning"),
     )  # fmt: skip
 
@@ -76,7 +54,7 @@ def _at_work(state: RunState, curve: Curve, asked: str) -> Iterator[Content]:
     last = curve.steps[-1] if curve.steps else None
     how = asked or ("paused" if state.paused else "")
     if not state.steps or last is None:
-        yield Content.assemble(plain(f"{how or 'preparing'}", "bold"), plain(progress_of(state)))
+        yield Content.assemble(plain(f"{how or 'preparing'}", "bold"), plain(format_progress(state)))
     else:
         share = last.step / last.steps if last.steps > 0 else 0.0
         left = how or f"{duration(last.seconds_left)} left"

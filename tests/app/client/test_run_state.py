@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from bmembed_tui.client.project_status import STEPS, ProjectStatus, StageStatus, step_state
 from bmembed_tui.client.run_history import read_history
 from bmembed_tui.client.run_state import CURVE_POINTS, RunState
-from bmembed_tui.project.run_line import RunLine, progress_of
+from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.steps.index.text import Facts
 from bmembed_tui.steps.index.text import told as index_told
+from bmembed_tui.steps.progress import duration, format_progress
 from bmembed_tui.steps.train.curves import envelope, finite, limits, smoothed, thinned, ticks
-from bmembed_tui.steps.train.text import duration
 from bmembed_tui.steps.train.text import told as train_told
 from engine.core.events import (
     KINDS,
@@ -119,7 +119,7 @@ def test_a_run_from_its_begin_to_its_end() -> None:
     assert [one.loss for one in state.steps] == [3.0, 2.0]
     assert state.choices["train", "device"].value == "cuda"
     assert [one.text for one in state.warnings] == ["warm"]
-    assert progress_of(state) == " · step 2 of 100"
+    assert format_progress(state) == " · step 2 of 100"
     state.apply_all([finished("train", adapter="a"), RunFinished(run="r", state="done", seconds=4.0)])
     assert (state.state, state.over, state.current, state.seconds) == ("done", True, "", 4.0)
     assert state.stages["ingest"].state == "skipped"
@@ -298,8 +298,8 @@ def test_limits_have_room() -> None:
 
 def test_progress_without_a_total_says_nothing() -> None:
     state = after(started("rank"), Progress(stage="rank", done=0, total=0, unit="queries"))
-    assert progress_of(state) == ""
+    assert format_progress(state) == ""
     state.apply(Progress(stage="rank", done=1000, total=2000, unit="queries"))
-    assert progress_of(state) == " · 1,000 of 2,000 queries"
+    assert format_progress(state) == " · 1,000 of 2,000 queries"
     state.apply(StageFailed(stage="rank", error={"what": "broken"}))
     assert (state.stages["rank"].state, state.error) == ("failed", {"what": "broken"})

@@ -23,9 +23,10 @@ from bmembed_tui.client.run_history import Curve, History, StageRecord
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.screen import STYLES
+from bmembed_tui.steps.progress import bar
 from bmembed_tui.steps.queries.pane import QueriesPane
 from bmembed_tui.steps.train.loss_chart import WAITING, LossChart
-from bmembed_tui.steps.train.text import bar, told
+from bmembed_tui.steps.train.text import told
 from bmembed_tui.widgets.safe import SafeButton
 from engine.core.events import HeldOut, RunFinished, RunStarted, StageFailed, StageStarted, TrainStep
 from engine.project.folder import ProjectFolder

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 from contextlib import suppress
+from typing import Any
 
 from textual import messages
+from textual.app import App
 from textual.drivers.web_driver import WebDriver
 
 _COPY = "\x1b]52;c;"
@@ -35,3 +37,9 @@ class PipeDriver(WebDriver):
         super().run_input_thread()
         if not self.exit_event.is_set():
             self._app.post_message(messages.ExitApp())
+
+
+def send_to_window(app: App[Any], **message: object) -> None:
+    """Send a message to the window that the app runs in; in a terminal, nothing."""
+    if isinstance(app._driver, PipeDriver):
+        app._driver.write_meta(message)

@@ -1,0 +1,41 @@
+"""Progress as text: how far a stage is, a bar, and durations."""
+
+from __future__ import annotations
+
+import math
+
+from bmembed_tui.client.run_state import RunState
+
+STOPPED = "stopped unexpectedly; run again to resume"
+BAR = 12
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `42 s`, `4 min 10 s`, `3 h 05 min`; `?` where it is not known."""
+    if not math.isfinite(seconds) or seconds < 0:
+        return "?"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def bar(share: float, cells: int = BAR) -> str:
+    """`███░░░`: a share from 0 to 1."""
+    full = round(max(0.0, min(1.0, share)) * cells) if math.isfinite(share) else 0
+    return "█" * full + "░" * (cells - full)
+
+
+def format_progress(run: RunState) -> str:
+    """` · 3 of 7 chunks`, of the stage at work; empty where it has told nothing yet."""
+    stage = run.stages.get(run.current)
+    if run.current == "train" and run.steps:
+        return f" · step {run.steps[-1].step:,} of {run.steps[-1].steps:,}"
+    if stage is None or stage.progress is None or stage.progress.total <= 0:
+        return ""
+    progress = stage.progress
+    return f" · {progress.done:,} of {progress.total:,} {progress.unit}"
