@@ -36,7 +36,7 @@ ASKING = {
 }
 RICH = {"rich.text": {"Text"}, "rich.segment": {"Segment"}, "rich.style": {"Style"}, "rich.cells": None}
 DISARMED = "widgets/safe.py"  # where the widgets are disarmed
-MAKING = "plain.py"  # where content is made without markup
+MAKING = "widgets/plain.py"  # where content is made without markup
 
 
 def problems(source: str, name: str) -> Iterator[tuple[int, str]]:
