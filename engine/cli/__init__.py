@@ -57,7 +57,7 @@ def _help_the_leader() -> None:
     from engine.training.compute.launch import follows
 
     if follows():
-        from engine.training.compute.distributed import follow
+        from engine.training.distributed import follow
 
         follow()
         sys.exit(0)

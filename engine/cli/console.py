@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePath
@@ -31,13 +30,13 @@ from engine.core.events import (
 )  # fmt: skip
 from engine.core.events import Progress as ProgressEvent
 from engine.core.systems import ADAPTED, BASE, SERVED, SYSTEMS, label_of
+from engine.core.text import duration, harmless, metric_name
 
 if TYPE_CHECKING:
     from engine.search.hits import Found, Hit
 
 NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
-BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 
 def narration() -> Console:
@@ -133,14 +132,6 @@ def summary_line(summary: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def duration(seconds: float) -> str:
-    """A length of time in words."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 def _own(systems: Mapping[str, Any], name: str) -> Any:
     """A system's figures; None where what is served is base or adapted itself, whose row says the same."""
     figures = systems.get(name)
@@ -167,20 +158,6 @@ def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, syste
             if figures := _own(table["systems"], name):
                 snapshot.add_row(label_of(name), *(_cell(figures[metric]) for metric in METRICS))
         console.print(snapshot)
-
-
-def metric_name(metric: str) -> str:
-    """As people write it."""
-    for plain, written in (
-        ("hit", "Hit"),
-        ("mrr", "MRR"),
-        ("ndcg_exp", "nDCG-exp"),
-        ("ndcg", "nDCG"),
-        ("map", "MAP"),
-        ("recall", "Recall"),
-    ):
-        metric = metric.replace(plain, written)
-    return metric
 
 
 def _cell(figure: Mapping[str, float]) -> str:
@@ -332,37 +309,6 @@ def _day(seconds: float | None) -> str:
         return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d}"
     except (ValueError, OverflowError, OSError):
         return ""
-
-
-def harmless(text: str) -> str:
-    """One character for one, without those that steer a terminal: documents and file names are not trusted.
-
-    Joiners, soft hyphens and the like stay, as scripts need them; what turns the direction of writing round does not.
-    """
-    return "".join(map(_harmless_character, text))
-
-
-def _harmless_character(char: str) -> str:
-    if char.isprintable():
-        return char
-    if char.isspace():
-        return " "
-    return char if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS else "�"
-
-
-def visible(text: str) -> str:
-    """As `harmless`, but what steers a terminal is shown as what it is, and lines stay lines: for whole texts to judge."""
-    return "".join(char if char == "\n" else _visible_character(char) for char in text.replace("\r\n", "\n"))
-
-
-def _visible_character(char: str) -> str:
-    code = ord(char)
-    if code < 0x20 and char != "\t":
-        return chr(0x2400 + code)  # the pictures of the control characters
-    if code == 0x7F:
-        return "\u2421"
-    shown = _harmless_character(char)
-    return shown if shown != "�" or char == "�" else f"<U+{code:04X}>"
 
 
 def show_error(error: EngineError) -> None:

@@ -66,7 +66,7 @@ def documents(
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
 
     for row in rows:
         told = row["state"] + (f" ({row['kind']})" if row["kind"] else "")
@@ -110,7 +110,7 @@ def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
 
 def _csv(rows: Iterable[dict[str, Any]]) -> str:
     """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe; none steers a terminal."""
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
 
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -128,8 +128,8 @@ def watch(name: ProjectName) -> None:
     import signal
     import threading
 
-    from engine.cli.console import harmless
     from engine.core.events import Event, Warned
+    from engine.core.text import harmless
     from engine.runs.watching import watch as keep_watching
 
     def say(text: str) -> None:

@@ -100,7 +100,7 @@ class JudgingSession:
             return "interrupted"
 
     def _gather(self, queries: Any, most: int | None) -> None:
-        from engine.cli.console import harmless
+        from engine.core.text import harmless
         from engine.service.judging_queue import trained_on
         from engine.service.pooling import unmarked
 
@@ -129,7 +129,7 @@ class JudgingSession:
             yield from ((number, place) for place in one.open)
 
     def _why_nothing(self, one: Subject) -> str:
-        from engine.cli.console import harmless
+        from engine.core.text import harmless
 
         return f"{harmless(one.query.text)}: " + ("every hit is marked." if one.hits else "nothing was found.")
 
@@ -186,7 +186,7 @@ class JudgingSession:
     def _show(self, number: int, place: int) -> None:
         from rich.text import Text
 
-        from engine.cli.console import harmless, visible
+        from engine.core.text import harmless, visible
 
         one = self._subjects[number]
         hit = one.hits[place]

@@ -45,7 +45,8 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search a project. Each hit says which ranker found it, and at what rank."""
-    from engine.cli.console import harmless, output, show_found
+    from engine.cli.console import output, show_found
+    from engine.core.text import harmless
     from engine.search.filters import SearchFilter, parse_date
 
     where = SearchFilter(
@@ -101,7 +102,7 @@ def serve(
 @app.command()
 def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     """Show how far each stage of a project is; without a name, list the known projects."""
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
 
     if name is None:
         from engine.project.folder import known_projects, projects_root
@@ -166,7 +167,8 @@ def finish(name: ProjectName) -> None:
 @app.command()
 def report(name: ProjectName, as_json: AsJson = False) -> None:
     """Show what the last evaluation found: the table, what search serves, and why."""
-    from engine.cli.console import harmless, output, served_differences, show_differences, show_tables
+    from engine.cli.console import output, served_differences, show_differences, show_tables
+    from engine.core.text import harmless
 
     with opened(name) as project:
         found = project.report()
@@ -193,7 +195,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Examine this machine: device, precision, memory, disk, model files, versions, and what follows from each."""
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
     from engine.doctor.doctor import examine
     from engine.project.folder import ProjectFolder
 

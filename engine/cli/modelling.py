@@ -46,8 +46,7 @@ def models(
 
 
 def _show(found: list[Model]) -> None:
-    from engine.cli.console import harmless
-    from engine.encoders.needs import megabytes
+    from engine.core.text import harmless, megabytes
 
     for model in found:
         print(harmless(f"{', '.join(model.names)}  ({model.place}, {megabytes(model.size)})"))

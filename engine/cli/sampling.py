@@ -46,7 +46,7 @@ def queries(
 
 
 def _list(rows: list[dict[str, Any]], told: str) -> None:
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
 
     for row in rows:
         print(f"{row['kind']}: {harmless(row['text'])}")
@@ -57,7 +57,7 @@ def _list(rows: list[dict[str, Any]], told: str) -> None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
     from engine.queries.filters.consistency import told_share
     from engine.queries.llm.cost import told_duration
 

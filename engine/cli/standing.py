@@ -98,7 +98,7 @@ def _sweep(sweep: Mapping[str, Any], progress: Mapping[str, Any] | None, name: s
 
 
 def _progress(progress: Mapping[str, Any], name: str) -> Iterator[str]:
-    from engine.cli.console import duration
+    from engine.core.text import duration
 
     parts = [progress["stage"] or "before its first stage"]
     if progress["total"]:

@@ -38,7 +38,8 @@ def sweep(
     encoder on held-out queries (synthetic: made from the documents) and on judged ones, if there are some. BM25 rankings
     and the base encoder's vectors are made once. Ctrl-C stops it; the same command goes on where it stopped.
     """
-    from engine.cli.console import RunView, harmless, output, show_sweep
+    from engine.cli.console import RunView, output, show_sweep
+    from engine.core.text import harmless
     from engine.experiments.sweep.grid import make_grid
     from engine.experiments.sweep.running import Sweep, failure
     from engine.experiments.sweep.tables import table as cells_of

@@ -29,7 +29,7 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Take the adapted model, its vectors, or the chunks and queries away, with a model card. Complete, or not at all."""
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
     from engine.export.take import export_project
 
     with opened(name) as project, cleaned_up():
@@ -71,8 +71,8 @@ def purge(
 
 
 def _ask(project: ProjectFolder) -> None:
-    from engine.cli.console import harmless
     from engine.core.errors import CancelledError, UsageError
+    from engine.core.text import harmless
     from engine.export.purge import extent
 
     if not sys.stdin.isatty():
@@ -88,7 +88,7 @@ def _ask(project: ProjectFolder) -> None:
 
 
 def _tell(done: Purged) -> None:
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
 
     lines = [f"Removed from {done.project}:"]
     lines += [f"  {one.path}: {one.what} ({one.files} files, {one.bytes / 1e6:,.1f} MB)" for one in done.removed]

@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from engine.core import errors
+from engine.core.environment import prepare_process
 from engine.core.errors import CancelledError, EngineError, ResourceError, StageError
 
 TEXT_SENT = 2000  # characters of each part of an error: a pipe that nobody reads yet holds 64 KiB
@@ -82,6 +83,27 @@ def run_in_subprocess(
     if child.returncode:
         raise revive(answer, child.returncode)
     return answer
+
+
+def answer(work: Callable[..., Any]) -> NoReturn:
+    """Be the child of `run_in_subprocess`: print what `work(should_stop, *arguments)` returns, or its error, and exit."""
+    exit_with_parent()
+    prepare_process()
+    output = os.dup(1)
+    os.dup2(2, 1)  # what native libraries print is no answer
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    code = 0
+    try:
+        found = work(stopping.is_set, *sys.argv[1:])
+    except EngineError as error:
+        found, code = told(error), error.exit_code
+    except Exception as fault:
+        own = StageError(f"It met a fault of its own ({type(fault).__name__}).", f"{fault}", "Try again.")
+        found, code = told(own), own.exit_code
+    with os.fdopen(output, "w", encoding="utf-8") as file:
+        json.dump(found, file)
+    os._exit(code)  # native libraries' threads must not hold it up
 
 
 def exit_with_parent() -> None:

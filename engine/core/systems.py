@@ -124,3 +124,20 @@ def _parted(name: str) -> tuple[str, str]:
     """How a system joins, and its encoder."""
     way = next((way for way in _JOINED if name.startswith(way)), "")
     return way, name.removeprefix(way)
+
+
+def candidate_name(strength: float) -> str:
+    """λ → name: 0 is `base`, 1 is `adapted`, between them `merge-0.25` and so on. ValueError outside [0, 1]."""
+    if not 0 <= strength <= 1:
+        raise ValueError(f"a merge's strength must lie in [0, 1], not {strength}")
+    return BASE if strength == 0 else ADAPTED if strength == 1 else f"merge-{strength:g}"
+
+
+def strength_of(name: str) -> float:
+    """Name → λ. ValueError for a name that `candidate_name` does not give."""
+    if name in (BASE, ADAPTED):
+        return 1.0 if name == ADAPTED else 0.0
+    kind, _, strength = name.partition("-")
+    if kind != "merge" or not 0 < float(strength) < 1:
+        raise ValueError(f"{name!r} is no candidate: base, adapted or merge-λ with λ between 0 and 1")
+    return float(strength)

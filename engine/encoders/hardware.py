@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.core.errors import UsageError
+from engine.core.processors import available_cores, read_or_empty
 from engine.encoders.deferred import uncollected
 
 Purpose = Literal["encode", "train"]
@@ -163,8 +163,7 @@ def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
 
 def detect_machine(look_for_cuda: bool = True) -> Machine:
     """Look at the CPU, the limits set on this process, and (which imports torch) the GPU."""
-    cpuinfo = _read(Path("/proc/cpuinfo"))
-    cores, reason = usable_cores(cpuinfo, _allowed_cpus(), cgroup_cpus(), os.environ.get("OMP_NUM_THREADS"))
+    cpuinfo, (cores, reason) = read_or_empty(Path("/proc/cpuinfo")), available_cores()
     bf16 = bf16_flag(cpuinfo) if cpuinfo else _bf16_by_torch(platform.processor())
     if look_for_cuda:
         with uncollected():
@@ -191,62 +190,7 @@ def _named(has: Callable[[str], object], amd: bool) -> str | None:
     return (AMD if amd else AVX512) if has("avx512_bf16") else None
 
 
-def usable_cores(cpuinfo: str, allowed: frozenset[int], quota: float | None, wished: str | None) -> tuple[int, str]:
-    """Physical cores that this process may use, and the reason.
-
-    Hyperthreads of one core (same physical id and core id) count once; a cgroup's CPU quota and OMP_NUM_THREADS lower
-    the number.
-    """
-    cores = set()
-    for block in cpuinfo.split("\n\n"):
-        fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
-        if fields.get("processor", "").isdigit() and int(fields["processor"]) in allowed:
-            cores.add((fields.get("physical id"), fields.get("core id", fields["processor"])))
-    count, reason = (max(1, len(cores) or len(allowed)), "physical cores that this process may use")
-    if quota is not None and quota < count:
-        count, reason = (max(1, int(quota)), f"the container's CPU limit is {quota:g} cores")
-    if wished is not None and wished.isdigit() and 0 < int(wished) < count:
-        count, reason = int(wished), "OMP_NUM_THREADS is set"
-    return count, reason
-
-
-def cgroup_cpus(membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """The least CPU quota, in cores, of this process's control groups (version 1 and 2); None without a limit."""
-    limits = []
-    for line in _read(membership).splitlines():
-        _, controllers, group = [*line.split(":", 2), "", ""][:3]
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        base = (
-            root
-            if not controllers
-            else next((root / name for name in (controllers, "cpu") if (root / name).is_dir()), root)
-        )
-        folder = base / group.strip("/")
-        for level in [folder, *(parent for parent in folder.parents if parent.is_relative_to(base))]:
-            if controllers:
-                quota, period = (_read(level / "cpu.cfs_quota_us"), _read(level / "cpu.cfs_period_us"))
-            else:
-                quota, _, period = _read(level / "cpu.max").partition(" ")
-            if quota.strip().isdigit() and period.strip().isdigit() and int(period) > 0:
-                limits.append(int(quota) / int(period))
-    return min(limits, default=None)
-
-
-def _allowed_cpus() -> frozenset[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return frozenset(os.sched_getaffinity(0))
-    return frozenset(range(os.cpu_count() or 1))
-
-
 def _bf16_by_torch(processor: str) -> str | None:
     import torch
 
     return _named(torch.cpu.get_capabilities().get, _AMD in processor)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from engine.core.text import megabytes
 from engine.settings.load import Settings
 
 if TYPE_CHECKING:
@@ -102,8 +103,3 @@ def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunk
         f"copies of the database and the BM25 index {megabytes(copied)}",
     ]
     return Need(cached + index + rankings + adapters * adapter + copied, " + ".join(parts))
-
-
-def megabytes(count: float) -> str:
-    """Bytes as text: MB, or GB from a thousand of them on (10^6 and 10^9 bytes)."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"

@@ -11,9 +11,16 @@ from dataclasses import dataclass
 
 from engine.core.errors import EngineError
 from engine.endpoint.address import CONNECT_SECONDS, Address
-from engine.queries.llm.chat_model import UnansweredError
 
 LARGEST = 4_000_000  # bytes of an answer
+
+
+class ExchangeError(Exception):
+    """No answer; the text says why. `lasting`: another try would bring none either."""
+
+    def __init__(self, reason: str, lasting: bool = False) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +49,23 @@ class Exchange(threading.Thread):
         self._path = path or f"{address.path}/chat/completions"
         self._connection: http.client.HTTPConnection | None = None
         self._abandoned = False
-        self._found: Response | Exception = UnansweredError("no answer")
+        self._found: Response | Exception = ExchangeError("no answer")
 
     def run(self) -> None:
         """Send the request, and wait for its answer."""
         try:
             self._found = self._talk()
-        except (EngineError, UnansweredError) as error:
+        except (EngineError, ExchangeError) as error:
             self._found = error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            self._found = UnansweredError(_plain(error))
+            self._found = ExchangeError(_plain(error))
         finally:
             self.done.set()
             if self._connection is not None:
                 self._connection.close()
 
     def result(self) -> Response:
-        """The answer, once `done` is set. Raises UnansweredError where there is none, SettingsError as `Address.connect`."""
+        """The answer, once `done` is set. Raises ExchangeError where there is none, SettingsError as `Address.connect`."""
         if isinstance(self._found, Exception):
             raise self._found
         return self._found
@@ -73,7 +80,7 @@ class Exchange(threading.Thread):
     def _talk(self) -> Response:
         self._connection = self._address.connect(self._seconds + CONNECT_SECONDS)  # who waits for us has the say
         if self._abandoned:
-            raise UnansweredError("no longer wanted")
+            raise ExchangeError("no longer wanted")
         if self._body is not None:
             self._sending()
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
@@ -83,9 +90,9 @@ class Exchange(threading.Thread):
         answer = self._connection.getresponse()
         body = answer.read(LARGEST + 1)
         if len(body) > LARGEST:
-            raise UnansweredError(f"the answer is larger than {LARGEST // 1_000_000} MB", lasting=True)
+            raise ExchangeError(f"the answer is larger than {LARGEST // 1_000_000} MB", lasting=True)
         if answer.length:  # bytes that were announced and did not come
-            raise UnansweredError("the connection broke off")
+            raise ExchangeError("the connection broke off")
         return Response(answer.status, body, answer.getheader("Location") or "")
 
 

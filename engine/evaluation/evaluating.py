@@ -167,8 +167,8 @@ class Evaluation:
     def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
         """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks. Where each stands in the
         plane of alignment and uniformity is noted."""
+        from engine.core.systems import candidate_name
         from engine.evaluation.rankings import pool_of, rank_within
-        from engine.evaluation.selection import candidate_name
 
         relevant = [key for judgment in heldout.judgments for key in judgment.grades]
         most = self._context.settings.evaluation.merges_up_to

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.core.records import Chunk, JudgedQuery, Query
+from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.project.stage import StageContext
 from engine.queries.choosing import BUILT, made_by
 from engine.queries.heldout import cap_queries
 from engine.queries.rules.tokens import fold
-from engine.search.filenames import DocumentNames, FilenameMatch
 
 if TYPE_CHECKING:
     from engine.evaluation.judgments import Judgment

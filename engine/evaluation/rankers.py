@@ -109,7 +109,7 @@ class Rankers:
 
     def general(self, encoder: Encoder, strength: float) -> General:
         """How well `encoder`, with the adapter at `strength` (λ), answers the questions of general knowledge."""
-        from engine.evaluation.studies.forgetting import answered, general_knowledge
+        from engine.evaluation.general_knowledge import answered, general_knowledge
 
         known = general_knowledge()
         if self._passages is None or self.side != "query":  # an adapter for queries alone leaves passages as they are
@@ -119,7 +119,7 @@ class Rankers:
 
     def general_of(self, encoder: Encoder, of_chunks: Encoder) -> General:
         """As `general`, of encoders of queries and of chunks."""
-        from engine.evaluation.studies.forgetting import answered, general_knowledge
+        from engine.evaluation.general_knowledge import answered, general_knowledge
 
         known = general_knowledge()
         passages = of_chunks.encode_chunks(known.passages, between_batches(self._context))

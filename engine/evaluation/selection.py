@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.core.systems import strength_of
 from engine.metrics.bootstrap import SAMPLES, Interval, bootstrap_means, interval
 from engine.metrics.differences import Difference, difference
 from engine.metrics.power import with_needed
@@ -52,23 +53,6 @@ class Selection:
     reason: str
     queries: int
     table: tuple[Row, ...]
-
-
-def candidate_name(strength: float) -> str:
-    """λ → name: 0 is `base`, 1 is `adapted`, between them `merge-0.25` and so on. ValueError outside [0, 1]."""
-    if not 0 <= strength <= 1:
-        raise ValueError(f"a merge's strength must lie in [0, 1], not {strength}")
-    return BASE if strength == 0 else ADAPTED if strength == 1 else f"merge-{strength:g}"
-
-
-def strength_of(name: str) -> float:
-    """Name → λ. ValueError for a name that `candidate_name` does not give."""
-    if name in (BASE, ADAPTED):
-        return 1.0 if name == ADAPTED else 0.0
-    kind, _, strength = name.partition("-")
-    if kind != "merge" or not 0 < float(strength) < 1:
-        raise ValueError(f"{name!r} is no candidate: base, adapted or merge-λ with λ between 0 and 1")
-    return float(strength)
 
 
 def choose_served(

@@ -29,8 +29,6 @@ def gguf_file(folder: Path, named: str) -> Path:
     try:
         path = (folder / Path(named).expanduser()).absolute()
         if not path.exists() and Path(named).name == named:
-            from engine.gguf.places import own_folder
-
             added = own_folder() / named
             path = added if added.exists() else path
         check_gguf(path)
@@ -104,3 +102,10 @@ def unusable(path: Path | str, why: str) -> ModelError:
         why,
         "Set queries.model to a GGUF file of a language model, or queries.backend to extractive.",
     )
+
+
+def own_folder() -> Path:
+    """The folder of models that `engine models add` fills, in the user's data folder."""
+    from platformdirs import user_data_path
+
+    return user_data_path("bmembed", appauthor=False) / "models"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.errors import ModelError
-from engine.encoders.needs import megabytes
+from engine.core.processors import available_cores
+from engine.core.text import megabytes
 from engine.gguf.file import parts_of
 from engine.gguf.header import read_header
 
@@ -136,11 +137,9 @@ def free_threads() -> tuple[int, str]:
     """Cores that this process may use and that nobody is using now: a busy core slows all the others down."""
     import psutil
 
-    from engine.encoders.hardware import detect_machine
-
-    machine = detect_machine(look_for_cuda=False)
+    cores, reason = available_cores()
     busy = psutil.cpu_percent(interval=LOOK_SECONDS) / 100 * (psutil.cpu_count() or 1)
-    return threads_for(machine.cores, machine.cores_reason, busy)
+    return threads_for(cores, reason, busy)
 
 
 def threads_for(cores: int, reason: str, busy: float) -> tuple[int, str]:

@@ -14,12 +14,12 @@ from typing import Any
 from engine.core.disk import disk_errors, sync_folder, write_text
 from engine.core.errors import CancelledError, InputError, ModelError, ResourceError, UsageError
 from engine.core.subprocesses import run_in_subprocess
-from engine.gguf.file import PART
+from engine.gguf.file import PART, own_folder
 from engine.gguf.header import Header, not_a_writer, read_header
-from engine.gguf.places import DIGESTS, Found, find_models, own_folder
-from engine.queries.llm.worker import MODULE
+from engine.gguf.places import DIGESTS, Found, find_models
 
 BLOCK = 1 << 20
+CHECK = "engine.gguf.check_process"
 WORKSPACE = 300_000_000  # bytes of llama.cpp's buffers beside the weights and the cache
 UNKNOWN, VERIFIED, DIFFERENT, UNREAD = "not known", "verified", "does not match", "known, not compared"
 
@@ -138,7 +138,7 @@ def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
     header = read_header(source)
     if (wrong := not_a_writer(source, header)) is not None:
         raise wrong
-    run_in_subprocess(MODULE, ["vocabulary", str(source)], f"llama.cpp, reading {source.name},", should_stop)
+    run_in_subprocess(CHECK, [str(source)], f"llama.cpp, reading {source.name},", should_stop)
     if (expected := _expected(source)) and _sha256(source, should_stop) != expected:
         raise ModelError(
             f"The language model {source} cannot be used.",

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.gguf.file import PART, parts_of
+from engine.gguf.file import PART, own_folder, parts_of
 
 OWN = "own folder"
 DIGESTS = ".sha256"  # beside a file of our own folder: its digest, as sha256sum writes it
@@ -30,13 +30,6 @@ class Found:
     sha256: str = ""
     size: int = 0
     parts: tuple[Path, ...] = ()
-
-
-def own_folder() -> Path:
-    """The folder of models that `engine models add` fills, in the user's data folder."""
-    from platformdirs import user_data_path
-
-    return user_data_path("bmembed", appauthor=False) / "models"
 
 
 def own_models() -> list[Path]:

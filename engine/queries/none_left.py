@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from engine.core.errors import StageError
 from engine.queries.choosing import MODELS
 from engine.queries.llm.conversation import CUT, NOT_FOUND, SHORT
-from engine.queries.llm.writing import NO_ANSWER
+from engine.queries.llm.reasons import NO_ANSWER
 
 MEANS = "nothing can be trained, and search uses the base encoder"
 _MENDS = (  # beginning of a reason → what to do about it, for a project on the command line

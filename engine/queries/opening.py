@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError
 from engine.core.records import Chunk
@@ -13,6 +13,7 @@ from engine.project.stage import ProjectSnapshot
 from engine.queries.backend import Fixed, Item, QueryBackend, Several
 from engine.queries.choosing import MODELS, backend_of, chosen, with_backend
 from engine.queries.llm.cost import Patience
+from engine.queries.reporter import Reporter
 
 if TYPE_CHECKING:
     from engine.endpoint.address import Address
@@ -21,26 +22,6 @@ if TYPE_CHECKING:
 
 
 WRITER = "writer"  # what the queries' artifact notes of a language model's file
-
-
-class Reporter(Protocol):
-    """Who hears of automatic choices and of what needs a look: a stage's context, or nobody."""
-
-    def choose(self, setting: str, value: object, reason: str) -> None:
-        """An automatic choice and its reason."""
-
-    def warn(self, text: str) -> None:
-        """Something that stops nothing."""
-
-
-class NullReporter:
-    """Hears nothing."""
-
-    def choose(self, setting: str, value: object, reason: str) -> None:
-        """Not told."""
-
-    def warn(self, text: str) -> None:
-        """Not told."""
 
 
 def open_backend(

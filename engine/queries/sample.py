@@ -16,13 +16,15 @@ from engine.queries.backend import Answer, Fixed, Passage, first_of
 from engine.queries.choosing import MODELS, backend_of, settled, usable
 from engine.queries.llm.cost import HOUR, Budget, Pace, measured
 from engine.queries.llm.prompted import Prompted
-from engine.queries.llm.worker import MODULE
-from engine.queries.opening import NullReporter, Reporter, corpus_language, open_backend
+from engine.queries.opening import corpus_language, open_backend
+from engine.queries.reporter import NullReporter, Reporter
 from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
     from engine.queries.filters.consistency import Rejected
+
+SUBPROCESS = "engine.queries.sample_process"
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def sample(
 ) -> dict[str, Any]:
     """As `sample_here`; llama.cpp is asked in a process of its own, which a model's file may crash."""
     if teller is None and _by_llama_cpp(project):
-        return dict(run_in_subprocess(MODULE, ["sample", str(project.path), str(count)], "The sample", should_stop))
+        return dict(run_in_subprocess(SUBPROCESS, [str(project.path), str(count)], "The sample", should_stop))
     return sample_here(project, count, should_stop, teller)
 
 

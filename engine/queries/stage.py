@@ -19,10 +19,11 @@ from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, ba
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.filters.consistency import Filtered, Rejected, by_reason, consistency_filter, told_share
 from engine.queries.heldout import assign_split, cap_queries, least_of
-from engine.queries.llm.writing import BEYOND, forget_gone, written
+from engine.queries.llm.reasons import BEYOND
 from engine.queries.none_left import MEANS, none_left
 from engine.queries.opening import model_identity, out_of_reach, query_recipe, writer_noted
 from engine.queries.rules.tokens import fold
+from engine.queries.writing import forget_gone, written
 
 if TYPE_CHECKING:
     import numpy as np

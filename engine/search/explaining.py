@@ -210,7 +210,7 @@ class Explainer:
 
 def served_name(info: Mapping[str, Any]) -> str:
     """`base`, `adapted` or `merge-λ`: what made the vectors of an index."""
-    from engine.evaluation.selection import candidate_name
+    from engine.core.systems import candidate_name
 
     return candidate_name(float(info["scale"]) if info["adapter"] else 0.0)
 

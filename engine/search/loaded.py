@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.encoders.encoder import Encoder
+    from engine.lexical.filenames import DocumentNames
     from engine.lexical.index import LexicalIndex
-    from engine.search.filenames import DocumentNames
     from engine.vectors.index import VectorIndex
 
 INDEXES = {"lexical": "BM25", "vectors": "vector"}
@@ -221,7 +221,7 @@ class Loaded:
 
     def document_names(self) -> DocumentNames:
         """What queries may call the documents; read again only when the database has changed."""
-        from engine.search.filenames import DocumentNames
+        from engine.lexical.filenames import DocumentNames
 
         state = (self.repairs, self.store.version())
         if self._names is None or self._names[0] != state:

@@ -10,10 +10,10 @@ from engine.core.errors import EngineError, UsageError
 from engine.core.records import Chunk, Document
 from engine.corpus.formats import STREAMED
 from engine.corpus.invisible import visible
+from engine.lexical.filenames import FilenameMatch
 from engine.project.control import telling_runs, while_running
 from engine.project.folder import ProjectFolder
 from engine.search.explaining import Explained, Explainer, RankComparison, served_name
-from engine.search.filenames import FilenameMatch
 from engine.search.filters import SearchFilter, facets, unmet
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.hits import Found, Hit, Ranked

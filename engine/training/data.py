@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from engine.core.errors import InputError, TooLittleTextError
 from engine.training.config import TrainingConfig
-from engine.training.objectives.cross_encoder import CrossEncoderFolder
+from engine.training.cross_encoder import CrossEncoderFolder
 
 IntArray = npt.NDArray[np.integer]
 FloatArray = npt.NDArray[np.floating]

@@ -33,8 +33,8 @@ def learn(
     alone trains what follows for queries alone, which is left out after a training that was asked to finish. Raises what
     `train` raises.
     """
-    from engine.training.compute.distributed import train_together
     from engine.training.compute.launch import lacks_others, trains_alone
+    from engine.training.distributed import train_together
     from engine.training.query_refinement import FOLDER as REFINEMENT
     from engine.training.query_refinement import counted_to, refine_queries
 

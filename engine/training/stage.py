@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.ranking.rankings_file import RankedLists
+    from engine.training.cross_encoder import CrossEncoderFolder
     from engine.training.data import SampledLists, TrainingData
-    from engine.training.objectives.cross_encoder import CrossEncoderFolder
     from engine.training.trainer import TrainResult
 
 VERSION = 1
@@ -265,7 +265,7 @@ def _cross_encoder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEn
     """The checked folder of the teacher; a relative path lies in the project folder. Raises ModelError."""
     if config.used_teacher != "cross-encoder":
         return None
-    from engine.training.objectives.cross_encoder import resolve_cross_encoder
+    from engine.training.cross_encoder import resolve_cross_encoder
 
     try:
         path = (snapshot.project.path / Path(config.cross_encoder).expanduser()).absolute()

@@ -13,12 +13,12 @@ from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
 from engine.training.compute import faults
-from engine.training.compute.gradients import BatchGradients
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.plan import look, make_plan
 from engine.training.compute.workers import Workers, choose_workers
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, FloatArray, TrainingData
+from engine.training.gradients import BatchGradients
 from engine.training.heldout import HeldOutPool, build_pool
 from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult
 from engine.training.model.adapter_folder import start_of
@@ -52,7 +52,7 @@ def train(
     """Train a LoRA adapter for `model`; on a CPU the same input gives the same adapter to the bit, broken off or not.
 
     `start`: the peft folder of an adapter of the same shape to begin with, such as a pre-trained one. `peers`: the
-    processes that train together; only the leading one asks, tells and writes (`engine.training.compute.distributed`).
+    processes that train together; only the leading one asks, tells and writes (`engine.training.distributed`).
 
     Resumes from the newest sound checkpoint in `folder_checkpoints` that was made from the same model, data and recipe.
     `should_stop` is asked between steps and may wait, which no figure counts. `should_finish` is asked after each step:

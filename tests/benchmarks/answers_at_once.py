@@ -27,7 +27,7 @@ from engine.queries.llm.chat_model import Reply, Request  # noqa: E402
 from engine.queries.llm.gguf_model import GgufModel  # noqa: E402
 from engine.queries.llm.prompts import Message  # noqa: E402
 from engine.queries.llm.shapes import Shape  # noqa: E402
-from engine.queries.opening import NullReporter  # noqa: E402
+from engine.queries.reporter import NullReporter  # noqa: E402
 
 FORMS = {"F32": 0, "F16": 1, "Q8_0": 7, "Q4_0": 2}
 SYSTEM = (

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from engine.core.errors import UsageError
+from engine.core.processors import cgroup_cpus, usable_cores
 from engine.encoders import hardware
-from engine.encoders.hardware import Machine, bf16_flag, cgroup_cpus, choose_hardware, decide, usable_cores
+from engine.encoders.hardware import Machine, bf16_flag, choose_hardware, decide
 
 PLAIN = Machine(4, "cores")
 FAST_CPU = Machine(4, "cores", cpu_bf16="AMX-BF16")

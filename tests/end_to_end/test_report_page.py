@@ -16,8 +16,8 @@ import pytest
 from fixtures.pipeline import ROOT, engine_here
 from lxml import html
 
-from engine.cli.console import metric_name
 from engine.core.systems import BASE_LESS_HUBS, WAYS, label_of
+from engine.core.text import metric_name
 from engine.evaluation.reporting.changes import Change, FoundHit
 from engine.evaluation.reporting.report import read_report, render
 from engine.project.folder import ProjectFolder

@@ -9,9 +9,8 @@ import pytest
 from fixtures.fake_endpoint import FakeEndpoint, good, serving
 
 from engine.endpoint.address import Address
-from engine.endpoint.exchange import Exchange
+from engine.endpoint.exchange import Exchange, ExchangeError
 from engine.endpoint.servers import RECORD, asked_servers, note_server
-from engine.queries.llm.chat_model import UnansweredError
 from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import PAIRS
@@ -45,7 +44,7 @@ def test_nothing_is_sent_where_it_cannot_be_kept():
 
     with serving(good) as server:
         one = exchanged(server, b"{}", sending=full)
-        with pytest.raises(UnansweredError, match="no space left"):
+        with pytest.raises(ExchangeError, match="no space left"):
             one.result()
         assert server.requests == []
 
@@ -55,7 +54,7 @@ def test_a_look_sends_no_text_and_a_server_that_is_gone_gets_none():
     with serving(good) as server:
         exchanged(server, None, path="/props", sending=lambda: told.append("look"))
     one = exchanged("http://127.0.0.1:9/v1", b"{}", sending=lambda: told.append("sent"))
-    with pytest.raises(UnansweredError):
+    with pytest.raises(ExchangeError):
         one.result()
     assert told == []
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.evaluation.selection import candidate_name, choose_served, strength_of
+from engine.core.systems import candidate_name, strength_of
+from engine.evaluation.selection import choose_served
 
 RNG = np.random.default_rng(11)
 BASE = RNG.random(200) * 0.5

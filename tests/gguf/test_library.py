@@ -26,11 +26,11 @@ from fixtures.tiny_gguf import build_tiny_gguf, cut_to
 
 from engine.core.errors import CancelledError, ModelError, ResourceError, UsageError
 from engine.gguf import library as gguf_library
-from engine.gguf.file import content_identity, gguf_file
+from engine.gguf.file import content_identity, gguf_file, own_folder
 from engine.gguf.hardware import weighed
 from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
 from engine.gguf.library import DIFFERENT, UNKNOWN, UNREAD, VERIFIED, Model, add_model, list_models, memory_need
-from engine.gguf.places import OWN, own_folder, own_models
+from engine.gguf.places import OWN, own_models
 from engine.project.folder import ProjectFolder
 from engine.queries.choosing import Choice, usable
 from engine.queries.opening import query_recipe
@@ -415,7 +415,7 @@ def test_what_reads_a_model_leaves_when_the_one_that_asked_is_killed(tmp_path: P
     os.mkfifo(endless)  # whoever opens it waits
     code = (
         "import sys; from engine.core.subprocesses import run_in_subprocess; "
-        "run_in_subprocess('engine.queries.llm.worker', ['vocabulary', sys.argv[1]], 'it')"
+        "run_in_subprocess('engine.gguf.check_process', [sys.argv[1]], 'it')"
     )
     asking = subprocess.Popen([sys.executable, "-c", code, str(endless)], env=environment())
     try:

@@ -98,7 +98,7 @@ def test_in_words(made: int, rejected: dict[str, int], backend: str, expected: s
 def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_why(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ):
-    from engine.queries.llm import writing
+    from engine.queries import writing
 
     monkeypatch.setattr(writing, "LOOK_AT", 4)
     with serving(lambda *_: '{"questions": []}') as server:
@@ -114,7 +114,7 @@ def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_w
 def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ):
-    from engine.queries.llm import writing
+    from engine.queries import writing
 
     monkeypatch.setattr(writing, "LOOK_AT", 1)
     monkeypatch.setattr(writing, "GIVE_UP", 2)
@@ -144,7 +144,7 @@ def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
 def test_another_way_of_asking_begins_anew_and_a_usable_question_goes_on(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ):
-    from engine.queries.llm import writing
+    from engine.queries import writing
 
     monkeypatch.setattr(writing, "GIVE_UP", 2)
     with serving(lambda request, number: (good if number == 1 else invented)(request, number)) as server:

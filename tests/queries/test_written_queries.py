@@ -26,8 +26,7 @@ from engine.core.events import Choice as Told
 from engine.core.events import Event, Progress, StageFinished, Warned
 from engine.core.records import Query
 from engine.evaluation.query_sets import is_built
-from engine.gguf.file import content_identity
-from engine.gguf.places import own_folder
+from engine.gguf.file import content_identity, own_folder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import Choice, chosen, made_by

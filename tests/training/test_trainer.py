@@ -248,7 +248,7 @@ def test_a_loss_that_is_not_finite_says_what_to_do(run: Run, recipe: TrainingCon
 def test_missing_memory_is_a_resource_error(
     run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    from engine.training.compute import gradients
+    from engine.training import gradients
 
     def fail(*args: object, **options: object) -> None:
         raise error
@@ -262,7 +262,7 @@ def test_missing_memory_is_a_resource_error(
 def test_other_errors_of_torch_are_not_called_missing_memory(
     run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.training.compute import gradients
+    from engine.training import gradients
 
     def fail(*args: object, **options: object) -> None:
         raise RuntimeError("shapes cannot be multiplied; check the memory format")

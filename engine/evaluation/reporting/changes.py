@@ -91,7 +91,7 @@ def hit_finder(
 
     `chunks`: by id; `titles`: by document id.
     """
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
 
     usable = [row for row, judgment in enumerate(judgments) if judgment.usable]
 

@@ -239,7 +239,7 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
 
 
 def _short(label: str, most: int) -> str:
-    from engine.cli.console import harmless
+    from engine.core.text import harmless
 
     label = harmless(label)
     return label if len(label) <= most else label[: most - 1] + "…"

@@ -147,7 +147,7 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     """The HTML page of a report as `read_report` gives it."""
     from markupsafe import Markup
 
-    from engine.cli.console import metric_name
+    from engine.core.text import metric_name
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     charts = {name: Markup(svg) for name, svg in _curves(report).items()}  # charts.py escapes every label
@@ -228,7 +228,7 @@ class _Names:
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Metric → a bar for each system."""
-    from engine.cli.console import metric_name
+    from engine.core.text import metric_name
 
     systems, named, hidden = query_set["comparison"]["systems"], _Names(report), _twins(report)
     charts = []

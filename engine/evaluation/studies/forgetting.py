@@ -5,54 +5,25 @@ And how it moved the documents' chunks away from general text: each one's distan
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.assets import asset_path
 from engine.core.systems import BASE
 from engine.evaluation.comparison import compared
-from engine.evaluation.rankings import rank_by_cosine
+from engine.evaluation.general_knowledge import METRICS, general_knowledge
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.density import kernel_density, kernel_width
-from engine.metrics.relevance import Relevance
-from engine.metrics.run import evaluate_run
 
 Floats = NDArray[np.float32]
 
-METRICS = ("hit@1", "mrr@10")
 PLACES = 121
 """Places on the axis of distances at which a density is told."""
 _REACH = 3  # kernel widths beyond the outermost distance
 _DIGITS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class General:
-    """Questions and passages that have nothing to do with a user's documents: question i is answered by passage i, and the further
-    passages answer none."""
-
-    questions: tuple[str, ...]
-    passages: tuple[str, ...]
-
-
-def general_knowledge() -> General:
-    """The set that ships with the product, in English: twelve fields of ten passages that are close to each other, of which five
-    have a question."""
-    lines = asset_path("general/knowledge.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = sorted((json.loads(line) for line in lines), key=lambda row: not row["question"])  # stable
-    return General(tuple(row["question"] for row in rows if row["question"]), tuple(row["passage"] for row in rows))
-
-
-def answered(questions: Floats, passages: Floats) -> dict[str, NDArray[np.float64]]:
-    """Metric → (n,) per-question values of an encoder's unit vectors (n, d); of the passages' (m, d), the right one stands in the
-    same row."""
-    ids, _ = rank_by_cosine(questions, passages, np.arange(len(passages), dtype=np.int64), 10)
-    return evaluate_run(Relevance.from_rankings(ids, [{row: 1} for row in range(len(questions))]), METRICS)
 
 
 def told_distances(found: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from engine.core.systems import ADAPTED, BASE, BASE_LESS_HUBS, BM25, CL, PLAIN, 
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankers import Floats, Ids, compared_chunks, compared_queries, encoded_queries
 from engine.evaluation.rankings import cosines_of
-from engine.evaluation.reporting.gaps import Gap, gap_between, harm_to_judged, held_out_and_judged, told, why_not
 from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
+from engine.evaluation.studies.gaps import Gap, gap_between, harm_to_judged, held_out_and_judged, told, why_not
 from engine.evaluation.studies.joining import Measure
 from engine.project.stage import StageContext, fingerprint
 from engine.queries.articles import article_numbers

@@ -14,10 +14,10 @@ from engine.evaluation.comparison import DocumentOf, compared, measure
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.neighbours import corpus_synonyms
 from engine.evaluation.studies.perturbing import CONDITIONS, Perturber, words_of
+from engine.lexical.filenames import FilenameMatch
 from engine.metrics.bootstrap import SAMPLES, Interval
 from engine.metrics.differences import Difference
 from engine.queries.heldout import cap_queries
-from engine.search.filenames import FilenameMatch
 
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10")
 MAX_QUERIES = 500

@@ -26,7 +26,7 @@ Words = Sequence[tuple[str, Sequence[str]]]
 
 def language_model_of(snapshot: ProjectSnapshot) -> str:
     """What names the language model whose synonyms are taken; empty where none can be asked, or robustness is not."""
-    from engine.queries.llm.substitutes import language_model
+    from engine.queries.substitutes import language_model
 
     try:
         return language_model(snapshot) if snapshot.settings.evaluation.robustness else ""
@@ -36,7 +36,7 @@ def language_model_of(snapshot: ProjectSnapshot) -> str:
 
 def drop_unasked(snapshot: ProjectSnapshot) -> None:
     """Drop a language model's words of former evaluations where none is asked any more: they are words of queries."""
-    from engine.queries.llm.substitutes import forget_substitutes, language_model
+    from engine.queries.substitutes import forget_substitutes, language_model
 
     try:
         asked = snapshot.settings.evaluation.robustness and language_model(snapshot)
@@ -108,7 +108,7 @@ class RobustnessTrial:
 
     def _ask(self, asked: Words) -> tuple[list[dict[str, str]], str]:
         """A language model's own words; nothing, and a warning, where it cannot be asked."""
-        from engine.queries.llm.substitutes import substitutes
+        from engine.queries.substitutes import substitutes
 
         def progress(done: int) -> None:
             self._context.progress(done, len(asked), "queries whose words are exchanged")

@@ -16,8 +16,8 @@ from engine.core.records import Query
 from engine.core.systems import LEARNT
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
-from engine.evaluation.reporting.gaps import Gap, gap_between, held_out_and_judged, told, why_not
 from engine.evaluation.studies.fusion import FusionChoice
+from engine.evaluation.studies.gaps import Gap, gap_between, held_out_and_judged, told, why_not
 from engine.evaluation.studies.joining import HybridFusion, Measure
 from engine.project.stage import StageContext
 from engine.ranking.term_weights import Example, learn_weights

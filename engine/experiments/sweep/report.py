@@ -83,7 +83,7 @@ def render(found: Mapping[str, Any]) -> str:
     """The HTML page of a sweep as sweep.json gives it."""
     from markupsafe import Markup
 
-    from engine.cli.console import metric_name
+    from engine.core.text import metric_name
 
     names, parts = varied(found), []
     for kind, title in KINDS.items():

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.core.errors import ModelError, SettingsError, StageError
 from engine.endpoint.address import Address
-from engine.endpoint.exchange import Exchange, Response
+from engine.endpoint.exchange import Exchange, ExchangeError, Response
 from engine.queries.llm.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
 from engine.queries.llm.cost import Patience
 from engine.queries.llm.endpoint_answers import error_text, exceeds_context, reply_of
@@ -201,7 +201,10 @@ class Endpoint:
                 return None
             one.exchange.abandon()
             raise UnansweredError(f"no answer within {self._seconds:g} s (queries.endpoint_seconds)")
-        response = one.exchange.result()
+        try:
+            response = one.exchange.result()
+        except ExchangeError as error:
+            raise UnansweredError(f"{error}", error.lasting) from None
         if response.status == 200:
             self._form = one.form
         elif FORMS[one.form] is not None and _dislikes_form(response):

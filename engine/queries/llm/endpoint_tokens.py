@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from engine.endpoint.address import Address
-from engine.endpoint.exchange import Exchange
-from engine.queries.llm.chat_model import UnansweredError
+from engine.endpoint.exchange import Exchange, ExchangeError
 from engine.queries.llm.cost import Patience
 
 SECONDS = 5.0  # that a count may take
@@ -130,7 +129,7 @@ class ServersTokens:
                     return 0, None
         finally:
             exchange.abandon()
-        with suppress(UnansweredError):
+        with suppress(ExchangeError):
             response = exchange.result()
             with suppress(ValueError, RecursionError):
                 return response.status, json.loads(response.body) if response.status == 200 else None

@@ -1,20 +1,19 @@
 """A language model in a GGUF file, run by llama.cpp in this process. One thread: llama.cpp crashes when two use a model.
 
-How it writes several answers at once is in `gguf_decoding.py`, where it runs in `gguf_hardware.py`.
+How it writes several answers at once is in `gguf_decoding.py`, where it runs in `engine/gguf/hardware.py`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine.core.errors import ModelError
-from engine.gguf.file import check_gguf, unusable
+from engine.gguf.file import check_gguf
 from engine.gguf.hardware import (
     ALL_LAYERS,
     at_once_by_memory,
@@ -25,6 +24,7 @@ from engine.gguf.hardware import (
     too_large,
     weighed,
 )
+from engine.gguf.llama import clear_log, complaint, library
 from engine.gguf.reason import why_not_loaded
 from engine.queries.llm.chat_model import Reply, Request, TooLongError, UnansweredError
 from engine.queries.llm.chat_template import Frame, Piece, framed, rendered
@@ -34,43 +34,9 @@ from engine.queries.llm.gguf_sampling import Sampler
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import Shape
 from engine.queries.llm.turn_marks import KNOWN, Marks, marks_in, neutral
-from engine.queries.opening import Reporter
+from engine.queries.reporter import Reporter
 
 PACE_STEPS, PACE_SECONDS = 8, 0.3  # spent on finding out how many answers at once are fastest
-_WARNING, _ERROR, _CONTINUED = 3, 4, 5
-_log: deque[str] = deque(maxlen=40)
-_kept: list[Any] = []  # C calls these as long as the process lives
-
-
-def _library() -> Any:
-    """llama.cpp, its log in our hands: it alone tells why a file cannot be loaded."""
-    import llama_cpp
-
-    if not _kept:
-        level = 0
-
-        def note(given: int, text: bytes, _data: object) -> None:
-            nonlocal level
-            level = level if given == _CONTINUED else given
-            if level in (_WARNING, _ERROR):
-                _log.append(text.decode("utf-8", "replace"))
-
-        _kept.append(llama_cpp.llama_log_callback(note))
-        llama_cpp.llama_log_set(_kept[0], ctypes.c_void_p(0))
-        llama_cpp.llama_backend_init()
-    return llama_cpp
-
-
-def check_vocabulary(path: Path) -> None:
-    """Load all of a model but its weights. Raises ModelError with the true reason where llama.cpp cannot use it."""
-    lib = _library()
-    _log.clear()
-    params = lib.llama_model_default_params()
-    params.vocab_only, params.n_gpu_layers = True, 0
-    model = lib.llama_model_load_from_file(os.fsencode(path), params)
-    if model is None:
-        raise unusable(path, why_not_loaded(path, _told(path)))
-    lib.llama_model_free(model)
 
 
 class GgufModel:
@@ -87,7 +53,7 @@ class GgufModel:
         """
         check_gguf(path)
         self.model, self._path, self._patience = path.name, path, Patience(should_stop)
-        self._lib = _library()
+        self._lib = library()
         self._decoder: Any = None
         self._wished = context
         self._added = int(self._lib.LLAMA_TOKEN_ATTR_USER_DEFINED)
@@ -160,13 +126,13 @@ class GgufModel:
             teller.warn(f"{self.model} {short}")
         self._model = self._loaded(layers)
         if self._model is None and layers:
-            layers, reason = 0, f"the model could not be loaded on the GPU: {_told(self._path)}"
+            layers, reason = 0, f"the model could not be loaded on the GPU: {complaint(self._path)}"
             self._model = self._loaded(0)
         if self._model is None:
             self._patience.check()
             raise ModelError(
                 f"The language model {self._path} cannot be loaded.",
-                why_not_loaded(self._path, _told(self._path)),
+                why_not_loaded(self._path, complaint(self._path)),
                 "Set queries.model to another GGUF file, or get this one again: a download may have broken off.",
             )
         self._on_gpu = layers != 0
@@ -174,7 +140,7 @@ class GgufModel:
         teller.choose("gpu layers", shown, reason)
 
     def _loaded(self, layers: int) -> Any:
-        _log.clear()
+        clear_log()
         params = self._lib.llama_model_default_params()
         params.n_gpu_layers = layers
         params.use_extra_bufts = False  # with them, quantised models crash on CPUs with AMX
@@ -190,7 +156,7 @@ class GgufModel:
         if decoder is None:
             raise ModelError(
                 f"The language model {self._path} cannot be started with a context of {self.context} tokens.",
-                _told(self._path),
+                complaint(self._path),
                 "Lower queries.context_tokens, or choose a smaller model.",
             )
         self._decoder = decoder
@@ -225,13 +191,13 @@ class GgufModel:
         params.n_threads = params.n_threads_batch = threads
         self._abort = lib.ggml_abort_callback(lambda _data: self._patience())
         params.abort_callback = self._abort
-        _log.clear()
+        clear_log()
         self._context = lib.llama_init_from_model(self._model, params)
         if self._context is None:
             return None
         return Decoder(
             lib, self._context, at_once, self._patience, ends=self._ends, piece=self._bytes,
-            complaint=lambda: _told(self._path),
+            complaint=lambda: complaint(self._path),
         )  # fmt: skip
 
     def _close_context(self) -> None:
@@ -322,11 +288,3 @@ class GgufModel:
             buffer = (self._lib.llama_token * -found)()
             found = self._lib.llama_tokenize(self._vocabulary, data, len(data), buffer, -found, False, control)
         return list(buffer[:found])
-
-
-def _told(path: Path) -> str:
-    """What llama.cpp complained about last, on one line; what says no more than that loading failed is left out."""
-    lines = [" ".join(line.split()) for line in "".join(_log).splitlines()]
-    told = [line.replace(str(path), path.name).rpartition("error loading model: ")[2] for line in lines]
-    telling = [line for line in told if line and "failed to load model" not in line]
-    return f"llama.cpp says: {' / '.join(telling[-3:])[:500]}." if telling else "llama.cpp gives no reason."

@@ -16,8 +16,8 @@ from engine.encoders.hardware import Hardware
 from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
+from engine.training.cross_encoder import CrossEncoderFolder
 from engine.training.data import Batch, TrainingData
-from engine.training.objectives.cross_encoder import CrossEncoderFolder
 from engine.training.objectives.score_cache import KEY_BYTES, ScoreCache
 
 MAX_TOKENS = 512

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from engine.core.assets import asset_path
-from engine.evaluation.studies.forgetting import answered, general_knowledge, measure_general
+from engine.evaluation.general_knowledge import answered, general_knowledge
+from engine.evaluation.studies.forgetting import measure_general
 
 
 def test_the_set_is_sixty_pairs_and_as_many_other_passages_in_twelve_fields():

@@ -13,7 +13,7 @@ from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EVEN, MIN_QUERIES, choose_fusion, not_tuned
 from engine.evaluation.studies.joining import HybridFusion
-from engine.search.filenames import FilenameMatch
+from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
 
 

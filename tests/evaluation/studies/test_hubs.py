@@ -20,9 +20,9 @@ from engine.evaluation.rankers import Rankers
 from engine.evaluation.rankings import rank_by_cosine
 from engine.evaluation.studies import hubs as hubs_module
 from engine.evaluation.studies.hubs import Hubs, HubTrial, decided
+from engine.lexical.filenames import FilenameMatch
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import HubnessReference, hub_offsets
-from engine.search.filenames import FilenameMatch
 from engine.settings.load import QuerySettings, Settings, validate
 
 CHUNKS, WIDTH, QUERIES = 40, 16, 260

@@ -12,8 +12,8 @@ from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.term_weights import LEARNT, Gap, TermTrial, decided
+from engine.lexical.filenames import FilenameMatch
 from engine.metrics.differences import paired_difference
-from engine.search.filenames import FilenameMatch
 from engine.settings.load import Settings
 
 LEARNT_WORDS = {"impact": 0.5, "affect": 0.6}

@@ -7,7 +7,7 @@ import numpy as np
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.weak_hits import MIN_QUERIES, K, learn_threshold
-from engine.search.filenames import FilenameMatch
+from engine.lexical.filenames import FilenameMatch
 
 
 def query_set(

@@ -24,7 +24,7 @@ from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.endpoint_tokens import estimated
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompted import Prompted
-from engine.queries.opening import NullReporter
+from engine.queries.reporter import NullReporter
 
 THINGS = ("pump", "crane", "kiln", "lathe", "press", "oven", "drill", "mixer", "saw", "boiler", "fan", "tank")
 LONG = " ".join(

@@ -32,7 +32,7 @@ from engine.queries.llm.chat_template import Piece, rendered
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS
-from engine.queries.opening import NullReporter
+from engine.queries.reporter import NullReporter
 
 IM_START, IM_END = 259, 260  # ids of the tiny model's control tokens; byte b is token 3 + b
 SPACE = "▁".encode()  # how this kind of vocabulary writes a space

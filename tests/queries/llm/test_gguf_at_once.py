@@ -17,7 +17,7 @@ from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import PAIRS, Shape
-from engine.queries.opening import NullReporter
+from engine.queries.reporter import NullReporter
 
 SYSTEM = "Read the passage that follows and answer as you are told, with nothing but JSON."
 

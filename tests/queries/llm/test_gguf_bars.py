@@ -30,7 +30,7 @@ from engine.queries.llm.ledger import answer_files
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
-from engine.queries.opening import NullReporter
+from engine.queries.reporter import NullReporter
 
 Make = Callable[..., ProjectFolder]
 SEGFAULT = Path(__file__).parents[2] / "fixtures" / "segfault"

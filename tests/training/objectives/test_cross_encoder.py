@@ -20,8 +20,8 @@ from engine.encoders.hardware import Hardware
 from engine.training.compute.peers import Peers
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
+from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.data import Batch, TrainingData
-from engine.training.objectives.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.objectives.pair_scores import PairScorer, pair_scores
 from engine.training.objectives.score_cache import ScoreCache
 from engine.training.trainer import TrainResult

@@ -15,6 +15,7 @@ from engine.queries.filters.consistency import Rejected, told_share
 from engine.queries.llm.cost import HOUR, Budget, Course, Pace, told_duration
 from engine.queries.llm.coverage import base_vectors, covering_order, distinct, word_vectors
 from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, is_refusal, passage_key
+from engine.queries.llm.reasons import BEYOND, NO_ANSWER
 from engine.queries.opening import corpus_language, open_model, writer_recipe
 from engine.queries.rules.extractive import rounds
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from engine.queries.llm.prompted import Prompted
 
 TOLD_SECONDS = 0.5
-BEYOND = "beyond queries.max_queries"
-NO_ANSWER = "the language model gave no usable answer for the chunk"
 PROBLEMS_TOLD = 20
 LOOK_AT = 40  # chunks without a single usable question, after which the user is told
 GIVE_UP = 200  # such chunks, after which no more are asked: a budget of questions would never end it

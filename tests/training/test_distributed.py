@@ -28,7 +28,7 @@ from engine.training.data import TrainingData
 from engine.training.trainer import train
 
 CPU = Hardware("cpu", "float32", 1, ())
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 # What every process of a launch runs: rank 0 is given a job, the others are not.
 PROCESS = """
@@ -36,7 +36,7 @@ import json, pickle, sys
 from pathlib import Path
 from engine.core.environment import prepare
 prepare()
-from engine.training.compute.distributed import follow, train_together
+from engine.training.distributed import follow, train_together
 from engine.training.compute.launch import follows
 from engine.core.errors import CancelledError
 folder = Path(sys.argv[1])
@@ -216,7 +216,7 @@ def test_more_processes_than_gpus_are_refused(
 ) -> None:
     import torch
 
-    from engine.training.compute.distributed import train_together
+    from engine.training.distributed import train_together
 
     for name, value in (ENVIRONMENT | {"RANK": "0", "LOCAL_RANK": "0"}).items():
         monkeypatch.setenv(name, value)

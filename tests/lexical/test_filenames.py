@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.search.filenames import DocumentNames, FilenameMatch
+from engine.lexical.filenames import DocumentNames, FilenameMatch
 
 NAMES = DocumentNames(
     [

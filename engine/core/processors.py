@@ -1,0 +1,63 @@
+"""Processor cores that this process may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def usable_cores(cpuinfo: str, allowed: frozenset[int], quota: float | None, wished: str | None) -> tuple[int, str]:
+    """Physical cores that this process may use, and the reason.
+
+    Hyperthreads of one core (same physical id and core id) count once; a cgroup's CPU quota and OMP_NUM_THREADS lower
+    the number.
+    """
+    cores = set()
+    for block in cpuinfo.split("\n\n"):
+        fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
+        if fields.get("processor", "").isdigit() and int(fields["processor"]) in allowed:
+            cores.add((fields.get("physical id"), fields.get("core id", fields["processor"])))
+    count, reason = (max(1, len(cores) or len(allowed)), "physical cores that this process may use")
+    if quota is not None and quota < count:
+        count, reason = (max(1, int(quota)), f"the container's CPU limit is {quota:g} cores")
+    if wished is not None and wished.isdigit() and 0 < int(wished) < count:
+        count, reason = int(wished), "OMP_NUM_THREADS is set"
+    return count, reason
+
+
+def cgroup_cpus(membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """The least CPU quota, in cores, of this process's control groups (version 1 and 2); None without a limit."""
+    limits = []
+    for line in read_or_empty(membership).splitlines():
+        _, controllers, group = [*line.split(":", 2), "", ""][:3]
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        base = (
+            root
+            if not controllers
+            else next((root / name for name in (controllers, "cpu") if (root / name).is_dir()), root)
+        )
+        folder = base / group.strip("/")
+        for level in [folder, *(parent for parent in folder.parents if parent.is_relative_to(base))]:
+            if controllers:
+                quota, period = (read_or_empty(level / "cpu.cfs_quota_us"), read_or_empty(level / "cpu.cfs_period_us"))
+            else:
+                quota, _, period = read_or_empty(level / "cpu.max").partition(" ")
+            if quota.strip().isdigit() and period.strip().isdigit() and int(period) > 0:
+                limits.append(int(quota) / int(period))
+    return min(limits, default=None)
+
+
+def available_cores() -> tuple[int, str]:
+    """As `usable_cores`, of this machine."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    cpuinfo = read_or_empty(Path("/proc/cpuinfo"))
+    return usable_cores(cpuinfo, frozenset(allowed), cgroup_cpus(), os.environ.get("OMP_NUM_THREADS"))
+
+
+def read_or_empty(path: Path) -> str:
+    """A file of /proc or /sys; empty where it cannot be read."""
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,61 @@
+"""Text for people: control characters made harmless or visible, lengths of time, names of metrics, sizes."""
+
+from __future__ import annotations
+
+import unicodedata
+
+BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+_METRICS = (
+    ("hit", "Hit"), ("mrr", "MRR"), ("ndcg_exp", "nDCG-exp"), ("ndcg", "nDCG"), ("map", "MAP"), ("recall", "Recall"),
+)  # fmt: skip
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def metric_name(metric: str) -> str:
+    """As people write it."""
+    for plain, written in _METRICS:
+        metric = metric.replace(plain, written)
+    return metric
+
+
+def harmless(text: str) -> str:
+    """One character for one, without those that steer a terminal: documents and file names are not trusted.
+
+    Joiners, soft hyphens and the like stay, as scripts need them; what turns the direction of writing round does not.
+    """
+    return "".join(map(_harmless_character, text))
+
+
+def _harmless_character(char: str) -> str:
+    if char.isprintable():
+        return char
+    if char.isspace():
+        return " "
+    return char if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS else "�"
+
+
+def visible(text: str) -> str:
+    """As `harmless`, but what steers a terminal is shown as what it is, and lines stay lines: for whole texts to judge."""
+    return "".join(char if char == "\n" else _visible_character(char) for char in text.replace("\r\n", "\n"))
+
+
+def _visible_character(char: str) -> str:
+    code = ord(char)
+    if code < 0x20 and char != "\t":
+        return chr(0x2400 + code)  # the pictures of the control characters
+    if code == 0x7F:
+        return "\u2421"
+    shown = _harmless_character(char)
+    return shown if shown != "�" or char == "�" else f"<U+{code:04X}>"
+
+
+def megabytes(count: float) -> str:
+    """Bytes as text: MB, or GB from a thousand of them on (10^6 and 10^9 bytes)."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"

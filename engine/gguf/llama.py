@@ -1,0 +1,60 @@
+"""llama.cpp with its log in our hands: it alone says why a file cannot be loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from engine.gguf.file import unusable
+from engine.gguf.reason import why_not_loaded
+
+_WARNING, _ERROR, _CONTINUED = 3, 4, 5
+_log: deque[str] = deque(maxlen=40)
+_kept: list[Any] = []  # C calls these as long as the process lives
+
+
+def library() -> Any:
+    """The llama_cpp module, with its backend initialised."""
+    import llama_cpp
+
+    if not _kept:
+        level = 0
+
+        def note(given: int, text: bytes, _data: object) -> None:
+            nonlocal level
+            level = level if given == _CONTINUED else given
+            if level in (_WARNING, _ERROR):
+                _log.append(text.decode("utf-8", "replace"))
+
+        _kept.append(llama_cpp.llama_log_callback(note))
+        llama_cpp.llama_log_set(_kept[0], ctypes.c_void_p(0))
+        llama_cpp.llama_backend_init()
+    return llama_cpp
+
+
+def clear_log() -> None:
+    """Forget earlier complaints."""
+    _log.clear()
+
+
+def complaint(path: Path) -> str:
+    """The last complaints of llama.cpp on one line, without those that only say that loading failed."""
+    lines = [" ".join(line.split()) for line in "".join(_log).splitlines()]
+    texts = [line.replace(str(path), path.name).rpartition("error loading model: ")[2] for line in lines]
+    useful = [line for line in texts if line and "failed to load model" not in line]
+    return f"llama.cpp says: {' / '.join(useful[-3:])[:500]}." if useful else "llama.cpp gives no reason."
+
+
+def check_vocabulary(path: Path) -> None:
+    """Load all of a model but its weights. Raises ModelError with the true reason where llama.cpp cannot use it."""
+    lib = library()
+    clear_log()
+    params = lib.llama_model_default_params()
+    params.vocab_only, params.n_gpu_layers = True, 0
+    model = lib.llama_model_load_from_file(os.fsencode(path), params)
+    if model is None:
+        raise unusable(path, why_not_loaded(path, complaint(path)))
+    lib.llama_model_free(model)
