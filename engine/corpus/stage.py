@@ -14,7 +14,7 @@ from engine.corpus.beir import read_beir_judgments
 from engine.corpus.imports import read_judgments, restore_marked
 from engine.corpus.ingest import ARTIFACT, Ingest, forget_deleted, no_documents, reasons
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
-from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
+from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint
 from engine.project.store.artifacts import Artifact
 from engine.project.store.documents import LeftOutRecord
 
@@ -22,60 +22,67 @@ if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder
 
 VERSION = 4
-ALWAYS = True  # only a look at the folder tells whether anything changed
 
 
-def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """Everything but the files themselves, which the stage compares one by one."""
-    aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file", "ocr",
-             "ocr_languages", "ocr_seconds"}  # fmt: skip
-    return {"corpus": snapshot.settings.corpus.model_dump(exclude=aside), "model": snapshot.settings.encoder.model}
+class IngestStage(Stage):
+    """Files → documents → chunks in project.db. Reads only what changed since the last run."""
 
+    version, artifact = VERSION, ARTIFACT
+    always = True  # only a look at the folder tells whether anything changed
 
-def run(context: StageContext) -> dict[str, Any]:
-    """Scan the sources and bring documents and chunks in line with them.
+    def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
+        """Everything but the files themselves, which the stage compares one by one."""
+        aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file", "ocr",
+                 "ocr_languages", "ocr_seconds"}  # fmt: skip
+        return {"corpus": snapshot.settings.corpus.model_dump(exclude=aside), "model": snapshot.settings.encoder.model}
 
-    Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError when nothing is
-    readable: then the project keeps what it had of the files that are still there; of all, where the folders are bare.
-    """
-    from engine.encoders.model_folder import resolve_model
+    def run(self, context: StageContext) -> dict[str, Any]:
+        """Scan the sources and bring documents and chunks in line with them.
 
-    sources = context.project.sources(context.settings)
-    if not sources:
-        raise UsageError(
-            "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it."
+        Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError when nothing is
+        readable: then the project keeps what it had of the files that are still there; of all, where the folders are bare.
+        """
+        from engine.encoders.model_folder import resolve_model
+
+        sources = context.project.sources(context.settings)
+        if not sources:
+            raise UsageError(
+                "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it."
+            )
+        corpus = context.settings.corpus
+        found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
+        _name_movably(found, context.project.path)
+        _refuse_empty(found, sources, context)
+        model = resolve_model(context.settings.encoder.model)
+        _tell_cut(context, model.max_tokens)
+        _tell_prompts(context, model)
+        chunking = fingerprint(
+            version=VERSION,
+            model=model.fingerprint,
+            **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
         )
-    corpus = context.settings.corpus
-    found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
-    _name_movably(found, context.project.path)
-    _refuse_empty(found, sources, context)
-    model = resolve_model(context.settings.encoder.model)
-    _tell_cut(context, model.max_tokens)
-    _tell_prompts(context, model)
-    chunking = fingerprint(
-        version=VERSION,
-        model=model.fingerprint,
-        **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
-    )
-    tesseract = wanted_tesseract(context)
-    _tell_left_out(context, found.skipped)
-    tally = Ingest(context, model.tokenizer_file, chunking, tesseract).bring_in_line(found)
-    judged = _import_judgments(context, found.files)
-    info = {
-        "chunks": context.store.corpus_fingerprint(),
-        "passwords": passwords_mark(context),
-        "ocr": ocr_mark(context, tesseract),
-        "limits": reading_limits(context),
-    }
-    artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, info)
-    context.store.put_artifact(artifact)
-    counts = context.store.counts()
-    return {
-        "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
-        "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
-        "new_chunks": tally.new_chunks, "documents": counts["documents"], "chunks": counts["chunks"],
-        "judged_queries": judged, "files_renamed": tally.renamed, "left_out_inside_files": len(context.store.unread_parts()),
-    }  # fmt: skip
+        tesseract = wanted_tesseract(context)
+        _tell_left_out(context, found.skipped)
+        tally = Ingest(context, model.tokenizer_file, chunking, tesseract).bring_in_line(found)
+        judged = _import_judgments(context, found.files)
+        info = {
+            "chunks": context.store.corpus_fingerprint(),
+            "passwords": passwords_mark(context),
+            "ocr": ocr_mark(context, tesseract),
+            "limits": reading_limits(context),
+        }
+        artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, info)
+        context.store.put_artifact(artifact)
+        counts = context.store.counts()
+        return {
+            "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
+            "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
+            "new_chunks": tally.new_chunks, "documents": counts["documents"], "chunks": counts["chunks"],
+            "judged_queries": judged, "files_renamed": tally.renamed, "left_out_inside_files": len(context.store.unread_parts()),
+        }  # fmt: skip
+
+
+STAGE = IngestStage()
 
 
 def _tell_prompts(context: StageContext, model: ModelFolder) -> None:

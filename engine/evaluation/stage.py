@@ -10,35 +10,99 @@ from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.reporting.concluding import ARTIFACT as ARTIFACT
 from engine.evaluation.reporting.concluding import conclude
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
-from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.stage import ProjectSnapshot, Stage, StageContext
 
 VERSION = 16
 
 
-def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """The adapter, the judgments, and how to compare."""
-    from engine.project.stage import fingerprint
+class EvaluateStage(Stage):
+    """Base, adapted and their merges meet on held-out queries; the report says what search will serve."""
 
-    judged = [[q.key, q.text, q.evidence, q.grades, q.path] for q in snapshot.store.judged()]
-    adapter = snapshot.need("adapter", "train")
-    if adapter.info.get("model", model_fingerprint(snapshot)) != model_fingerprint(snapshot):
-        raise NotBuiltError(
-            "The adapter belongs to another model.",
-            "encoder.model, or the files in its folder, have changed since it was trained.",
-            f"Run 'engine run {snapshot.project.argument}', which trains one for the present model.",
-        )
-    return {
-        "adapter": adapter.fingerprint,
-        "judged": fingerprint(judged=judged),
-        "evaluation": snapshot.settings.evaluation.model_dump(),
-        "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
-        "lexical": [snapshot.settings.lexical.titles, snapshot.need("lexical", "index").info.get("language", "none")],
-        "base": served_fingerprint(snapshot, None, 1.0),
-        **({"coarse": True} if snapshot.settings.vectors.dtype == "i8" else {}),
-        "cl": _baseline(snapshot),
-        **_synonyms(snapshot),
-        **({"pairs": pairs_fingerprint(snapshot)} if snapshot.settings.evaluation.sentence_pairs else {}),
-    }
+    version, artifact = VERSION, ARTIFACT
+
+    def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
+        """The adapter, the judgments, and how to compare."""
+        from engine.project.stage import fingerprint
+
+        judged = [[q.key, q.text, q.evidence, q.grades, q.path] for q in snapshot.store.judged()]
+        adapter = snapshot.need("adapter", "train")
+        if adapter.info.get("model", model_fingerprint(snapshot)) != model_fingerprint(snapshot):
+            raise NotBuiltError(
+                "The adapter belongs to another model.",
+                "encoder.model, or the files in its folder, have changed since it was trained.",
+                f"Run 'engine run {snapshot.project.argument}', which trains one for the present model.",
+            )
+        return {
+            "adapter": adapter.fingerprint,
+            "judged": fingerprint(judged=judged),
+            "evaluation": snapshot.settings.evaluation.model_dump(),
+            "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
+            "lexical": [
+                snapshot.settings.lexical.titles,
+                snapshot.need("lexical", "index").info.get("language", "none"),
+            ],
+            "base": served_fingerprint(snapshot, None, 1.0),
+            **({"coarse": True} if snapshot.settings.vectors.dtype == "i8" else {}),
+            "cl": _baseline(snapshot),
+            **_synonyms(snapshot),
+            **({"pairs": pairs_fingerprint(snapshot)} if snapshot.settings.evaluation.sentence_pairs else {}),
+        }
+
+    def preflight(self, snapshot: ProjectSnapshot) -> None:
+        """Raises DatasetError for a file of sentence pairs that cannot be used, UsageError for a device that is not there."""
+        check_device(snapshot.settings)
+        if not snapshot.settings.evaluation.sentence_pairs:
+            return
+        from engine.evaluation.studies.sentence_pairs import pairs_file, read_pairs
+
+        if path := pairs_file(snapshot.project, snapshot.settings):
+            read_pairs(path)
+
+    def verify(self, snapshot: ProjectSnapshot) -> None:
+        """Raises DamagedError when the report is gone, or the adapter that was chosen has been replaced."""
+        artifact, adapter = snapshot.need(ARTIFACT, "evaluate"), snapshot.need("adapter", "train").info.get("adapter")
+        if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
+            raise DamagedError("The report is missing.", "", "Run 'engine evaluate'.")
+        if artifact.info["fusion"].get("weighed_words"):
+            from engine.ranking.term_weights import read_weights
+
+            read_weights(snapshot.project.folder_of(artifact))
+        if artifact.info.get("hubs", {}).get("hub_queries"):
+            from engine.ranking.hubness import read_bank
+
+            read_bank(snapshot.project.folder_of(artifact))
+        if artifact.info["served"].get("adapter") not in (None, adapter):
+            raise DamagedError("The adapter was trained anew.", "", "Run 'engine evaluate'.")
+
+    def run(self, context: StageContext) -> dict[str, Any]:
+        """Compare, choose what to serve, write the report."""
+        from engine.evaluation.studies.robustness_trial import drop_unasked
+
+        work = Evaluation(context)
+        work.rank_bm25()
+        work.rank_encoder("base", 0.0)
+        if work.adapter:
+            work.rank_encoder("adapted", 1.0)
+        selection = work.select()
+        if selection.strength not in (0.0, 1.0):
+            work.rank_encoder("served", selection.strength)
+        else:
+            work.alias("served", selection.served)
+        if context.settings.evaluation.cl_baseline:
+            work.rank_baseline()
+        if context.settings.search.hubs:
+            work.take_off_hubs(selection)
+        fusion = work.fuse()
+        if context.settings.search.term_weights:
+            work.weigh_terms(selection, fusion)
+        work.learn_threshold()
+        drop_unasked(context)
+        if context.settings.evaluation.robustness:
+            work.perturb(selection, fusion)
+        return conclude(context, work, selection, fusion)
+
+
+STAGE = EvaluateStage()
 
 
 def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
@@ -60,59 +124,3 @@ def _fused(snapshot: ProjectSnapshot) -> set[str]:
     """The settings that decide what is ranked, and how the rankings are joined."""
     always = {"rrf_u", "fusion", "named_documents", "term_weights", "hubs"}
     return always | {"weight"} if snapshot.settings.search.fusion == "weighted" else always
-
-
-def preflight(snapshot: ProjectSnapshot) -> None:
-    """Raises DatasetError for a file of sentence pairs that cannot be used, UsageError for a device that is not there."""
-    check_device(snapshot.settings)
-    if not snapshot.settings.evaluation.sentence_pairs:
-        return
-    from engine.evaluation.studies.sentence_pairs import pairs_file, read_pairs
-
-    if path := pairs_file(snapshot.project, snapshot.settings):
-        read_pairs(path)
-
-
-def verify(snapshot: ProjectSnapshot) -> None:
-    """Raises DamagedError when the report is gone, or the adapter that was chosen has been replaced."""
-    artifact, adapter = snapshot.need(ARTIFACT, "evaluate"), snapshot.need("adapter", "train").info.get("adapter")
-    if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
-        raise DamagedError("The report is missing.", "", "Run 'engine evaluate'.")
-    if artifact.info["fusion"].get("weighed_words"):
-        from engine.ranking.term_weights import read_weights
-
-        read_weights(snapshot.project.folder_of(artifact))
-    if artifact.info.get("hubs", {}).get("hub_queries"):
-        from engine.ranking.hubness import read_bank
-
-        read_bank(snapshot.project.folder_of(artifact))
-    if artifact.info["served"].get("adapter") not in (None, adapter):
-        raise DamagedError("The adapter was trained anew.", "", "Run 'engine evaluate'.")
-
-
-def run(context: StageContext) -> dict[str, Any]:
-    """Compare, choose what to serve, write the report."""
-    from engine.evaluation.studies.robustness_trial import drop_unasked
-
-    work = Evaluation(context)
-    work.rank_bm25()
-    work.rank_encoder("base", 0.0)
-    if work.adapter:
-        work.rank_encoder("adapted", 1.0)
-    selection = work.select()
-    if selection.strength not in (0.0, 1.0):
-        work.rank_encoder("served", selection.strength)
-    else:
-        work.alias("served", selection.served)
-    if context.settings.evaluation.cl_baseline:
-        work.rank_baseline()
-    if context.settings.search.hubs:
-        work.take_off_hubs(selection)
-    fusion = work.fuse()
-    if context.settings.search.term_weights:
-        work.weigh_terms(selection, fusion)
-    work.learn_threshold()
-    drop_unasked(context)
-    if context.settings.evaluation.robustness:
-        work.perturb(selection, fusion)
-    return conclude(context, work, selection, fusion)

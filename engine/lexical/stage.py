@@ -14,7 +14,7 @@ from typing import Any
 from engine.core.errors import DamagedError, SettingsError, nearest
 from engine.core.records import Chunk
 from engine.lexical.languages import analysed_in
-from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifacts import Artifact
 
 VERSION = 5
@@ -24,13 +24,56 @@ SAMPLE = 200
 BLOCK = 512  # chunks between two safe points
 
 
-def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """The chunks and the language setting. Raises NotBuiltError after an ingest that did not come to its end."""
-    snapshot.need("corpus", "ingest")
-    titles = snapshot.store.titles_fingerprint() if _with_titles(snapshot) else ""
-    return {
-        "chunks": snapshot.store.corpus_fingerprint(), "titles": titles, "lexical": snapshot.settings.lexical.model_dump(),
-    }  # fmt: skip
+class IndexStage(Stage):
+    """Chunks → BM25 index. Updates a copy of the former index where few chunks changed."""
+
+    version, artifact = VERSION, ARTIFACT
+
+    def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
+        """The chunks and the language setting. Raises NotBuiltError after an ingest that did not come to its end."""
+        snapshot.need("corpus", "ingest")
+        titles = snapshot.store.titles_fingerprint() if _with_titles(snapshot) else ""
+        return {
+            "chunks": snapshot.store.corpus_fingerprint(), "titles": titles, "lexical": snapshot.settings.lexical.model_dump(),
+        }  # fmt: skip
+
+    def verify(self, snapshot: ProjectSnapshot) -> None:
+        """Raises DamagedError when the index on disk is not the one that was built."""
+        from engine.lexical.storage import read_manifest
+
+        read_manifest(snapshot.project.folder_of(snapshot.need(ARTIFACT, "index")))
+
+    def run(self, context: StageContext) -> dict[str, Any]:
+        """Build or update the index, then make it the current one."""
+        former = context.store.artifact(ARTIFACT)
+        _tell_languages(context, anew=former is not None and former.info.get("version") != VERSION)
+        hashes = dict(context.store.chunk_hashes())
+        wanted = _wanted(context)
+        with context.project.building("lexical", context.fingerprint) as building:
+            updated = _update(context, building.folder, former, hashes, wanted)
+            if updated is None:
+                _build(context, building.folder, wanted)
+            (building.folder / TITLES).write_text(json.dumps(wanted.titles), encoding="utf-8")
+            (building.folder / LANGUAGES).write_text(json.dumps(wanted.languages), encoding="utf-8")
+        info = {
+            "language": wanted.language,
+            "languages": sorted(set(wanted.languages.values())),
+            "chunks": len(hashes),
+            "chunks_fingerprint": context.store.corpus_fingerprint(),
+            "version": VERSION,
+        }
+        context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+        added, removed = updated or (len(hashes), 0)
+        return {
+            "chunks": len(hashes),
+            "added": added,
+            "removed": removed,
+            "language": wanted.language,
+            "updated": updated is not None,
+        }
+
+
+STAGE = IndexStage()
 
 
 def _with_titles(snapshot: ProjectSnapshot) -> bool:
@@ -47,13 +90,6 @@ def _titles(snapshot: ProjectSnapshot) -> dict[int, str]:
     )
 
 
-def verify(snapshot: ProjectSnapshot) -> None:
-    """Raises DamagedError when the index on disk is not the one that was built."""
-    from engine.lexical.storage import read_manifest
-
-    read_manifest(snapshot.project.folder_of(snapshot.need(ARTIFACT, "index")))
-
-
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """How the chunks are to be indexed. `titles`: by document, what is put before each of its chunks. `languages`: by
@@ -62,36 +98,6 @@ class _Wanted:
     language: str
     titles: Mapping[int, str]
     languages: Mapping[int, str]
-
-
-def run(context: StageContext) -> dict[str, Any]:
-    """Build or update the index, then make it the current one."""
-    former = context.store.artifact(ARTIFACT)
-    _tell_languages(context, anew=former is not None and former.info.get("version") != VERSION)
-    hashes = dict(context.store.chunk_hashes())
-    wanted = _wanted(context)
-    with context.project.building("lexical", context.fingerprint) as building:
-        updated = _update(context, building.folder, former, hashes, wanted)
-        if updated is None:
-            _build(context, building.folder, wanted)
-        (building.folder / TITLES).write_text(json.dumps(wanted.titles), encoding="utf-8")
-        (building.folder / LANGUAGES).write_text(json.dumps(wanted.languages), encoding="utf-8")
-    info = {
-        "language": wanted.language,
-        "languages": sorted(set(wanted.languages.values())),
-        "chunks": len(hashes),
-        "chunks_fingerprint": context.store.corpus_fingerprint(),
-        "version": VERSION,
-    }
-    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
-    added, removed = updated or (len(hashes), 0)
-    return {
-        "chunks": len(hashes),
-        "added": added,
-        "removed": removed,
-        "language": wanted.language,
-        "updated": updated is not None,
-    }
 
 
 def _wanted(context: StageContext) -> _Wanted:

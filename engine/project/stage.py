@@ -1,8 +1,4 @@
-"""What a stage gets and gives: every room's `stage.py` holds `VERSION`, `inputs(view)` and `run(context)`.
-
-Some hold `preflight(view)`, too, which raises before a run begins what would end their stage: it looks at settings, and at what
-they name, and costs little.
-"""
+"""The contract of a stage: every room's `stage.py` defines one `Stage`, as `STAGE`."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from engine.core.errors import CancelledError, NotBuiltError
 from engine.core.events import Choice, Emit, Progress, Warned
@@ -88,6 +84,37 @@ class StageContext(ProjectSnapshot):
             raise CancelledError("The run was cancelled.", "You asked for it.")
 
 
+class Stage(Protocol):
+    """A step of the pipeline that brings one artifact up to date. Stages derive from this class."""
+
+    artifact: str
+    """The kind of the artifact that the stage makes."""
+    version: int
+    """Part of the fingerprint: a higher one makes every artifact of before stale."""
+    always: bool = False
+    """Whether the stage runs even when its fingerprint has not changed."""
+
+    def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
+        """All that decides what the stage builds, for its fingerprint. Raises NotBuiltError where an input is missing."""
+        ...
+
+    def run(self, context: StageContext) -> dict[str, Any]:
+        """Build the artifact and make it current; returns the figures of the event `StageFinished`."""
+        ...
+
+    def preflight(self, snapshot: ProjectSnapshot) -> None:
+        """Raise, before a run begins, what would end the stage later. Looks at settings and at the files they name; fast."""
+        return
+
+    def verify(self, snapshot: ProjectSnapshot) -> None:
+        """Raise where the files of an artifact that is up to date are damaged."""
+        return
+
+    def status_note(self, snapshot: ProjectSnapshot) -> str:
+        """What the status adds to "up to date"; empty for nothing."""
+        return ""
+
+
 def fingerprint(**parts: Any) -> str:
     """16 hex digits over named JSON values; equal parts give an equal value on every machine."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
@@ -95,5 +122,5 @@ def fingerprint(**parts: Any) -> str:
 
 
 def stage_fingerprint(stage: str, version: int, inputs: Mapping[str, Any]) -> str:
-    """What a stage would build: the hash of its name, its `VERSION` and its `inputs`."""
+    """What a stage would build: the hash of its name, version and inputs."""
     return fingerprint(stage=stage, version=version, **inputs)

@@ -12,7 +12,7 @@ from engine.core.records import Chunk, Query, Split
 from engine.corpus.imports import imported_queries, imports_fingerprint
 from engine.encoders.for_project import check_device, project_model
 from engine.lexical.stage import VERSION as INDEX_VERSION
-from engine.project.stage import ProjectSnapshot, StageContext, fingerprint, stage_fingerprint
+from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifacts import Artifact
 from engine.queries.articles import document_keys
 from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, settle
@@ -38,20 +38,72 @@ PARTS = 20  # that few documents are cut into
 JUDGED, DUPLICATE = "equals a judged query", "duplicate"
 
 
-def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """The recipe, and the corpus as it was when the adapter was last made, unless it has drifted away since."""
-    snapshot.need("lexical", "index")
-    snapshot.need("corpus", "ingest")
-    return {"recipe": recipe(snapshot), "corpus": adaptation_corpus(snapshot)[0]}
+class GenerateStage(Stage):
+    """Chunks → training queries, split into trained and held-out ones by document."""
+
+    version, artifact = VERSION, ARTIFACT
+
+    def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
+        """The recipe, and the corpus as it was when the adapter was last made, unless it has drifted away since."""
+        snapshot.need("lexical", "index")
+        snapshot.need("corpus", "ingest")
+        return {"recipe": recipe(snapshot), "corpus": adaptation_corpus(snapshot)[0]}
+
+    def preflight(self, snapshot: ProjectSnapshot) -> None:
+        """Raises SettingsError or ModelError for a language model or server that is not named or not there, UsageError for a device
+        that this machine lacks."""
+        if backend_of(snapshot) in MODELS:
+            model_identity(snapshot)
+        if snapshot.settings.queries.consistency_top:
+            check_device(snapshot.settings)
+
+    def status_note(self, snapshot: ProjectSnapshot) -> str:
+        """Why the queries, and the adapter made from them, are kept although the corpus has changed, a language model has been
+        added that would write them now, or the one that wrote them is gone; empty where none is so."""
+        drift, model, told = adaptation_corpus(snapshot)[1], added_since(snapshot), []
+        if drift:
+            limit = f"up to {100 * snapshot.settings.corpus.drift:g} % may (corpus.drift)"
+            told.append(f"kept: {100 * drift:.1f} % of the chunks changed since, {limit}")
+        if model:
+            anew = f"'engine generate {snapshot.project.argument} --force' ('Generate again' in the app)"
+            told.append(f"built from the documents; {model} has been added since: {anew} has it write them")
+        if not snapshot.store.counts()["queries"]:
+            told.append(f"there is no training query: {MEANS}")
+        if gone := out_of_reach(snapshot):
+            told.append(f"the model's answers are kept, but it could not be asked again: {gone}")
+        return "; ".join(told)
+
+    def run(self, context: StageContext) -> dict[str, Any]:
+        """Make, attach, filter and split the queries, then put them in the former ones' place."""
+        chunks, choice = context.store.chunks(), settle(context)
+        candidates = _candidates(context, chunks, choice)
+        filtered = _capped(context, _filter(context, candidates.queries, chunks))
+        made, rejected = candidates.made, dict(candidates.counts + by_reason(filtered.rejected))
+        queries = _edited(context, _split(context, filtered.kept, chunks), chunks)
+        corpus = context.store.corpus_fingerprint()
+        info = {
+            "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
+            "content": content(queries), "backend": choice.backend, "backend_reason": choice.reason,
+            **writer_noted(context),
+        }  # fmt: skip
+        # The corpus as it is now, also when the run was forced while a former one still stood for it.
+        made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
+        artifact = Artifact(ARTIFACT, made_from, "", time.time(), info)
+        context.store.replace_queries(queries, artifact, [*candidates.lost, *filtered.rejected])
+        forget_gone(context)
+        heldout = sum(query.split == "heldout" for query in queries)
+        if not queries:
+            context.warn(none_left(made, rejected, choice.backend, context.project.argument))
+        return {
+            "made": made,
+            "kept": len(queries),
+            "rejected": rejected,
+            "heldout": heldout,
+            "kinds": dict(Counter(q.kind for q in queries)),
+        }
 
 
-def preflight(snapshot: ProjectSnapshot) -> None:
-    """Raises SettingsError or ModelError where the language model or server that is to write queries is not named or is not there,
-    UsageError for a device that is not."""
-    if backend_of(snapshot) in MODELS:
-        model_identity(snapshot)
-    if snapshot.settings.queries.consistency_top:
-        check_device(snapshot.settings)
+STAGE = GenerateStage()
 
 
 def recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
@@ -83,53 +135,6 @@ def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
         return current, 0.0
     drift = snapshot.store.drift()
     return (str(former.info["corpus"]), drift) if drift <= snapshot.settings.corpus.drift else (current, drift)
-
-
-def kept(snapshot: ProjectSnapshot) -> str:
-    """Why the queries, and the adapter made from them, are kept although the corpus has changed, a language model has been
-    added that would write them now, or the one that wrote them is gone; empty where none is so."""
-    drift, model, told = adaptation_corpus(snapshot)[1], added_since(snapshot), []
-    if drift:
-        limit = f"up to {100 * snapshot.settings.corpus.drift:g} % may (corpus.drift)"
-        told.append(f"kept: {100 * drift:.1f} % of the chunks changed since, {limit}")
-    if model:
-        anew = f"'engine generate {snapshot.project.argument} --force' ('Generate again' in the app)"
-        told.append(f"built from the documents; {model} has been added since: {anew} has it write them")
-    if not snapshot.store.counts()["queries"]:
-        told.append(f"there is no training query: {MEANS}")
-    if gone := out_of_reach(snapshot):
-        told.append(f"the model's answers are kept, but it could not be asked again: {gone}")
-    return "; ".join(told)
-
-
-def run(context: StageContext) -> dict[str, Any]:
-    """Make, attach, filter and split the queries, then put them in the former ones' place."""
-    chunks, choice = context.store.chunks(), settle(context)
-    candidates = _candidates(context, chunks, choice)
-    filtered = _capped(context, _filter(context, candidates.queries, chunks))
-    made, rejected = candidates.made, dict(candidates.counts + by_reason(filtered.rejected))
-    queries = _edited(context, _split(context, filtered.kept, chunks), chunks)
-    corpus = context.store.corpus_fingerprint()
-    info = {
-        "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
-        "content": content(queries), "backend": choice.backend, "backend_reason": choice.reason,
-        **writer_noted(context),
-    }  # fmt: skip
-    # The corpus as it is now, also when the run was forced while a former one still stood for it.
-    made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
-    artifact = Artifact(ARTIFACT, made_from, "", time.time(), info)
-    context.store.replace_queries(queries, artifact, [*candidates.lost, *filtered.rejected])
-    forget_gone(context)
-    heldout = sum(query.split == "heldout" for query in queries)
-    if not queries:
-        context.warn(none_left(made, rejected, choice.backend, context.project.argument))
-    return {
-        "made": made,
-        "kept": len(queries),
-        "rejected": rejected,
-        "heldout": heldout,
-        "kinds": dict(Counter(q.kind for q in queries)),
-    }
 
 
 @dataclass

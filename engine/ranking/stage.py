@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.records import Query
-from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifacts import Artifact
 from engine.ranking.rankings_file import RankedLists
 
@@ -19,54 +19,59 @@ TELLING = 100
 NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 
 
-def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """The queries and the depth of the rankings; partition and sampling belong to training."""
-    info = snapshot.need("queries", "generate").info
-    return {"queries": info["content"], "corpus": info["corpus"], "k": snapshot.settings.ranking.k}
+class RankStage(Stage):
+    """Queries × BM25 → the ranked lists that training learns from."""
+
+    version, artifact = VERSION, ARTIFACT
+
+    def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
+        """The queries and the depth of the rankings; partition and sampling belong to training."""
+        info = snapshot.need("queries", "generate").info
+        return {"queries": info["content"], "corpus": info["corpus"], "k": snapshot.settings.ranking.k}
+
+    def verify(self, snapshot: ProjectSnapshot) -> None:
+        """Raises DamagedError when the lists on disk cannot be read."""
+        RankedLists.load(snapshot.project.folder_of(snapshot.need(ARTIFACT, "rank")))
+
+    def status_note(self, snapshot: ProjectSnapshot) -> str:
+        """What is to be said of rankings that are up to date; empty where that is nothing."""
+        return "" if snapshot.store.counts()["queries"] else NO_QUERIES
+
+    def run(self, context: StageContext) -> dict[str, Any]:
+        """Mine BM25's best k chunks of every query."""
+        if not context.store.counts()["queries"]:
+            context.choose("ranked", "nothing", NO_QUERIES)
+        from engine.lexical.index import LexicalIndex
+
+        queries = context.store.queries()
+        index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
+        k = min(context.settings.ranking.k, max(1, index.count))
+        if queries and k < context.settings.ranking.k:
+            context.choose("k", k, f"the corpus has only {index.count} chunks")
+        lists = []
+        texts = [query.text for query in queries]
+        for found in index.search_many(texts, k, bonus=False):  # the bonus for codes would make every target one-hot
+            lists.append(found)
+            if len(lists) % STEP == 0:
+                context.check_stop()
+                context.progress(len(lists), len(queries), "queries")
+        with context.project.building("rankings", context.fingerprint) as building:
+            RankedLists.from_lists([query.id for query in queries], lists).save(building.folder)
+        context.progress(len(lists), len(queries), "queries")
+        share = _share(context, queries, lists)
+        if share is not None:
+            why = "of the training queries: BM25 ranks the chunk that they were made of first"
+            context.choose("solved by BM25", f"{share:.0%}", why)
+        info = {
+            "queries": context.need("queries", "generate").info["content"],
+            "k": k,
+            "found_first": share,
+        }
+        context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+        return {"queries": len(queries), "k": k if queries else 0}
 
 
-def kept(snapshot: ProjectSnapshot) -> str:
-    """What is to be said of rankings that are up to date; empty where that is nothing."""
-    return "" if snapshot.store.counts()["queries"] else NO_QUERIES
-
-
-def verify(snapshot: ProjectSnapshot) -> None:
-    """Raises DamagedError when the lists on disk cannot be read."""
-    RankedLists.load(snapshot.project.folder_of(snapshot.need(ARTIFACT, "rank")))
-
-
-def run(context: StageContext) -> dict[str, Any]:
-    """Mine BM25's best k chunks of every query."""
-    if not context.store.counts()["queries"]:
-        context.choose("ranked", "nothing", NO_QUERIES)
-    from engine.lexical.index import LexicalIndex
-
-    queries = context.store.queries()
-    index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
-    k = min(context.settings.ranking.k, max(1, index.count))
-    if queries and k < context.settings.ranking.k:
-        context.choose("k", k, f"the corpus has only {index.count} chunks")
-    lists = []
-    texts = [query.text for query in queries]
-    for found in index.search_many(texts, k, bonus=False):  # the bonus for codes would make every target one-hot
-        lists.append(found)
-        if len(lists) % STEP == 0:
-            context.check_stop()
-            context.progress(len(lists), len(queries), "queries")
-    with context.project.building("rankings", context.fingerprint) as building:
-        RankedLists.from_lists([query.id for query in queries], lists).save(building.folder)
-    context.progress(len(lists), len(queries), "queries")
-    share = _share(context, queries, lists)
-    if share is not None:
-        why = "of the training queries: BM25 ranks the chunk that they were made of first"
-        context.choose("solved by BM25", f"{share:.0%}", why)
-    info = {
-        "queries": context.need("queries", "generate").info["content"],
-        "k": k,
-        "found_first": share,
-    }
-    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
-    return {"queries": len(queries), "k": k if queries else 0}
+STAGE = RankStage()
 
 
 def _share(context: StageContext, queries: Sequence[Query], lists: Sequence[tuple[Any, Any]]) -> float | None:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from types import ModuleType
 
 from engine.core import events
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, nearest
@@ -24,7 +23,7 @@ from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.control import cancel as cancel
 from engine.project.control import latest_run as latest_run
 from engine.project.folder import ProjectFolder, disk_errors, write_text
-from engine.project.stage import ORDER, ProjectSnapshot, stage_fingerprint
+from engine.project.stage import ORDER, ProjectSnapshot, Stage, stage_fingerprint
 from engine.project.store import Store
 from engine.training.compute import launch
 
@@ -52,33 +51,30 @@ class StageStatus:
     fingerprint: str
 
 
-def stage_module(stage: str) -> ModuleType:
-    """The `stage.py` of the room that does a stage."""
-    return importlib.import_module(f"engine.{ROOMS[stage]}.stage")
+def stage_of(name: str) -> Stage:
+    """A stage by its name, imported when it is first asked for."""
+    stage: Stage = importlib.import_module(f"engine.{ROOMS[name]}.stage").STAGE
+    return stage
 
 
 def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageStatus:
     """Compare a stage's fingerprint with that of its current artifact. Raises NotBuiltError where an input is missing."""
-    module = stage_module(stage)
-    wanted = stage_fingerprint(stage, module.VERSION, module.inputs(snapshot))
-    current = snapshot.store.artifact(module.ARTIFACT)
+    found = stage_of(stage)
+    wanted = stage_fingerprint(stage, found.version, found.inputs(snapshot))
+    current = snapshot.store.artifact(found.artifact)
     if current is None:
         return StageStatus(stage, "to do", "not built yet", wanted)
     if current.folder and not (snapshot.project.path / current.folder).is_dir():
         return StageStatus(stage, "stale", f"{current.folder} is missing", wanted)
     if current.fingerprint != wanted:
         return StageStatus(stage, "stale", "its settings or inputs changed", wanted)
-    reason = module.kept(snapshot) if hasattr(module, "kept") else ""
-    return StageStatus(stage, "done", reason or "up to date", wanted)
+    return StageStatus(stage, "done", found.status_note(snapshot) or "up to date", wanted)
 
 
 def verified(snapshot: ProjectSnapshot, status: StageStatus) -> StageStatus:
     """The status of a finished stage after a look into its files: stale when they are damaged."""
-    module = stage_module(status.stage)
-    if not hasattr(module, "verify"):
-        return status
     try:
-        module.verify(snapshot)
+        stage_of(status.stage).verify(snapshot)
     except EngineError as error:
         return StageStatus(status.stage, "stale", error.what.rstrip("."), status.fingerprint)
     return status
@@ -93,7 +89,7 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageStatus]:
         except NotBuiltError as error:
             status = StageStatus(stage, "to do", error.what, "")
         except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
-            made = snapshot.store.artifact(stage_module(stage).ARTIFACT) is not None
+            made = snapshot.store.artifact(stage_of(stage).artifact) is not None
             status = StageStatus(stage, "stale" if made else "to do", error.what, "")
         behind = next((earlier for earlier in result if earlier.state == "stale"), None)
         if behind and status.state == "done":
@@ -132,7 +128,7 @@ class Run:
                 repaired = self.project.repair()
                 if repaired:
                     self._tell(Warned(stage="run", text=repaired))
-                self._look_ahead(stages, forced)
+                self._preflight(stages, forced)
                 for stage in stages:
                     self._stage(stage, forced=stage in forced)
                 self._tidy()
@@ -182,14 +178,12 @@ class Run:
     def _stopping(self) -> bool:
         return self._should_stop() or (self.folder / CANCEL).exists()
 
-    def _look_ahead(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        """What would stop a later stage and can be seen now is told before hours are spent: `preflight(view)` of each."""
+    def _preflight(self, stages: Sequence[str], forced: frozenset[str]) -> None:
+        """Report what would stop a later stage before hours are spent."""
         with closing(self.project.store()) as store:
             for stage in stages:
-                look = getattr(stage_module(stage), "preflight", None)
                 try:
-                    if look is not None:
-                        look(ProjectSnapshot(self.project, self.project.settings(), store))
+                    stage_of(stage).preflight(ProjectSnapshot(self.project, self.project.settings(), store))
                 except EngineError as error:
                     if stage not in forced and self._is_done(stage, store):
                         continue  # what it would take is not needed now
@@ -217,7 +211,7 @@ class Run:
             raise
         finally:
             store.close()
-        if status.state == "done" and not forced and not getattr(stage_module(stage), "ALWAYS", False):
+        if status.state == "done" and not forced and not stage_of(stage).always:
             self._tell(StageSkipped(stage=stage, reason=status.reason))
             return
         reason = "asked for" if forced else "looks for changes" if status.state == "done" else status.reason

@@ -22,7 +22,7 @@ from engine.core.subprocesses import exit_with_parent, told
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
-from engine.runs.pipeline import stage_module
+from engine.runs.pipeline import stage_of
 
 LOCK_WAIT_SECONDS = 30.0  # a killed parent's child notices within moments and lets go
 
@@ -70,7 +70,7 @@ def _work(
             should_finish=gate.should_finish,
             forced=forced,
         )
-        summary = stage_module(stage).run(context)
+        summary = stage_of(stage).run(context)
     finally:
         store.close()
     seconds = round(time.monotonic() - started - gate.paused_seconds, 3)

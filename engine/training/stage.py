@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import DamagedError, ModelError, NotBuiltError
 from engine.core.records import Chunk, Query
 from engine.encoders.for_project import CHUNKS, check_device, project_model, served_fingerprint
-from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.queries.heldout import cap_queries, too_few_to_choose
@@ -35,36 +35,121 @@ MIN_QUERIES = 20
 HARD_PER_QUERY = 10
 
 
-def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """The rankings and every number of the recipe."""
-    rankings, queries = snapshot.need("rankings", "rank"), snapshot.need("queries", "generate")
-    if rankings.info["queries"] != queries.info["content"]:
-        raise NotBuiltError(
-            "The rankings belong to former queries.",
-            "'generate' has run since.",
-            "Run 'engine rank' first, or 'engine run' for all.",
-        )
-    config = resolve_config(snapshot)
-    return {
-        "rankings": rankings.fingerprint,
-        "config": asdict(config) | _teacher_inputs(snapshot, config) | added_inputs(snapshot.settings),
-        "base": served_fingerprint(snapshot, None, 1.0) if config.needs_vectors else "",
-        "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"}),
-        "model": project_model(snapshot.settings).fingerprint,
-    }
+class TrainStage(Stage):
+    """Ranked lists → a LoRA adapter, checkpointed under `checkpoints/FINGERPRINT`."""
 
+    version, artifact = VERSION, ARTIFACT
 
-def preflight(snapshot: ProjectSnapshot) -> None:
-    """Raises SettingsError for a recipe whose values do not go together, ModelError for a teacher that cannot be used, UsageError
-    for what this machine does not have."""
-    config = resolve_config(snapshot)
-    _cross_encoder(snapshot, config)
-    check_device(snapshot.settings, "train")
-    if config.quantisation == "4-bit":
-        from engine.encoders.hardware import foreseen
+    def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
+        """The rankings and every number of the recipe."""
+        rankings, queries = snapshot.need("rankings", "rank"), snapshot.need("queries", "generate")
+        if rankings.info["queries"] != queries.info["content"]:
+            raise NotBuiltError(
+                "The rankings belong to former queries.",
+                "'generate' has run since.",
+                "Run 'engine rank' first, or 'engine run' for all.",
+            )
+        config = resolve_config(snapshot)
+        return {
+            "rankings": rankings.fingerprint,
+            "config": asdict(config) | _teacher_inputs(snapshot, config) | added_inputs(snapshot.settings),
+            "base": served_fingerprint(snapshot, None, 1.0) if config.needs_vectors else "",
+            "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"}),
+            "model": project_model(snapshot.settings).fingerprint,
+        }
+
+    def preflight(self, snapshot: ProjectSnapshot) -> None:
+        """Raises SettingsError for a recipe whose values do not go together, ModelError for a teacher that cannot be used,
+        UsageError for what this machine does not have."""
+        config = resolve_config(snapshot)
+        _cross_encoder(snapshot, config)
+        check_device(snapshot.settings, "train")
+        if config.quantisation == "4-bit":
+            from engine.encoders.hardware import foreseen
+            from engine.encoders.quantisation import check_four_bit
+
+            check_four_bit(foreseen(snapshot.settings.encoder.device, snapshot.settings.encoder.dtype, "train"))
+
+    def verify(self, snapshot: ProjectSnapshot) -> None:
+        """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
+        info = snapshot.need(ARTIFACT, "train").info
+        if info.get("adapter") and digest_of(
+            snapshot.project.path / info["adapter"], info.get("side", "both")
+        ) != info.get("digest"):
+            raise DamagedError(
+                f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'."
+            )
+
+    def run(self, context: StageContext) -> dict[str, Any]:
+        """Train and keep the best adapter; with too few queries, say so and go on with the base encoder.
+
+        A training that the user asked to finish early is done like one that ended by itself: it is up to date until an input
+        or setting changes, and a forced one starts from the untouched encoder.
+        """
+        queries, chunks = context.store.queries(), context.store.chunks()
+        reason = too_little(context.settings, queries, chunks)
+        if reason:
+            return _without_adapter(context, reason)
+        present = {chunk.id for chunk in chunks}
+        if in_vain := too_few_to_choose(sum(one.split == "heldout" and one.chunk_id in present for one in queries)):
+            context.warn(in_vain)
+        from engine.encoders.for_project import told_hardware
         from engine.encoders.quantisation import check_four_bit
+        from engine.training.methods import learn
 
-        check_four_bit(foreseen(snapshot.settings.encoder.device, snapshot.settings.encoder.dtype, "train"))
+        config = resolve_config(context)
+        if config.max_tokens < min(context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens):
+            why = (
+                "it is set in project.toml"
+                if context.settings.training.max_tokens
+                else "preset 'quick' takes less time so"
+            )
+            context.choose("tokens of a text", str(config.max_tokens), f"longer ones are cut in training: {why}")
+        if config.method != "PT":
+            settings, first = with_backend(context), found_first(context.store)
+            context.choose("objective", config.objective, told_objective(settings, first))
+            context.choose("side", config.side, told_side(settings, config, first))
+            context.choose("teacher", *_told_teacher(config, context.settings.ranking.m))
+            if context.settings.training.false_negatives not in (None, config.false_negatives):
+                why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
+                context.choose("false negatives", config.false_negatives, why)
+        if config.never_refreshes:
+            every, steps = config.refresh_every, config.steps
+            context.warn(
+                f"No hard negatives will be mined: training.refresh_every is {every}, and there are {steps} steps."
+            )
+        hardware = told_hardware(context, "train")
+        if config.quantisation == "4-bit":
+            check_four_bit(hardware.device)  # before the work that comes first
+        data = training_data(context, config)
+        checkpoints = context.project.path / "checkpoints" / context.fingerprint
+        checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
+        model = project_model(context.settings)
+        result, reason = learn(context, model, data, config, hardware, checkpoints)
+        if result is None:
+            summary = _without_adapter(context, reason)
+            _drop_checkpoints(context.project.path / "checkpoints")
+            return summary
+        with context.project.building("adapters", context.fingerprint) as building:
+            shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
+            if result.chunk_adapter is not None:
+                shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
+        side = trained_side(config, result)
+        info = {
+            "adapter": building.name, "reason": "", "steps": result.steps, "best_step": result.best_step,
+            "ended": result.ended, "side": side,
+            "digest": digest_of(context.project.path / building.name, side), "model": model.fingerprint,
+            "history": {
+                "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],
+                "held_out": [[entry["step"], entry["ndcg_at_10"]] for entry in result.history],
+            },
+        }  # fmt: skip
+        summary = _finish(context, building.name, info)
+        _drop_checkpoints(context.project.path / "checkpoints")
+        return summary
+
+
+STAGE = TrainStage()
 
 
 def _teacher_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
@@ -79,15 +164,6 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in added.items() if value != 1}
 
 
-def verify(snapshot: ProjectSnapshot) -> None:
-    """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
-    info = snapshot.need(ARTIFACT, "train").info
-    if info.get("adapter") and digest_of(snapshot.project.path / info["adapter"], info.get("side", "both")) != info.get(
-        "digest"
-    ):
-        raise DamagedError(f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.")
-
-
 def digest_of(folder: Path, side: str) -> str:
     """Of an adapter folder; of both adapters in it where chunks have one of their own."""
     from engine.encoders.fingerprint import adapter_digest
@@ -96,73 +172,6 @@ def digest_of(folder: Path, side: str) -> str:
     if side == "both-then-query":
         parts.append(adapter_digest(folder / CHUNKS))
     return "+".join(parts)
-
-
-def run(context: StageContext) -> dict[str, Any]:
-    """Train and keep the best adapter; with too few queries, say so and go on with the base encoder.
-
-    A training that the user asked to finish early is done like one that ended by itself: it is up to date until an input
-    or setting changes, and a forced one starts from the untouched encoder.
-    """
-    queries, chunks = context.store.queries(), context.store.chunks()
-    reason = too_little(context.settings, queries, chunks)
-    if reason:
-        return _without_adapter(context, reason)
-    present = {chunk.id for chunk in chunks}
-    if in_vain := too_few_to_choose(sum(one.split == "heldout" and one.chunk_id in present for one in queries)):
-        context.warn(in_vain)
-    from engine.encoders.for_project import told_hardware
-    from engine.encoders.quantisation import check_four_bit
-    from engine.training.methods import learn
-
-    config = resolve_config(context)
-    if config.max_tokens < min(context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens):
-        why = (
-            "it is set in project.toml" if context.settings.training.max_tokens else "preset 'quick' takes less time so"
-        )
-        context.choose("tokens of a text", str(config.max_tokens), f"longer ones are cut in training: {why}")
-    if config.method != "PT":
-        settings, first = with_backend(context), found_first(context.store)
-        context.choose("objective", config.objective, told_objective(settings, first))
-        context.choose("side", config.side, told_side(settings, config, first))
-        context.choose("teacher", *_told_teacher(config, context.settings.ranking.m))
-        if context.settings.training.false_negatives not in (None, config.false_negatives):
-            why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
-            context.choose("false negatives", config.false_negatives, why)
-    if config.never_refreshes:
-        every, steps = config.refresh_every, config.steps
-        context.warn(
-            f"No hard negatives will be mined: training.refresh_every is {every}, and there are {steps} steps."
-        )
-    hardware = told_hardware(context, "train")
-    if config.quantisation == "4-bit":
-        check_four_bit(hardware.device)  # before the work that comes first
-    data = training_data(context, config)
-    checkpoints = context.project.path / "checkpoints" / context.fingerprint
-    checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
-    model = project_model(context.settings)
-    result, reason = learn(context, model, data, config, hardware, checkpoints)
-    if result is None:
-        summary = _without_adapter(context, reason)
-        _drop_checkpoints(context.project.path / "checkpoints")
-        return summary
-    with context.project.building("adapters", context.fingerprint) as building:
-        shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
-        if result.chunk_adapter is not None:
-            shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
-    side = trained_side(config, result)
-    info = {
-        "adapter": building.name, "reason": "", "steps": result.steps, "best_step": result.best_step,
-        "ended": result.ended, "side": side,
-        "digest": digest_of(context.project.path / building.name, side), "model": model.fingerprint,
-        "history": {
-            "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],
-            "held_out": [[entry["step"], entry["ndcg_at_10"]] for entry in result.history],
-        },
-    }  # fmt: skip
-    summary = _finish(context, building.name, info)
-    _drop_checkpoints(context.project.path / "checkpoints")
-    return summary
 
 
 def trained_side(config: TrainingConfig, result: TrainResult) -> str:

@@ -18,7 +18,7 @@ from engine.encoders.for_project import (
     served_fingerprint,
     told_hardware,
 )
-from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifacts import Artifact
 from engine.queries.articles import article_numbers
 
@@ -34,22 +34,75 @@ VERSION = 1
 ARTIFACT = "vectors"
 
 
-def inputs(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """The chunks, the served encoder, and how vectors are stored."""
-    snapshot.need("corpus", "ingest")
-    adapter, scale, side = _served(snapshot)
-    return {
-        "chunks": snapshot.store.corpus_fingerprint(),
-        "encoder": served_fingerprint(snapshot, adapter, scale),
-        **_chunk_side(snapshot, adapter, scale, side),
-        **({"hubs": key} if (key := hubs_of(snapshot)) else {}),
-        "vectors": snapshot.settings.vectors.model_dump(),
-    }
+class EmbedStage(Stage):
+    """Chunks × the encoder that evaluation chose → the vector index that search serves."""
+
+    version, artifact = VERSION, ARTIFACT
+
+    def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
+        """The chunks, the served encoder, and how vectors are stored."""
+        snapshot.need("corpus", "ingest")
+        adapter, scale, side = _served(snapshot)
+        return {
+            "chunks": snapshot.store.corpus_fingerprint(),
+            "encoder": served_fingerprint(snapshot, adapter, scale),
+            **_chunk_side(snapshot, adapter, scale, side),
+            **({"hubs": key} if (key := hubs_of(snapshot)) else {}),
+            "vectors": snapshot.settings.vectors.model_dump(),
+        }
+
+    def preflight(self, snapshot: ProjectSnapshot) -> None:
+        """Raises UsageError for a device or precision that is not to be had here."""
+        check_device(snapshot.settings)
+
+    def verify(self, snapshot: ProjectSnapshot) -> None:
+        """Raises DamagedError when the index on disk is not the one that was built, or its adapter has been replaced."""
+        from engine.vectors.index import VectorIndex
+
+        artifact = snapshot.need(ARTIFACT, "embed")
+        VectorIndex.open(snapshot.project.folder_of(artifact))
+        adapter, _, _ = _served(snapshot)
+        if artifact.info["adapter"] != _named(snapshot, adapter):
+            raise DamagedError("The adapter was trained anew.", "", "Run 'engine embed'.")
+        if artifact.info.get("hubs", "") != hubs_of(snapshot):
+            raise DamagedError("The index does not take off hubs as evaluation chose.", "", "Run 'engine embed'.")
+
+    def run(self, context: StageContext) -> dict[str, Any]:
+        """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
+
+        adapter, scale, side = _served(context)
+        hardware = told_hardware(context, "encode")
+        of_chunks = chunk_adapter(adapter, side)
+        encoder = load_encoder(context, hardware, *((of_chunks, scale) if of_chunks else ()))  # of the chunks
+        chunks = context.store.chunks()
+        if not chunks:
+            raise TooLittleTextError(
+                "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
+            )
+        vectors = chunk_vectors(context, encoder, chunks)
+        bank = _bank(context)
+        with context.project.building("vectors", context.fingerprint) as building:
+            added = _write(context, building.folder, chunks, vectors, bank, encoder.fingerprint)
+        settings = context.settings.encoder
+        info = {
+            "model": settings.model, "max_tokens": settings.max_tokens,
+            "prompts": [settings.query_prompt, settings.document_prompt],
+            "adapter": _named(context, adapter), "chunk_adapter": _named(context, of_chunks), "scale": scale,
+            "encoder": served_fingerprint(context, adapter, scale), "chunk_encoder": encoder.fingerprint,
+            "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks), "hubs": hubs_of(context) if bank else "",
+        }  # fmt: skip
+        context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+        _tidy(context, encoder.fingerprint)
+        return {
+            "chunks": len(chunks),
+            "added": added,
+            "dimension": encoder.dimension,
+            "encoder": "adapted" if adapter else "base",
+            "scale": scale,
+        }
 
 
-def preflight(snapshot: ProjectSnapshot) -> None:
-    """Raises UsageError for a device or precision that is not to be had here."""
-    check_device(snapshot.settings)
+STAGE = EmbedStage()
 
 
 def _chunk_side(snapshot: ProjectSnapshot, adapter: Path | None, scale: float, side: str) -> dict[str, Any]:
@@ -97,56 +150,8 @@ def _served(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
     return snapshot.project.path / served["adapter"], float(served["scale"]), served.get("side", "both")
 
 
-def verify(snapshot: ProjectSnapshot) -> None:
-    """Raises DamagedError when the index on disk is not the one that was built, or its adapter has been replaced."""
-    from engine.vectors.index import VectorIndex
-
-    artifact = snapshot.need(ARTIFACT, "embed")
-    VectorIndex.open(snapshot.project.folder_of(artifact))
-    adapter, _, _ = _served(snapshot)
-    if artifact.info["adapter"] != _named(snapshot, adapter):
-        raise DamagedError("The adapter was trained anew.", "", "Run 'engine embed'.")
-    if artifact.info.get("hubs", "") != hubs_of(snapshot):
-        raise DamagedError("The index does not take off hubs as evaluation chose.", "", "Run 'engine embed'.")
-
-
 def _named(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
     return adapter.relative_to(snapshot.project.path).as_posix() if adapter else None
-
-
-def run(context: StageContext) -> dict[str, Any]:
-    """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
-
-    adapter, scale, side = _served(context)
-    hardware = told_hardware(context, "encode")
-    of_chunks = chunk_adapter(adapter, side)
-    encoder = load_encoder(context, hardware, *((of_chunks, scale) if of_chunks else ()))  # of the chunks
-    chunks = context.store.chunks()
-    if not chunks:
-        raise TooLittleTextError(
-            "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
-        )
-    vectors = chunk_vectors(context, encoder, chunks)
-    bank = _bank(context)
-    with context.project.building("vectors", context.fingerprint) as building:
-        added = _write(context, building.folder, chunks, vectors, bank, encoder.fingerprint)
-    settings = context.settings.encoder
-    info = {
-        "model": settings.model, "max_tokens": settings.max_tokens,
-        "prompts": [settings.query_prompt, settings.document_prompt],
-        "adapter": _named(context, adapter), "chunk_adapter": _named(context, of_chunks), "scale": scale,
-        "encoder": served_fingerprint(context, adapter, scale), "chunk_encoder": encoder.fingerprint,
-        "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks), "hubs": hubs_of(context) if bank else "",
-    }  # fmt: skip
-    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
-    _tidy(context, encoder.fingerprint)
-    return {
-        "chunks": len(chunks),
-        "added": added,
-        "dimension": encoder.dimension,
-        "encoder": "adapted" if adapter else "base",
-        "scale": scale,
-    }
 
 
 def _write(

@@ -87,7 +87,7 @@ def test_faults_that_python_itself_prints_log_no_text_nor_do_those_of_memory(
         f"        {fault}\n"
         "        raise KeyError\n"
         "    import engine.lexical.stage as stage\n"
-        "    stage.run = broken\n"
+        "    stage.STAGE.run = broken\n"
     )
     (project / "documents" / "note.txt").write_text(SECRET)
     extra = {"BMEMBED_LOG_TEXT": "1"} if asked else {}
@@ -113,7 +113,7 @@ def test_a_stage_that_meets_a_fault_of_its_own_logs_no_text(project: Path, tmp_p
         "    def broken(self, *rest, **named):\n"
         "        raise RuntimeError('in: ' + open(sys.orig_argv[-4] + '/documents/note.txt').read())\n"
         "    import engine.lexical.stage as stage\n"
-        "    stage.run = broken\n"
+        "    stage.STAGE.run = broken\n"
     )
     (project / "documents" / "note.txt").write_text(SECRET)
     extra = {"BMEMBED_LOG_TEXT": "1"} if asked else {}

@@ -53,7 +53,7 @@ def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: Model
 
 def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     def inputs(**training: Any) -> dict[str, Any]:
-        return stage.inputs(snapshot(project, tiny, **training))
+        return stage.STAGE.inputs(snapshot(project, tiny, **training))
 
     taught = inputs(teacher="cross-encoder", cross_encoder="reranker")
     shutil.copytree(project / "reranker", project / "copy")
@@ -67,13 +67,13 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
 
 
 def test_settings_that_came_later_leave_adapters_of_before_up_to_date(project: Path, tiny: ModelFolder) -> None:
-    before = stage.inputs(snapshot(project, tiny))
+    before = stage.STAGE.inputs(snapshot(project, tiny))
     assert not {"query_share", "lists_per_query"} & before["config"].keys()
-    assert stage.inputs(snapshot(project, tiny, query_share=1.0)) == before
-    assert stage.inputs(snapshot(project, tiny, query_share=0.5))["config"]["query_share"] == 0.5
+    assert stage.STAGE.inputs(snapshot(project, tiny, query_share=1.0)) == before
+    assert stage.STAGE.inputs(snapshot(project, tiny, query_share=0.5))["config"]["query_share"] == 0.5
     several = snapshot(project, tiny)
     several.settings = validate({**several.settings.model_dump(exclude_none=True), "ranking": {"lists_per_query": 4}})
-    assert stage.inputs(several)["config"]["lists_per_query"] == 4
+    assert stage.STAGE.inputs(several)["config"]["lists_per_query"] == 4
 
 
 def test_fewer_training_queries_are_another_baseline(project: Path, tiny: ModelFolder) -> None:
@@ -112,7 +112,7 @@ def test_several_lists_are_drawn_of_each_ranking() -> None:
 def test_a_cross_encoder_that_is_not_there(project: Path, tiny: ModelFolder, folder: str) -> None:
     given = snapshot(project, tiny, teacher="cross-encoder", cross_encoder=folder)
     with pytest.raises(ModelError, match="cannot be used") as caught:
-        stage.inputs(given)
+        stage.STAGE.inputs(given)
     assert caught.value.to_do
 
 

@@ -38,7 +38,7 @@ class Basis:
 
 def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
     """The basis of the project as it is now, and its number of chunks. Raises NotBuiltError where queries are missing."""
-    from engine.runs.pipeline import stage_module
+    from engine.runs.pipeline import stage_of
 
     settings = project.settings()
     with closing(project.store()) as store:
@@ -52,7 +52,7 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
             encoder=settings.encoder.model_dump(exclude_none=True),
             evaluation=settings.evaluation.model_dump(include=set(_MEASURED_BY)),
             search=settings.search.model_dump(include={"named_documents"}),
-            versions=[stage_module(stage).VERSION for stage in ("rank", "train", "evaluate")],
+            versions=[stage_of(stage).version for stage in ("rank", "train", "evaluate")],
         )
         judged = fingerprint(judged=[[q.key, q.text, q.evidence, q.grades, q.path] for q in store.judged()])
         return Basis(data, judged), int(store.counts()["chunks"])

@@ -46,7 +46,9 @@ def generate(project: ProjectFolder, should_stop: Callable[[], bool]) -> None:
     store = project.store()
     try:
         told: list[object] = []
-        stage.run(StageContext(project, project.settings(), store, "generate", "f", "r", told.append, should_stop))
+        stage.STAGE.run(
+            StageContext(project, project.settings(), store, "generate", "f", "r", told.append, should_stop)
+        )
     finally:
         store.close()
 
