@@ -43,6 +43,7 @@ class Chunk:
     `embedded_text`, which is what BM25 and the encoder see. `id` is the row id, and the key in tantivy and usearch.
     `pages` says on which pages, slides or sheets it stands: (offset within the chunk, number, name such as `page 3` or
     `sheet Budget`), the first at offset 0; empty for a text without pages.
+    `line` and `page`, from 1, are where it begins by the line ends and form feeds of the document's text; the store counts them.
     """
 
     document_id: int
@@ -56,6 +57,8 @@ class Chunk:
     content_hash: str
     id: int = 0
     pages: tuple[tuple[int, int, str], ...] = ()
+    line: int = 1
+    page: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

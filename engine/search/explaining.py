@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.project.store.artifacts import Artifact
 from engine.search.fusing import Ranking
+from engine.search.latest import Latest
 from engine.search.loaded import Loaded
 
 if TYPE_CHECKING:
@@ -78,16 +79,29 @@ class Population:
     hashes: NDArray[Any]
 
 
+@dataclass(frozen=True)
+class Base:
+    """Cached vectors of the base encoder, and `places` (n,) of the chunks' among them, −1 where one is missing."""
+
+    key: object
+    cache: VectorCache
+    places: NDArray[np.int64]
+
+    @property
+    def missing(self) -> int:
+        """How many chunks have none."""
+        return int((self.places < 0).sum())
+
+
 class Explainer:
     """Keeps the vectors of all chunks at hand between questions; the base encoder's stay on disk, mapped."""
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self._stored: tuple[tuple[object, ...], Stored] | None = None
-        self._population: tuple[tuple[object, ...], Population] | None = None
-        self._shelf: tuple[tuple[object, ...], VectorCache] | None = None
-        self._cached: tuple[Population, VectorCache, NDArray[np.int64]] | None = None
-        self._base: tuple[tuple[object, ...], str] | None = None
+        self._stored, self._population = Latest[Stored](), Latest[Population]()
+        self._cache, self._fingerprint = Latest["VectorCache"](), Latest[str]()
+        self._base = Latest[Base]()
+        self._served_cosines, self._base_cosines = Latest["NDArray[np.float32]"](), Latest["NDArray[np.float32]"]()
 
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
         """See `Searcher.explain`."""
@@ -98,14 +112,22 @@ class Explainer:
         artifact, index, vector = self._loaded.query_vector(query)
         stored = self._vectors(artifact, index)
         population = self._chunks(artifact, stored.keys)
-        found = cosines([stored.vectors], vector)[population.rows]
+        found = self._served_cosines.get(
+            (query, self._loaded.state, artifact.folder), lambda: cosines([stored.vectors], vector)[population.rows]
+        )
         served = _placed(population.ids, found, chunk_ids)
         name = served_name(artifact.info)
-        if name == "base":
-            base, note = served, ""
-        else:
-            shelf = self._base_shelf(artifact, stored.vectors.shape[1])
-            base, note = self._by_base(query, artifact, shelf, population, chunk_ids)
+        base, note = served, ""
+        if name != "base":
+            base, cached = {}, self._base_vectors(artifact, stored, population)
+            if missing := cached.missing:
+                note = (
+                    f"What the base encoder says is not known: its vectors of {missing:,} of {len(population.ids):,} chunks are "
+                    "not at hand. They are made when encoders are compared, and documents may have changed since. "
+                    f"Run 'engine evaluate {self._loaded.project.argument} --force' to make them."
+                )
+            else:
+                base = _placed(population.ids, self._by_base(query, artifact, cached), chunk_ids)
         ranked, taken = served, dict[int, float]()
         if stored.offsets is not None:
             offsets = stored.offsets[population.rows]
@@ -114,98 +136,81 @@ class Explainer:
         chunks = {row: _standing(base.get(row), served.get(row), ranked.get(row), taken.get(row)) for row in chunk_ids}
         return Explained(name, chunks, note)
 
-    def base_ranking(self, query: str, top: int, allowed: set[int] | None) -> Ranking | None:
+    def base_ranking(self, query: str, top: int, allowed: NDArray[np.int64] | None) -> Ranking | None:
         """Ids and cosines of the `top` chunks, of those in `allowed` (None: of all), that the untouched encoder puts first.
 
         None where that is what is served, or its vectors are not all at hand.
         """
         import numpy as np
 
-        from engine.vectors.exact import cosines
-
         artifact, index = self._loaded.vector_index()
         if served_name(artifact.info) == "base" and not index.lifted:
             return None
         stored = self._vectors(artifact, index)
-        population, shelf = self._chunks(artifact, stored.keys), self._base_shelf(artifact, stored.vectors.shape[1])
-        places = self._places(population, shelf)
-        if (places < 0).any():
+        population = self._chunks(artifact, stored.keys)
+        cached = self._base_vectors(artifact, stored, population)
+        if cached.missing:
             return None
-        found = cosines(shelf.blocks, self._loaded.base_encoder(artifact).encode_queries([query])[0])[places]
+        found = self._by_base(query, artifact, cached)
         if allowed is not None:
-            found = np.where(np.isin(population.ids, list(allowed)), found, -np.inf)
+            found = np.where(np.isin(population.ids, allowed), found, -np.inf)
         best = np.lexsort((population.ids, -found))[:top]
         best = best[np.isfinite(found[best])]
         return population.ids[best], found[best]
 
     def _vectors(self, artifact: Artifact, index: VectorIndex) -> Stored:
-        state = (self._loaded.repairs, artifact.folder)
-        if self._stored is None or self._stored[0] != state:
-            self._stored = None  # two of them need not fit into memory
+        def read() -> Stored:
             keys, rows = index.stored()
-            offsets = index.offsets(rows) if index.lifted else None
-            self._stored = (state, Stored(keys, index.directions(rows), offsets))
-        return self._stored[1]
+            return Stored(keys, index.directions(rows), index.offsets(rows) if index.lifted else None)
+
+        return self._stored.get((self._loaded.repairs, artifact.folder), read)
 
     def _chunks(self, artifact: Artifact, keys: NDArray[np.int64]) -> Population:
-        """The chunks of the index whose documents still exist; read again only when the database has changed."""
-        import numpy as np
+        """The chunks of the index whose documents still exist."""
 
-        from engine.encoders.embedding_cache import hash_keys
+        def read() -> Population:
+            import numpy as np
 
-        store = self._loaded.store
-        state = (self._loaded.repairs, store.version(), artifact.folder)
-        if self._population is None or self._population[0] != state:
-            known = store.chunk_hashes(superseded=True)
+            from engine.encoders.embedding_cache import hash_keys
+
+            known = self._loaded.store.chunk_hashes(superseded=True)
             ids = np.fromiter((row for row, _ in known), np.int64, len(known))
             hashes = hash_keys([value for _, value in known])
             indexed = np.isin(ids, keys)
-            ids = ids[indexed]
-            self._population = (state, Population(ids, np.searchsorted(keys, ids), hashes[indexed]))
-        return self._population[1]
+            return Population(ids[indexed], np.searchsorted(keys, ids[indexed]), hashes[indexed])
 
-    def _by_base(
-        self, query: str, artifact: Artifact, shelf: VectorCache, population: Population, wanted: Sequence[int]
-    ) -> tuple[Places, str]:
-        """Where the base encoder puts the chunks; nothing, and a note, when its vectors are not all at hand."""
+        return self._population.get((self._loaded.state, artifact.folder), read)
+
+    def _by_base(self, query: str, artifact: Artifact, cached: Base) -> NDArray[np.float32]:
+        """Cosines (n,) of all chunks with a query by the base encoder."""
         from engine.vectors.exact import cosines
 
-        places = self._places(population, shelf)
-        missing = int((places < 0).sum())
-        if missing:
-            return {}, (
-                f"What the base encoder says is not known: its vectors of {missing:,} of {len(places):,} chunks are not at "
-                "hand. They are made when encoders are compared, and documents may have changed since. "
-                f"Run 'engine evaluate {self._loaded.project.argument} --force' to make them."
-            )
-        vector = self._loaded.base_encoder(artifact).encode_queries([query])[0]
-        return _placed(population.ids, cosines(shelf.blocks, vector)[places], wanted), ""
+        def compute() -> NDArray[np.float32]:
+            vector = self._loaded.base_encoder(artifact).encode_queries([query])[0]
+            return cosines(cached.cache.blocks, vector)[cached.places]
 
-    def _places(self, population: Population, shelf: VectorCache) -> NDArray[np.int64]:
-        """Where the chunks' vectors are on the shelf (n,), −1 for those that are not there."""
-        if self._cached is None or self._cached[0] is not population or self._cached[1] is not shelf:
-            self._cached = (population, shelf, shelf.find(population.hashes))
-        return self._cached[2]
+        return self._base_cosines.get((query, cached.key), compute)
 
-    def _base_shelf(self, artifact: Artifact, dimension: int) -> VectorCache:
+    def _base_vectors(self, artifact: Artifact, stored: Stored, population: Population) -> Base:
         """The cached vectors of the base encoder, opened again when files have come or gone."""
         from engine.encoders.embedding_cache import VectorCache
 
-        folder = self._loaded.project.path / "cache" / self._base_fingerprint(artifact)
-        state = (folder, dimension, tuple(sorted(_files(folder))))
-        if self._shelf is None or self._shelf[0] != state:
-            self._shelf = (state, VectorCache(folder, dimension, reading=True))
-        return self._shelf[1]
+        folder, width = self._loaded.project.path / "cache" / self._base_fingerprint(artifact), stored.vectors.shape[1]
+        files = (folder, width, tuple(sorted(_files(folder))))
+        cache = self._cache.get(files, lambda: VectorCache(folder, width, reading=True))
+        key = (files, self._loaded.state, artifact.folder)
+        return self._base.get(key, lambda: Base(key, cache, cache.find(population.hashes)))
 
     def _base_fingerprint(self, artifact: Artifact) -> str:
         """What the cached vectors of the same model without an adapter are named by."""
         from engine.encoders.fingerprint import encoder_fingerprint
         from engine.encoders.for_project import model_of
 
-        key = tuple(artifact.info[name] for name in ("encoder", "model", "max_tokens"))
-        if self._base is None or self._base[0] != key:
-            self._base = (key, encoder_fingerprint(model_of(artifact.info), max_tokens=artifact.info["max_tokens"]))
-        return self._base[1]
+        info = artifact.info
+        return self._fingerprint.get(
+            (info["encoder"], info["model"], info["max_tokens"]),
+            lambda: encoder_fingerprint(model_of(info), max_tokens=info["max_tokens"]),
+        )
 
 
 def served_name(info: Mapping[str, Any]) -> str:

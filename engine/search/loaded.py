@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +14,8 @@ from engine.core.records import Document
 from engine.project.folder import ProjectFolder
 from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
-from engine.settings.load import SearchSettings
+from engine.search.latest import Latest
+from engine.settings.load import SearchSettings, Settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
     from engine.vectors.index import VectorIndex
 
-INDEXES = {"lexical": "BM25", "vectors": "vector"}
+INDEXES = {"lexical": ("BM25", "index"), "vectors": ("vector", "embed")}
+Documents = dict[int, Document]
+Owners = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 Opened = TypeVar("Opened")
 
 
@@ -38,13 +43,13 @@ class Loaded:
         self.repairs = 0
         self._file = self._database_file()
         self.store: Store = project.store()
-        self._lexical: tuple[str, LexicalIndex] | None = None
-        self._vectors: tuple[str, VectorIndex] | None = None
-        self._weights: tuple[tuple[object, ...], Mapping[str, float], str] | None = None
-        self._names: tuple[tuple[object, ...], DocumentNames] | None = None
+        self._settings, self._documents, self._owners = Latest[Settings](), Latest[Documents](), Latest[Owners]()
+        self._names, self._weights = Latest["DocumentNames"](), Latest[tuple[Mapping[str, float], str]]()
+        self._artifacts: defaultdict[str, Latest[Artifact | None]] = defaultdict(Latest)
+        self._indexes: defaultdict[str, Latest[Any]] = defaultdict(Latest)
+        self._vector = Latest["NDArray[np.float32]"]()
+        self._encoders: defaultdict[str, Latest[Encoder]] = defaultdict(Latest)
         self._behind: dict[str, tuple[tuple[object, ...], int, float]] = {}
-        self._vector: tuple[tuple[str, str], NDArray[np.float32]] | None = None
-        self._encoders: dict[str, tuple[tuple[object, ...], Encoder]] = {}
 
     def close(self) -> None:
         """Let go of the database."""
@@ -56,8 +61,39 @@ class Loaded:
         if now != self._file:
             fresh = self.project.store()
             self.store.close()
-            self.store, self._file, self._lexical, self._vectors = fresh, now, None, None
+            self.store, self._file = fresh, now
             self.repairs += 1
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """What changes whenever the database does."""
+        return self.repairs, self.store.version()
+
+    def settings(self) -> Settings:
+        """project.toml as it is now, read again only when the file has changed. Raises SettingsError."""
+        try:
+            found = (self.project.path / "project.toml").stat()
+        except OSError:  # reading it says what is wrong
+            return self.project.settings()
+        return self._settings.get((found.st_mtime_ns, found.st_size, found.st_ino), self.project.settings)
+
+    def artifact(self, kind: str) -> Artifact | None:
+        """The current artifact of a kind."""
+        return self._artifacts[kind].get(self.state, lambda: self.store.artifact(kind))
+
+    def documents(self) -> Documents:
+        """The live documents by id, without their texts, in order of path."""
+        return self._documents.get(self.state, lambda: {one.id: one for one in self.store.documents()})
+
+    def chunk_owners(self) -> Owners:
+        """Ids of all chunks that can be found (n,), and of their documents (n,)."""
+        import numpy as np
+
+        def read() -> Owners:
+            rows = np.array(self.store.chunk_owners(superseded=True), np.int64).reshape(-1, 2)
+            return rows[:, 0], rows[:, 1]
+
+        return self._owners.get(self.state, read)
 
     def _database_file(self) -> tuple[int, int] | None:
         """What tells the database file from one that a repair has put in its place."""
@@ -71,9 +107,7 @@ class Loaded:
         """The current BM25 index. Raises NotBuiltError, DamagedError."""
         from engine.lexical.index import LexicalIndex
 
-        artifact, index = self._current("lexical", "index", self._lexical, LexicalIndex.open)
-        self._lexical = (artifact.folder, index)
-        return index
+        return self._current("lexical", LexicalIndex.open)[1]
 
     def hybrid_index(self, settings: SearchSettings) -> tuple[LexicalIndex, str]:
         """The BM25 index as hybrid search asks it, words counted as evaluation learnt, and what is to be told of that, or "".
@@ -87,39 +121,37 @@ class Loaded:
     def _term_weights(self) -> tuple[Mapping[str, float], str]:
         """Read again only when the database has changed. Without those that cannot be read, or that were learnt on words of
         another language, search goes on as BM25 counts words; the next run makes them again."""
-        state = (self.repairs, self.store.version())
-        if self._weights is None or self._weights[0] != state:
-            artifact, weights, note = self.store.artifact("evaluation"), dict[str, float](), ""
-            info: dict[str, Any] = artifact.info if artifact else {}
-            if artifact and info.get("fusion", {}).get("weighed_words") and info.get("language") == self.language():
-                from engine.ranking.term_weights import read_weights
+        artifact = self.artifact("evaluation")
+        info: dict[str, Any] = artifact.info if artifact else {}
+        if not (artifact and info.get("fusion", {}).get("weighed_words") and info.get("language") == self.language()):
+            return {}, ""
+        folder = self.project.path / artifact.folder
 
-                try:
-                    weights = read_weights(self.project.path / artifact.folder)
-                except DamagedError as error:
-                    note = f"Every word counts as in BM25: {error.what} {error.to_do}"
-            self._weights = state, weights, note
-        return self._weights[1:]
+        def read() -> tuple[Mapping[str, float], str]:
+            from engine.ranking.term_weights import read_weights
+
+            try:
+                return read_weights(folder), ""
+            except DamagedError as error:
+                return {}, f"Every word counts as in BM25: {error.what} {error.to_do}"
+
+        return self._weights.get((self.state, folder), read)
 
     def vector_index(self) -> tuple[Artifact, VectorIndex]:
         """The current vector index, and what its stage noted. Raises NotBuiltError, DamagedError."""
         from engine.vectors.index import VectorIndex
 
-        artifact, index = self._current("vectors", "embed", self._vectors, VectorIndex.open)
-        self._vectors = (artifact.folder, index)
-        return artifact, index
+        return self._current("vectors", VectorIndex.open)
 
     def behind(self, ranker: str) -> str:
         """What a ranker does not know yet, since its index is older than the documents; empty where it knows all of them.
 
         While a run changes the documents again and again, this is looked up for a twentieth of the time at most.
         """
-        kind, stage, called = (
-            ("lexical", "index", "BM25") if ranker == "bm25" else ("vectors", "embed", "semantic search")
-        )
+        kind, called = ("lexical", "BM25") if ranker == "bm25" else ("vectors", "semantic search")
         try:
-            artifact = self._need(kind, stage)
-            state = (self.repairs, self.store.version(), artifact.folder)
+            artifact = self._need(kind)
+            state = (*self.state, artifact.folder)
             former, _, until = self._behind.get(ranker, (None, 0, 0.0))
             if former != state and (began := time.monotonic()) >= until:
                 count = self._unknown_to(ranker, artifact)
@@ -129,7 +161,8 @@ class Loaded:
         if not (count := self._behind[ranker][1]):
             return ""
         some = "1 chunk is" if count == 1 else f"{count:,} chunks are"
-        return f"{some} not in {called} yet: 'engine {stage} {self.project.argument}' adds {'it' if count == 1 else 'them'}."
+        command = f"engine {INDEXES[kind][1]} {self.project.argument}"
+        return f"{some} not in {called} yet: '{command}' adds {'it' if count == 1 else 'them'}."
 
     def _unknown_to(self, ranker: str, artifact: Artifact) -> int:
         """How many live chunks an index lacks."""
@@ -151,14 +184,16 @@ class Loaded:
         """
         while True:
             artifact, index = self.vector_index()
-            asked = (query, artifact.folder)
+            encode = partial(self._encoded, query, artifact)
             try:
-                if self._vector is None or self._vector[0] != asked:
-                    self._vector = asked, self.query_encoder(artifact).encode_queries([query])[0]
-                return artifact, index, self._vector[1]
+                return artifact, index, self._vector.get((query, artifact.folder), encode)
             except ModelError:
-                if self._need("vectors", "embed").folder == artifact.folder:
+                if self._need("vectors").folder == artifact.folder:
                     raise  # otherwise a run has swept that adapter while the model was loading
+
+    def _encoded(self, query: str, artifact: Artifact) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self.query_encoder(artifact).encode_queries([query])[0]
+        return vector
 
     def query_encoder(self, artifact: Artifact) -> Encoder:
         """The encoder that the vectors were made with, whatever has been trained since."""
@@ -177,28 +212,27 @@ class Loaded:
         return self._encoder("base", artifact.info, None, 1.0)
 
     def _encoder(self, role: str, info: dict[str, Any], adapter: str | None, scale: float) -> Encoder:
-        key = (info["encoder"], info["model"], adapter, scale, info["max_tokens"])
-        if role not in self._encoders or self._encoders[role][0] != key:
+        def load() -> Encoder:
             from engine.encoders.encoder import Encoder
             from engine.encoders.for_project import model_of
             from engine.encoders.hardware import choose_hardware
 
-            settings = self.project.settings().encoder
-            encoder = Encoder.load(
+            settings = self.settings().encoder
+            return Encoder.load(
                 model_of(info),
                 adapter=self.project.path / adapter if adapter else None,
                 adapter_scale=scale,
                 hardware=choose_hardware(settings.device, settings.dtype, purpose="encode"),
                 max_tokens=info["max_tokens"],
             )
-            self._encoders[role] = (key, encoder)
-        return self._encoders[role][1]
+
+        return self._encoders[role].get((info["encoder"], info["model"], adapter, scale, info["max_tokens"]), load)
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
         """The settings with `auto` fusion put in concrete terms: what the last evaluation chose, the even sum before one."""
         if settings.fusion != "auto":
             return settings
-        artifact = self.store.artifact("evaluation")
+        artifact = self.artifact("evaluation")
         chosen: dict[str, Any] = {"method": "weighted", "weight": 0.5}
         if artifact is not None:  # a former evaluation knew RRF alone
             chosen = artifact.info.get("fusion", {"method": "rrf", "weight": 0.5})
@@ -206,7 +240,7 @@ class Loaded:
 
     def threshold(self) -> tuple[float | None, str]:
         """The least similarity, as search has it, of a hit that is not weak, as evaluation learnt it; or None and why not."""
-        evaluation, vectors = self.store.artifact("evaluation"), self.store.artifact("vectors")
+        evaluation, vectors = self.artifact("evaluation"), self.artifact("vectors")
         learnt: dict[str, Any] = evaluation.info.get("threshold", {}) if evaluation else {}
         if not learnt:
             return None, f"'engine evaluate {self.project.argument}' learns how similar a hit must be"
@@ -220,46 +254,42 @@ class Loaded:
         return learnt["similarity"], str(learnt["reason"])
 
     def document_names(self) -> DocumentNames:
-        """What queries may call the documents; read again only when the database has changed."""
+        """What queries may call the documents."""
         from engine.lexical.filenames import DocumentNames
 
-        state = (self.repairs, self.store.version())
-        if self._names is None or self._names[0] != state:
-            rows = ((document.id, document.title, document.path) for document in self.store.documents())
-            self._names = (state, DocumentNames(rows))
-        return self._names[1]
+        rows = ((one.id, one.title, one.path) for one in self.documents().values())
+        return self._names.get(self.state, lambda: DocumentNames(rows))
 
     def language(self, document: Document | None = None) -> str:
-        """The main language of the BM25 index, or what it has analysed a `document` with its text in; "none" before there is
-        an index."""
+        """The main language of the BM25 index, or the one in which it has analysed a `document`; "none" before there is an
+        index."""
         from engine.lexical.languages import analysed_in
 
-        artifact = self.store.artifact("lexical")
-        if artifact is None:
-            return "none"
-        main = str(artifact.info.get("language", "none"))
-        own = analysed_in(document.language, len(document.text), main) if document else main
-        return own if own in artifact.info.get("languages", ()) else main
+        artifact = self.artifact("lexical")
+        main = str(artifact.info.get("language", "none")) if artifact else "none"
+        if artifact is None or document is None or document.language not in artifact.info.get("languages", ()):
+            return main
+        return analysed_in(document.language, self.store.text_length(document.id), main)
 
-    def _current(
-        self, kind: str, stage: str, loaded: tuple[str, Opened] | None, load: Callable[[Path], Opened]
-    ) -> tuple[Artifact, Opened]:
+    def _current(self, kind: str, load: Callable[[Path], Opened]) -> tuple[Artifact, Opened]:
         """The current artifact of a kind, opened. A run may replace and sweep it between our look and our opening."""
         while True:
-            artifact = self._need(kind, stage)
-            if loaded is not None and loaded[0] == artifact.folder:
-                return artifact, loaded[1]
+            artifact = self._need(kind)
+            opened = partial(self._opened, artifact, load)
             try:
-                return artifact, load(self.project.folder_of(artifact))
+                return artifact, self._indexes[kind].get((self.repairs, artifact.folder), opened)
             except DamagedError:
-                if self._need(kind, stage).folder == artifact.folder:
+                if self._need(kind).folder == artifact.folder:
                     raise
 
-    def _need(self, kind: str, stage: str) -> Artifact:
-        artifact = self.store.artifact(kind)
+    def _opened(self, artifact: Artifact, load: Callable[[Path], Opened]) -> Opened:
+        return load(self.project.folder_of(artifact))
+
+    def _need(self, kind: str) -> Artifact:
+        artifact, (called, stage) = self.artifact(kind), INDEXES[kind]
         if artifact is None:
             raise NotBuiltError(
-                f"The project {self.project.name} has no {INDEXES[kind]} index yet.",
+                f"The project {self.project.name} has no {called} index yet.",
                 f"The stage '{stage}' makes it.",
                 f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' without training.",
             )

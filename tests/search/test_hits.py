@@ -11,7 +11,6 @@ from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder, write_text
 from engine.project.store.documents import FileRecord
 from engine.search.fusing import fuse
-from engine.search.positions import position
 from engine.search.searcher import Searcher
 from engine.search.words import holds_word, symbols
 from engine.settings.load import SearchSettings
@@ -70,31 +69,6 @@ def test_hits_carry_the_shares_of_their_fused_score(indexed: Any, project: Proje
 
 
 # lines and pages
-
-
-@pytest.mark.parametrize(
-    ("text", "chunk", "wanted"),
-    [
-        ("one\ntwo\nthree", "one", (1, None)),
-        ("one\ntwo\nthree", "two", (2, None)),
-        ("one\ntwo\nthree", "three", (3, None)),
-        ("one\r\ntwo\r\n", "two", (2, None)),
-        ("one two", "two", (1, None)),
-        ("one\n\n\ntwo", "\n\n\ntwo", (4, None)),
-        ("a\fb\nc\fd", "a", (1, 1)),
-        ("a\fb\nc\fd", "b", (1, 2)),
-        ("a\fb\nc\fd", "c", (2, 2)),
-        ("a\fb\nc\fd", "d", (2, 3)),
-        ("a\fb", "\fb", (1, 2)),
-        ("", "", (1, None)),
-    ],
-)
-def test_position(text: str, chunk: str, wanted: tuple[int, int | None]) -> None:
-    assert position(text, chunk, text.index(chunk)) == wanted
-
-
-def test_a_position_beyond_a_text_that_has_changed() -> None:
-    assert position("a\nb", "gone", 99) == (2, None)
 
 
 def test_hits_say_line_and_page(indexed: Any, project: ProjectFolder) -> None:

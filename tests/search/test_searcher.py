@@ -15,6 +15,7 @@ from engine.core.errors import DamagedError, EngineError, NotBuiltError, Setting
 from engine.core.events import RunStarted, encode
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder, write_text
+from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
 from engine.ranking.term_weights import write_weights
 from engine.search.filters import SearchFilter
@@ -100,14 +101,14 @@ def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
         mode: {hit.chunk_id: hit.score for hit in searcher.search(QUERY, mode=mode).hits}
         for mode in ("bm25", "semantic")
     }
-    whole, asked = Searcher._semantic, []
+    whole, asked = VectorIndex.search, []
 
-    def cut(self: Searcher, query: str, depth: int, allowed: set[int] | None) -> Any:
-        ranking = whole(self, query, depth, allowed)
+    def cut(self: VectorIndex, vector: Any, depth: int) -> Any:
+        ranking = whole(self, vector, depth)
         asked.append(ranking)
         return ranking[0][:1], ranking[1][:1]
 
-    monkeypatch.setattr(Searcher, "_semantic", cut)
+    monkeypatch.setattr(VectorIndex, "search", cut)
     found = searcher.search(QUERY)
     chunks = {*by["bm25"], asked[0][0][0].item()}
     assert len(chunks) > 1
@@ -118,6 +119,19 @@ def test_a_weighted_sum_counts_what_each_ranker_thinks_of_the_others_chunks(
         assert hit.score == pytest.approx(0.5 * sum(side[hit.chunk_id] for side in scaled), abs=1e-3)
         assert set(hit.shares) == ({"bm25", "semantic"} if hit.score else set())
     assert sum("semantic" in hit.rankers for hit in found.hits) == 1
+
+
+@pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
+def test_the_second_search_reads_neither_settings_nor_a_whole_document_again(
+    searcher: Searcher, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    first = searcher.search(QUERY, mode=mode, with_facets=True)
+    for owner, name in ((ProjectFolder, "settings"), (Store, "document"), (Store, "documents"), (Store, "artifact")):
+        monkeypatch.setattr(owner, name, None)
+    assert searcher.search(QUERY, mode=mode, with_facets=True) == first
+    monkeypatch.undo()
+    write_text(project.path / "project.toml", "[search]\ntop = 1")
+    assert len(searcher.search(QUERY, mode="bm25").hits) == 1
 
 
 def test_auto_fusion_is_what_the_last_evaluation_chose(searcher: Searcher, project: ProjectFolder) -> None:

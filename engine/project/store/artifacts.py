@@ -46,9 +46,12 @@ class ArtifactTables(Database):
 
     def artifact(self, kind: str) -> Artifact | None:
         """The current artifact of a kind, if there is one."""
-        return self.artifacts().get(kind)
+        return self._artifacts("WHERE kind = ?", kind).get(kind)
 
     def artifacts(self) -> dict[str, Artifact]:
         """Every current artifact by kind."""
-        rows = self._rows("SELECT kind, fingerprint, folder, created, info FROM artifacts")
+        return self._artifacts("")
+
+    def _artifacts(self, where: str, *values: str) -> dict[str, Artifact]:
+        rows = self._rows(f"SELECT kind, fingerprint, folder, created, info FROM artifacts {where}", values)
         return {row[0]: Artifact(row[0], row[1], row[2], row[3], self._json(row[4])) for row in rows}

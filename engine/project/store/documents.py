@@ -11,8 +11,9 @@ from typing import Any, cast
 
 from engine.core.records import Chunk, Document
 from engine.project.store.connection import Database, damaged, guarded
+from engine.project.store.positions import positions
 
-_CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages"
+_CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages, line, page"
 _FILE = "source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id, kind, ctime_ns"
 UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
 _UNREAD = str(UNREAD)
@@ -278,14 +279,16 @@ class DocumentTables(Database):
             known.setdefault(content_hash, []).append(row_id)
         self._rows("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
         fresh = []
-        for chunk in chunks:
+        (text,) = self._rows("SELECT text FROM documents WHERE id = ?", (document_id,))[0]
+        places = positions(text, ((chunk.start, chunk.text) for chunk in chunks))
+        for chunk, place in zip(chunks, places, strict=True):
             row = (chunk.ordinal, chunk.start, chunk.end, chunk.text, json.dumps(chunk.headings), chunk.tokens,
                    None if chunk.embedded_text == chunk.text else chunk.embedded_text, json.dumps(chunk.pages),
-                   chunk.content_hash)  # fmt: skip
+                   chunk.content_hash, *place)  # fmt: skip
             if ids := known.get(chunk.content_hash):
                 self._rows(
                     """UPDATE chunks SET ordinal = ?, start = ?, end = ?, text = ?, headings = ?, tokens = ?,
-                    embedded_text = ?, pages = ?, content_hash = ?, live = 1 WHERE id = ?""",
+                    embedded_text = ?, pages = ?, content_hash = ?, line = ?, page = ?, live = 1 WHERE id = ?""",
                     (*row, ids.pop(0)),
                 )
             else:
@@ -293,7 +296,7 @@ class DocumentTables(Database):
         with guarded(self.path):
             self._db.executemany(
                 """INSERT INTO chunks (ordinal, start, end, text, headings, tokens, embedded_text, pages, content_hash,
-                document_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                line, page, document_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
                 fresh,
             )
         return len(fresh)
@@ -343,6 +346,10 @@ class DocumentTables(Database):
         rows = self._rows(f"SELECT {_document_columns('text')} FROM documents WHERE id = ?", (document_id,))
         return Document(*rows[0]) if rows else None
 
+    def text_length(self, document_id: int) -> int:
+        """Characters of a document's text."""
+        return int(self._rows("SELECT length(text) FROM documents WHERE id = ?", (document_id,))[0][0])
+
     def document_card(self, document_id: int) -> Document:
         """One document, live or not, without its text. Raises DamagedError when the row is gone."""
         rows = self._rows(f"""SELECT {_document_columns("''")} FROM documents WHERE id = ?""", (document_id,))
@@ -359,6 +366,7 @@ class DocumentTables(Database):
             row[0], row[1], row[2], row[3], row[4], tuple(self._json(row[5])), row[6],
             row[7] if row[7] is not None else row[4], row[8], row[9],
             tuple((int(at), int(number), str(name)) for at, number, name in self._json(row[10])),
+            row[11], row[12],
         )  # fmt: skip
 
     def chunks_of(self, document_id: int) -> list[Chunk]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 SCHEMA = """
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE chunks (
     id INTEGER PRIMARY KEY AUTOINCREMENT, document_id INTEGER NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, text TEXT NOT NULL, headings TEXT NOT NULL,
     tokens INTEGER NOT NULL, embedded_text TEXT, content_hash TEXT NOT NULL, live INTEGER NOT NULL DEFAULT 1,
-    pages TEXT NOT NULL DEFAULT '[]');
+    pages TEXT NOT NULL DEFAULT '[]', line INTEGER NOT NULL DEFAULT 1, page INTEGER);
 CREATE INDEX chunks_by_document ON chunks (document_id);
 CREATE TABLE queries (
     id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
@@ -66,4 +66,8 @@ INSERT INTO left_out SELECT '', key, '', value FROM artifacts,
     json_each(CASE WHEN json_valid(info) THEN info ELSE '{}' END, '$.skipped') WHERE kind = 'corpus';
 """,
     4: "ALTER TABLE files ADD COLUMN ctime_ns INTEGER NOT NULL DEFAULT 0;",
+    5: """
+ALTER TABLE chunks ADD COLUMN line INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE chunks ADD COLUMN page INTEGER;
+""",
 }

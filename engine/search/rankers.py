@@ -1,0 +1,102 @@
+"""The rankings that a search mode asks for: by BM25, by meaning, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from engine.core.errors import EngineError
+from engine.project.control import while_running
+from engine.search.fusing import Ranking
+from engine.search.loaded import Loaded
+from engine.settings.load import SearchSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.lexical.index import LexicalIndex
+
+Mode = Literal["hybrid", "semantic", "bm25"]
+MODES: tuple[Mode, ...] = ("hybrid", "semantic", "bm25")
+
+
+@dataclass
+class Rankings:
+    """What the rankers found: the best chunks by ranker (`bm25`, `semantic`), and notes for the user.
+
+    `matching`: ids of all chunks with a word of the query, where they were asked for. `index`: the BM25 index that was asked.
+    """
+
+    by_ranker: dict[str, Ranking] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    matching: NDArray[np.int64] | None = None
+    index: LexicalIndex | None = None
+
+
+@dataclass(frozen=True)
+class Rankers:
+    """Asks the indexes of a project."""
+
+    loaded: Loaded
+
+    def rank(
+        self, query: str, mode: Mode, depth: int, allowed: NDArray[np.int64] | None, settings: SearchSettings, *,
+        all_matching: bool = False,
+    ) -> Rankings:  # fmt: skip
+        """The best `depth` chunks by each ranker of a mode, of those in `allowed` (None: of all).
+
+        Hybrid search does with one ranker, and notes it, where the other is not built, damaged or fails.
+        """
+        rankings = Rankings()
+
+        def lexical() -> Ranking:
+            index, note = self.loaded.hybrid_index(settings) if mode == "hybrid" else (self.loaded.lexical_index(), "")
+            ids, scores = _bm25(index, query, index.count if all_matching else depth, allowed)
+            rankings.index, rankings.matching = index, ids if all_matching else None
+            rankings.notes += [note] if note else []
+            return ids[:depth], scores[:depth]
+
+        rankers: dict[str, Callable[[], Ranking]] = {
+            "bm25": lexical,
+            "semantic": lambda: self._semantic(query, depth, allowed),
+        }
+        if mode != "hybrid":
+            rankings.by_ranker[mode] = rankers[mode]()
+            return rankings
+        failures: list[EngineError] = []
+        for name, ranker in rankers.items():
+            try:
+                rankings.by_ranker[name] = ranker()
+            except EngineError as error:
+                failures.append(while_running(self.loaded.project, error))
+        if not rankings.by_ranker:
+            raise failures[0]
+        only = " and ".join(rankings.by_ranker)
+        rankings.notes += [f"{only} only: {error.what} {error.to_do}" for error in failures]
+        return rankings
+
+    def cross_scored(self, query: str, rankings: Rankings, settings: SearchSettings) -> dict[str, Ranking]:
+        """Where scores are summed, each ranking with the other's chunks, too: what both rankers think of them counts."""
+        both = rankings.by_ranker
+        if rankings.index is None or len(both) < 2 or settings.fusion == "rrf":
+            return both
+        from engine.ranking.fusion import completed
+
+        bm25, semantic = both["bm25"], both["semantic"]
+        try:
+            _, index, vector = self.loaded.query_vector(query)
+            cosines = index.search_among(vector, bm25[0], len(bm25[0]))
+            scores = rankings.index.scores(query, semantic[0])
+        except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
+            return both
+        return {"bm25": completed(bm25, semantic[0], scores), "semantic": completed(semantic, *cosines)}
+
+    def _semantic(self, query: str, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:
+        _, index, vector = self.loaded.query_vector(query)
+        return index.search(vector, depth) if allowed is None else index.search_among(vector, allowed, depth)
+
+
+def _bm25(index: LexicalIndex, query: str, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:
+    return index.search(query, depth) if allowed is None else index.search_among(query, depth, allowed)
