@@ -40,7 +40,9 @@ def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise SettingsError(f"{path} cannot be read.", f"{error}.", "Correct it, or delete it.") from error
+        raise SettingsError(
+            f"{path} cannot be read.", f"{error}.", "Correct it, or delete it.", code="keymap-invalid"
+        ) from error
     return {name: _keys(path, name, value, known) for name, value in data.items()}
 
 
@@ -48,11 +50,15 @@ def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) ->
     if name not in known:
         near = nearest(name, known)
         hint = f"Did you mean '{near}'?" if near else "Delete the line."
-        raise SettingsError(f"{path}: there is no action '{name}'.", "It is not one of the app's.", hint)
+        raise SettingsError(
+            f"{path}: there is no action '{name}'.", "It is not one of the app's.", hint, code="keymap-unknown-action"
+        )
     given = value if isinstance(value, list) else [value]
     keys = [part.strip() for key in given if isinstance(key, str) for part in key.split(",") if part.strip()]
     if not keys or len(keys) < len(given):
-        raise SettingsError(f"{path}: '{name}' has no key.", "A key is a text.", f'Write "{name}" = "f2".')
+        raise SettingsError(
+            f"{path}: '{name}' has no key.", "A key is a text.", f'Write "{name}" = "f2".', code="keymap-invalid"
+        )
     return ",".join(_known_key(path, name, key) for key in keys)
 
 
@@ -64,7 +70,10 @@ def _known_key(path: Path, name: str, key: str) -> str:
         return "+".join([*modifiers, called])
     near = nearest(key, NAMED)
     hint = f"Did you mean '{near}'?" if near else "Keys are called as 'f2', 'ctrl+k', 'question_mark', 'x'."
-    raise SettingsError(f"{path}: '{name}' is given '{key}', and no key is called so.", "It would do nothing.", hint)
+    raise SettingsError(
+        f"{path}: '{name}' is given '{key}', and no key is called so.", "It would do nothing.", hint,
+        code="keymap-unknown-key",
+    )  # fmt: skip
 
 
 def _is_key(name: str) -> bool:
@@ -97,5 +106,7 @@ def write_template(known: Mapping[str, Binding]) -> Path:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n")
     except OSError as error:
-        raise EngineError(f"{path} cannot be written.", f"{error}.", "Check the permissions of the folder.") from error
+        raise EngineError(
+            f"{path} cannot be written.", f"{error}.", "Check the permissions of the folder.", code="write-failed"
+        ) from error
     return path

@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from engine.core import errors
 from engine.core.errors import EngineError, StageError
 
 LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
@@ -27,9 +26,13 @@ SUPERSEDED = -32001
 class GoneError(StageError):
     """The process that was to answer has ended."""
 
+    code = "engine-gone"
+
 
 class SupersededError(EngineError):
     """A newer search of the same series has taken this one's place."""
+
+    code = "search-superseded"
 
 
 def engine_command(*arguments: str) -> list[str]:
@@ -42,14 +45,6 @@ def engine_environment() -> dict[str, str]:
     here = str(Path(__file__).resolve().parents[2])
     others = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != here]
     return dict(os.environ, BMEMBED_ERRORS="json", PYTHONPATH=os.pathsep.join([here, *others]), PYTHONUTF8="1")
-
-
-def revive(data: Mapping[str, Any]) -> EngineError:
-    """An error that a process told as JSON, as its own type where `engine.core.errors` has it."""
-    kind = getattr(errors, str(data.get("type")), StageError)
-    if not (isinstance(kind, type) and issubclass(kind, EngineError)):
-        kind = StageError
-    return kind(str(data.get("what", "")), str(data.get("why", "")), str(data.get("to_do", "")))
 
 
 async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
@@ -106,8 +101,9 @@ async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess
 
 def _not_started(error: OSError) -> EngineError:
     return StageError(
-        "The engine could not be started.", f"{error}.", "Free some memory, or install bmembed again; then try again."
-    )
+        "The engine could not be started.", f"{error}.", "Free some memory, or install bmembed again; then try again.",
+        code="engine-not-started",
+    )  # fmt: skip
 
 
 def _printed(output: bytes) -> Any:
@@ -121,8 +117,11 @@ def _printed(output: bytes) -> Any:
 def _told(narration: bytes, name: str, code: int | None) -> EngineError:
     lines = narration.decode("utf-8", "replace").strip().splitlines()
     with suppress(ValueError, IndexError, AttributeError):
-        return revive(json.loads(lines[-1]))
-    return StageError(f"'engine {name}' ended with exit code {code}.", lines[-1] if lines else "It said nothing.", "")
+        return EngineError.from_dict(json.loads(lines[-1]))
+    return StageError(
+        f"'engine {name}' ended with exit code {code}.", lines[-1] if lines else "It said nothing.", "",
+        code="engine-command-failed",
+    )  # fmt: skip
 
 
 class EngineClient:
@@ -244,8 +243,10 @@ def _error(data: Mapping[str, Any]) -> EngineError:
         return SupersededError("A newer search took this one's place.")
     told = data.get("data")
     if isinstance(told, Mapping):
-        return revive(told)
-    return StageError("The engine could not answer.", str(data.get("message", "")), "Try again.")
+        return EngineError.from_dict(told)
+    return StageError(
+        "The engine could not answer.", str(data.get("message", "")), "Try again.", code="engine-no-answer"
+    )
 
 
 def _last_words(said: IO[bytes]) -> bytes:
@@ -257,7 +258,7 @@ def _gone(words: bytes = b"", code: int | None = None) -> EngineError:
     """Why the process is not there any more, as far as its last words tell; one that was killed has none."""
     lines = words.decode("utf-8", "replace").strip().splitlines() if code and code > 0 else []
     with suppress(ValueError, IndexError, AttributeError):
-        return revive(json.loads(lines[-1]))
+        return EngineError.from_dict(json.loads(lines[-1]))
     why = lines[-1] if lines else "It may have run out of memory."
     return GoneError("The engine's search process has ended.", why, "Try again: it is started anew.")
 

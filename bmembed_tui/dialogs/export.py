@@ -117,7 +117,7 @@ class ExportScreen(ModalScreen[None]):
         try:
             if folder is None or not self._wanted:
                 missing = "Type the name of a folder that is not there yet." if folder is None else "Choose a part."
-                raise UsageError("Nothing was exported.", "", missing)
+                raise UsageError("Nothing was exported.", "", missing, code="export-incomplete-choice")
             self._done(await command("export", str(self._project.path), str(folder), *self._only(), "--json"))
         except EngineError as error:
             self._tell(error_text(error))

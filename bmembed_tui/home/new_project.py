@@ -53,7 +53,10 @@ class Wanted:
     def place(self) -> Path:
         """The project's folder. Raises UsageError for a name that cannot be one."""
         if not self.name:
-            raise UsageError("The project has no name yet.", "", "Type one, or choose the documents first.")
+            raise UsageError(
+                "The project has no name yet.", "", "Type one, or choose the documents first.",
+                code="project-name-invalid",
+            )  # fmt: skip
         named = locate(self.name)
         if named.parent != projects_root() or self.kept_in is None:  # a path was typed as name
             return named
@@ -62,19 +65,26 @@ class Wanted:
     def check_documents(self) -> None:
         """Raises InputError where nothing can be read."""
         if not self.typed:
-            raise InputError("No documents are chosen yet.", "", "Type a folder, or pick one in the tree.")
+            raise InputError(
+                "No documents are chosen yet.", "", "Type a folder, or pick one in the tree.",
+                code="documents-not-chosen",
+            )  # fmt: skip
         if any("\ud800" <= char <= "\udfff" for char in str(self.documents)):
             why = "project.toml could not hold it: it has bytes that are not text."
-            raise InputError("The folder's name cannot be written down.", why, "Rename it.")
+            raise InputError("The folder's name cannot be written down.", why, "Rename it.", code="text-not-storable")
         try:
             if self.documents is None or not self.documents.exists():
                 what = f"{self.documents or self.typed} does not exist."
-                raise InputError(what, "The project would have no documents there.", "Check the path.")
+                raise InputError(
+                    what, "The project would have no documents there.", "Check the path.", code="path-missing"
+                )
             if self.documents.is_dir():
                 os.scandir(self.documents).close()
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise InputError(f"{self.typed} cannot be read.", f"{why}.", "Choose another folder.") from None
+            raise InputError(
+                f"{self.typed} cannot be read.", f"{why}.", "Choose another folder.", code="file-access"
+            ) from None
 
     def create(self) -> ProjectFolder:
         """Make it. Raises EngineError."""
@@ -92,7 +102,9 @@ def _caught(check: Any) -> EngineError | None:
     except EngineError as error:
         return error
     except (OSError, ValueError) as error:
-        return UsageError("This folder cannot be used.", f"{error}.", "Choose another one.")
+        return UsageError(
+            "This folder cannot be used.", f"{error}.", "Choose another one.", code="project-folder-invalid"
+        )
     return None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from textual import work
 from textual.screen import Screen
 
-from bmembed_tui.client.engine_client import order, revive
+from bmembed_tui.client.engine_client import order
 from bmembed_tui.client.project_status import STAGES, ProjectStatus, step_of
 from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
@@ -177,7 +177,7 @@ class RunScreen(Screen[None]):
         state.error = error or {"type": "StageError", "what": "The run failed.", "why": "", "to_do": "Run again."}
         self.draw_run()
         choices = [("retry", "Run again"), ("settings", "Settings")]
-        answer = await self.app.push_screen_wait(ErrorDialog(revive(state.error), choices, unasked=True))
+        answer = await self.app.push_screen_wait(ErrorDialog(EngineError.from_dict(state.error), choices, unasked=True))
         if answer == "retry":
             self.start_run(tuple(state.stages) or STAGES, follow=following)
         elif answer == "settings":

@@ -13,7 +13,7 @@ from textual.containers import Horizontal
 from textual.css.query import NoMatches
 from textual.widgets import ContentSwitcher
 
-from bmembed_tui.client.engine_client import EngineClient, revive
+from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.client.project_status import STAGES, STEPS, ProjectStatus, step_of
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.project.runs import RunScreen
@@ -220,7 +220,7 @@ class ProjectScreen(RunScreen):
         self.status = status
         self._settling = self._settling and self._stale
         if status.problem and status.problem != self._problem:
-            self.tell(revive(status.problem))
+            self.tell(EngineError.from_dict(status.problem))
         self._problem = status.problem
         self._follow_newest()
         self._known = True

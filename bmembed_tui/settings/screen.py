@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Button, Input, OptionList
 
-from bmembed_tui.client.engine_client import EngineClient, revive
+from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
 from bmembed_tui.settings.text import SettingsTextScreen
 from bmembed_tui.settings.values import Setting, from_text, to_text
@@ -344,5 +344,5 @@ What is searchable now stays searchable until then."""
 def _effect(found: Mapping[str, Any]) -> Content:
     """What `what_if` answered, in words."""
     if problem := found["problem"]:
-        return error_text(revive(problem))
+        return error_text(EngineError.from_dict(problem))
     return effect(found["stages"]) if found["stages"] else plain("✓ Makes no further stage stale.", "$text-success")

@@ -13,7 +13,6 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Button
 
-from bmembed_tui.client.engine_client import revive
 from bmembed_tui.client.in_app import with_ways
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -106,7 +105,7 @@ class ChangeLine(Vertical):
         if not self.is_attached or changes is not self._changes:
             return
         if found["problem"]:
-            self._refuse(revive(found["problem"]))
+            self._refuse(EngineError.from_dict(found["problem"]))
         elif any(stage["before"] == "done" for stage in found["stages"]):
             self._say(effect(found["stages"]), asking=True)
             if self._keys == self._keys_pressed:  # else the next key is meant for something else

@@ -163,7 +163,8 @@ def _load_qt() -> None:
     except ImportError as error:
         raise EngineError(
             f"A window cannot be opened: Qt cannot be loaded ({error}). Install what it needs again ({install_command()}), or use "
-            "bmembed-tui."
+            "bmembed-tui.",
+            code="window-unavailable",
         ) from error
 
 
@@ -210,7 +211,8 @@ def _check_extra() -> None:
         if importlib.util.find_spec(name) is None:
             raise EngineError(
                 f"A window cannot be opened: {package} is not installed. Install what it needs ({install_command()}), or use "
-                "bmembed-tui."
+                "bmembed-tui.",
+                code="window-unavailable",
             )
 
 
@@ -222,7 +224,10 @@ def _check_display() -> None:
     number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
     if not display or (_display_is_here() and not (SOCKETS / f"X{number}").exists()):
         shown = f"the display {display} is not there" if display else "there is no display (DISPLAY is not set)"
-        raise EngineError(f"A window cannot be opened: {shown}. Use bmembed-tui, which works in a terminal.")
+        raise EngineError(
+            f"A window cannot be opened: {shown}. Use bmembed-tui, which works in a terminal.",
+            code="window-unavailable",
+        )
 
 
 def _display_is_here() -> bool:

@@ -50,7 +50,8 @@ def check_libraries() -> None:
     if lacks := missing():
         raise EngineError(
             f"A window cannot be opened: the system lacks {', '.join(lacks)}. Install them (Debian and Ubuntu: "
-            f"apt install {' '.join(lacks.values())}), or use bmembed-tui, which works in a terminal."
+            f"apt install {' '.join(lacks.values())}), or use bmembed-tui, which works in a terminal.",
+            code="window-unavailable",
         )
 
 

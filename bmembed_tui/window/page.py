@@ -59,6 +59,7 @@ def _terminal(code: str) -> str:
             "The window's terminal cannot be shown.",
             "The installed textual-serve is of a version that this program does not know.",
             f"Install what the window needs again: {install_command()}",
+            code="window-unavailable",
         )
     code = code.replace(_OWN_SOCKET, "this.socket=new window.BridgeSocket(")
     code = code.replace(_WEBGL, "")  # its canvas does as well, and needs no graphics card
@@ -73,5 +74,6 @@ def _static() -> Path:
             "A window cannot be opened: textual-serve is not installed.",
             "The terminal in the window is its.",
             f"Install what the window needs: {install_command()}",
+            code="window-unavailable",
         )
     return Path(found.submodule_search_locations[0]) / "static"

@@ -31,7 +31,9 @@ def install(platform: str = sys.platform, home: Path | None = None) -> list[Path
             return _on_windows(place)
         return _on_linux(place)
     except OSError as error:
-        raise EngineError("The shortcut could not be made.", f"{error}.", "Check the folder's permissions.") from error
+        raise EngineError(
+            "The shortcut could not be made.", f"{error}.", "Check the folder's permissions.", code="write-failed"
+        ) from error
 
 
 def _on_linux(home: Path) -> list[Path]:

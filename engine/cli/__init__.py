@@ -2,7 +2,8 @@
 
 Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
 failed, 6 out of disk or memory, 7 damaged project, 130 cancelled. With BMEMBED_ERRORS=json in the environment, whatever
-ends a command early is one JSON object {"type", "what", "why", "to_do"} on the last line of standard error.
+ends a command early is one JSON object {"type", "code", "what", "why", "to_do", "stage",
+"command"} on the last line of standard error.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class InternalFault(EngineError):
     """A fault of the engine's own, told without a traceback."""
 
     exit_code = 1
+    code = "internal-fault"
 
 
 def main() -> None:
@@ -77,9 +79,9 @@ def _end_with(error: EngineError) -> NoReturn:
     if _tells_json():
         import json
 
-        from engine.core.subprocesses import told
+        from engine.core.subprocesses import to_dict
 
-        print(json.dumps(told(error)), file=sys.stderr)
+        print(json.dumps(to_dict(error)), file=sys.stderr)
     else:
         from engine.cli.console import show_error
 
@@ -99,9 +101,12 @@ def _explained(error: Exception) -> EngineError:
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):
         return _wrong_use(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return ResourceError("The disk is full.", str(error), "Free some disk space and try again.")
+        return ResourceError("The disk is full.", str(error), "Free some disk space and try again.", code="disk-full")
     if isinstance(error, OSError):
-        return InputError("A file could not be read or written.", str(error), "Check the path and its permissions.")
+        return InputError(
+            "A file could not be read or written.", str(error), "Check the path and its permissions.",
+            code="file-access",
+        )  # fmt: skip
     return InternalFault(f"The engine met a fault of its own ({type(error).__name__}: {error}).")
 
 

@@ -22,7 +22,7 @@ HELP = """The `engine` command. Data goes to standard output, narration to stand
 Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
 failed, 6 out of disk or memory, 7 damaged project, 130 cancelled (0 where torchrun or accelerate launch has started it: they
 take any other for a crash). With BMEMBED_ERRORS=json in the environment, an error
-is one JSON object {"type", "what", "why", "to_do"} on the last line of standard error.
+is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line of standard error.
 
 """
 

@@ -32,7 +32,10 @@ def new(
 
     for path in documents:
         if not path.expanduser().exists():
-            raise InputError(f"{path} does not exist.", "The project would have no documents there.", "Check the path.")
+            raise InputError(
+                f"{path} does not exist.", "The project would have no documents there.", "Check the path.",
+                code="path-missing",
+            )  # fmt: skip
     sections: dict[str, dict[str, Any]] = {"training": {"preset": _known(preset)}}
     if model:
         from engine.encoders.model_folder import resolve_model
@@ -89,6 +92,7 @@ def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, a
             "A run of several processes cannot go on in the background.",
             "They belong to the launcher that started them.",
             "Leave out --detach.",
+            code="detach-distributed",
         )
 
     begun = start(project.folder, stages, force=force)
@@ -208,6 +212,7 @@ def _known(preset: str) -> str:
             f"--preset: there is no preset '{preset}'.",
             f"The presets are {', '.join(PRESETS)}.",
             f"Did you mean '--preset {near}'?" if near else "Name one of them.",
+            code="preset-unknown",
         )
     return preset
 
@@ -221,7 +226,10 @@ def _settings(asked: dict[str, dict[str, Any]], changes: list[str]) -> dict[str,
     for change in changes:
         key, sign, value = change.partition("=")
         if not sign:
-            raise UsageError(f"{change} sets nothing.", "There is no '=' in it.", "Write, say, training.steps=60.")
+            raise UsageError(
+                f"{change} sets nothing.", "There is no '=' in it.", "Write, say, training.steps=60.",
+                code="settings-no-value",
+            )  # fmt: skip
         asked = with_changes(asked, {key.strip(): value_of(value.strip())})
         validate(asked, f"--set {change}")
     return asked

@@ -28,6 +28,7 @@ def sample_project(name: str = NAME) -> Project:
                 f"{project.path} is not the sample project.",
                 "It was made over other documents.",
                 "Give another name with --project.",
+                code="folder-taken",
             )
     else:
         project = Project.create(name, [asset_path("sample/documents")], training=SAMPLE_TRAINING)

@@ -39,7 +39,10 @@ def documents(
     from engine.search.filters import path_filter
 
     if action not in ACTIONS:
-        raise UsageError(f"'{action}' cannot be done.", "Known are " + ", ".join(ACTIONS) + ".", "Name one of them.")
+        raise UsageError(
+            f"'{action}' cannot be done.", "Known are " + ", ".join(ACTIONS) + ".", "Name one of them.",
+            code="action-unknown",
+        )  # fmt: skip
     matches = path_filter(path or ())
     with opened(name) as project:
         if action == "retry":
@@ -94,7 +97,10 @@ def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
         print(_csv(rows), end="")
         return
     if target.suffix.lower() not in (".csv", ".json"):
-        raise UsageError(f"{target.name} is neither .csv nor .json.", "", "Give the file one of these endings.")
+        raise UsageError(
+            f"{target.name} is neither .csv nor .json.", "", "Give the file one of these endings.",
+            code="file-type-unknown",
+        )  # fmt: skip
     if target.suffix.lower() == ".json":
         import json
 
@@ -102,7 +108,10 @@ def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
     else:
         text = _csv(rows)
     if not target.absolute().parent.is_dir():
-        raise UsageError(f"There is no folder {target.absolute().parent}.", "", "Make it, or name a file elsewhere.")
+        raise UsageError(
+            f"There is no folder {target.absolute().parent}.", "", "Make it, or name a file elsewhere.",
+            code="path-missing",
+        )  # fmt: skip
     with disk_errors(f"{target} could not be written."):
         write_text(target, text)
     print(f"{len(rows)} rows were written to {target}.", file=sys.stderr)

@@ -88,8 +88,9 @@ def serve(
 
     if not stdio:
         raise UsageError(
-            "The server speaks on standard input and output only.", "No port is ever opened.", "Add --stdio."
-        )
+            "The server speaks on standard input and output only.", "No port is ever opened.", "Add --stdio.",
+            code="stdio-required",
+        )  # fmt: skip
     from engine.search.server import Server
     from engine.service import methods
 

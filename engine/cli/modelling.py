@@ -31,7 +31,10 @@ def models(
     from engine.gguf.library import add_model, list_models
 
     if action not in ("list", "add") or (action == "add") != (file is not None):
-        raise UsageError(f"'{action}' cannot be done so.", "", "Try 'engine models', or 'engine models add FILE'.")
+        raise UsageError(
+            f"'{action}' cannot be done so.", "", "Try 'engine models', or 'engine models add FILE'.",
+            code="action-unknown", command="models",
+        )  # fmt: skip
     with stoppable() as asked:
         if file is not None:
             added = add_model(file, link=link, name=name, should_stop=asked)

@@ -80,6 +80,8 @@ def _ask(project: ProjectFolder) -> None:
             f"Nobody can be asked whether {project.name} may be removed.",
             "Standard input is not a terminal.",
             "Add --yes to remove it without a question.",
+            code="confirmation-impossible",
+            command="purge",
         )
     files, size = extent(project)
     text = harmless(f"Remove {project.path}: {files} files, {size / 1e6:,.1f} MB? Your documents stay.")

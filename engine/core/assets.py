@@ -15,5 +15,6 @@ def asset_path(name: str) -> Path:
         if (root / name).exists():
             return root / name
     raise EngineError(
-        f"The file assets/{name} is missing.", "The installation is incomplete.", "Install bmembed-tui again."
-    )
+        f"The file assets/{name} is missing.", "The installation is incomplete.", "Install bmembed-tui again.",
+        code="installation-incomplete",
+    )  # fmt: skip

@@ -33,8 +33,10 @@ def disk_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = ResourceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else EngineError
-        raise kind(what, f"{error}.", "Check the disk's free space and the folder's permissions.") from error
+        advice = "Check the disk's free space and the folder's permissions."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ResourceError(what, f"{error}.", advice, code="disk-full") from error
+        raise EngineError(what, f"{error}.", advice, code="write-failed") from error
 
 
 def sync_tree(folder: Path) -> None:

@@ -9,94 +9,139 @@ from __future__ import annotations
 import difflib
 import os
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 FAULTS_TOLD = 10  # of a chain of exceptions
 
 
 class EngineError(Exception):
-    """Base of all expected errors. `what` happened, `why`, and what `to_do` next, each one plain sentence."""
+    """Base of all expected errors. `what` happened, `why`, and what `to_do` next, each one plain sentence.
+
+    Programs read `code` (docs/ERRORS.md lists them), `stage`, the one concerned, and `command`, the `engine` command that
+    helps, without its project.
+    """
 
     exit_code = 5
+    code = "failed"
+    command = ""
 
-    def __init__(self, what: str, why: str = "", to_do: str = "") -> None:
+    def __init__(
+        self, what: str, why: str = "", to_do: str = "", *, code: str = "", stage: str = "", command: str = ""
+    ) -> None:
         super().__init__(what)
         self.what, self.why, self.to_do = what, why, to_do
+        self.code = code or type(self).code
+        self.stage, self.command = stage, command or type(self).command
 
     def __str__(self) -> str:
         return "\n".join(part for part in (self.what, self.why, self.to_do) if part)
 
     def as_dict(self) -> dict[str, str]:
-        """For the event log and `--json` output."""
-        return {"type": type(self).__name__, "what": self.what, "why": self.why, "to_do": self.to_do}
+        """For logs, `--json` output and other processes: under the nearest class that this module has."""
+        public = next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)
+        return {
+            "type": public.__name__, "code": self.code, "what": self.what, "why": self.why, "to_do": self.to_do,
+            "stage": self.stage, "command": self.command,
+        }  # fmt: skip
+
+    @staticmethod
+    def from_dict(data: Mapping[str, object], exit_code: int | None = None) -> EngineError:
+        """The error that `as_dict` gave, of the same class. Versions before codes wrote none."""
+        kind = globals().get(str(data.get("type")))
+        if not (isinstance(kind, type) and issubclass(kind, EngineError)):
+            kind = StageError
+        fields = {name: str(data.get(name, "")) for name in ("what", "why", "to_do", "code", "stage", "command")}
+        error = kind(**fields)
+        if exit_code is not None:
+            error.exit_code = exit_code
+        return error
 
 
 class UsageError(EngineError):
     """A command or setting that cannot be followed as written."""
 
     exit_code = 2
+    code = "wrong-use"
 
 
 class SettingsError(UsageError):
     """project.toml is not valid."""
+
+    code = "settings-invalid"
 
 
 class InputError(EngineError):
     """The user's documents, queries or judgments cannot be used."""
 
     exit_code = 3
+    code = "input-invalid"
 
 
 class NoDocumentsError(InputError):
     """No readable document was found."""
 
+    code = "no-documents"
+
 
 class TooLittleTextError(InputError):
     """The corpus is too small for the step that was asked for."""
+
+    code = "too-little-text"
 
 
 class ModelError(InputError):
     """A model folder is missing, incomplete or unsafe."""
 
+    code = "model-invalid"
+
 
 class DatasetError(InputError):
     """A BEIR folder, query file or judgment file is malformed."""
+
+    code = "dataset-invalid"
 
 
 class ProjectBusyError(EngineError):
     """Another run holds the project."""
 
     exit_code = 4
+    code = "project-busy"
 
 
 class StageError(EngineError):
     """A stage ended without its result."""
 
     exit_code = 5
+    code = "stage-failed"
 
 
 class ResourceError(EngineError):
     """The disk is full or memory ran out."""
 
     exit_code = 6
+    code = "out-of-resources"
 
 
 class DamagedError(EngineError):
     """A file of the project is damaged."""
 
     exit_code = 7
+    code = "damaged"
 
 
 class NotBuiltError(EngineError):
     """Something is asked for that no run has built yet."""
 
     exit_code = 3
+    code = "not-built"
+    command = "run"
 
 
 class CancelledError(EngineError):
     """The user asked the run to stop; everything finished so far is kept."""
 
     exit_code = 130
+    code = "cancelled"
 
 
 def nearest(word: str, valid: Iterable[str]) -> str | None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from engine.core import errors
 from engine.core.environment import prepare_process
 from engine.core.errors import CancelledError, EngineError, ResourceError, StageError
 
@@ -28,21 +27,9 @@ def import_path() -> str:
     return os.pathsep.join([here, *filter(None, others)])  # an empty entry would mean the folder the user stands in
 
 
-def told(error: EngineError) -> dict[str, str]:
-    """An error as another process is told it: under the nearest class that `engine.core.errors` has, its texts cut."""
-    public = next(kind for kind in type(error).__mro__ if kind.__module__ == EngineError.__module__)
-    texts = {"what": error.what, "why": error.why, "to_do": error.to_do}
-    return {"type": public.__name__, **{name: text[:TEXT_SENT] for name, text in texts.items()}}
-
-
-def revive(data: dict[str, str], code: int) -> EngineError:
-    """The error that a child has `told`, as the same type; `code` is the child's exit code."""
-    kind = getattr(errors, data["type"], None)
-    if not (isinstance(kind, type) and issubclass(kind, EngineError)):
-        kind = StageError
-    error = kind(data["what"], data["why"], data["to_do"])
-    error.exit_code = code
-    return error
+def to_dict(error: EngineError) -> dict[str, str]:
+    """`error.as_dict()` for a pipe: its texts are cut."""
+    return {name: text[:TEXT_SENT] for name, text in error.as_dict().items()}
 
 
 def run_in_subprocess(
@@ -50,7 +37,7 @@ def run_in_subprocess(
 ) -> Any:
     """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; what it then tells is raised.
 
-    Raises the EngineError that it has `told` on its standard output, or StageError that says how it died.
+    Raises the EngineError that it wrote to its standard output, or StageError that says how it died.
     """
     command = [sys.executable, "-P", "-m", module, *arguments]
     child = subprocess.Popen(
@@ -78,10 +65,11 @@ def run_in_subprocess(
         code = child.returncode
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise StageError(
-            f"{what} crashed ({name}).", "Native code of a model library died.", "Try another model."
-        ) from None
+            f"{what} crashed ({name}).", "Native code of a model library died.", "Try another model.",
+            code="model-crashed",
+        ) from None  # fmt: skip
     if child.returncode:
-        raise revive(answer, child.returncode)
+        raise EngineError.from_dict(answer, child.returncode)
     return answer
 
 
@@ -97,10 +85,12 @@ def answer(work: Callable[..., Any]) -> NoReturn:
     try:
         found = work(stopping.is_set, *sys.argv[1:])
     except EngineError as error:
-        found, code = told(error), error.exit_code
+        found, code = to_dict(error), error.exit_code
     except Exception as fault:
-        own = StageError(f"It met a fault of its own ({type(fault).__name__}).", f"{fault}", "Try again.")
-        found, code = told(own), own.exit_code
+        own = StageError(
+            f"It met a fault of its own ({type(fault).__name__}).", f"{fault}", "Try again.", code="internal-fault"
+        )
+        found, code = to_dict(own), own.exit_code
     with os.fdopen(output, "w", encoding="utf-8") as file:
         json.dump(found, file)
     os._exit(code)  # native libraries' threads must not hold it up
@@ -125,12 +115,18 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
             f"The stage '{stage}' was killed from outside.",
             "Most often the system does this when memory runs out.",
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again: it resumes.",
+            code="memory-full",
+            stage=stage,
+            command="run",
         )
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return StageError(
         f"The stage '{stage}' crashed ({name}).",
         f"Its output is in {log}.",
         "Run again: it resumes from the last checkpoint.",
+        code="stage-crashed",
+        stage=stage,
+        command="run",
     )
 
 
@@ -140,6 +136,8 @@ def run_folder_missing(stage: str, folder: Path) -> EngineError:
         f"The folder of the run, {folder}, is gone.",
         f"It was deleted or moved while the stage '{stage}' was at work.",
         "Run again where the project lies now.",
+        code="run-folder-missing",
+        stage=stage,
     )
 
 

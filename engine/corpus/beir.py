@@ -204,4 +204,4 @@ def _unreadable(path: Path, error: OSError) -> DatasetError:
         if others
         else f"Check the path. A BEIR folder holds {BEIR_CORPUS}, queries.jsonl and qrels/; a single file is JSONL."
     )
-    return DatasetError(f"{path} cannot be read.", f"{error.strerror}.", hint)
+    return DatasetError(f"{path} cannot be read.", f"{error.strerror}.", hint, code="dataset-unreadable")

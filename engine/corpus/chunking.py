@@ -72,6 +72,7 @@ class Chunker:
                 f"corpus.chunk_tokens = {chunk_tokens} is too small.",
                 f"{special_tokens} of them are the encoder's own marks.",
                 f"Set it to {special_tokens + _MIN_TOKENS} or more.",
+                code="chunk-tokens-too-small",
             )
         self._overlap, self._context, self._special = overlap_sentences, context, special_tokens
         self._most_chars = _CHARS_PER_TOKEN * chunk_tokens

@@ -31,8 +31,9 @@ def import_judgments(project: ProjectFolder, path: Path, split: str = "test") ->
     judged = read_beir_judgments(path, split) if path.is_dir() else read_evidence_questions(path)
     if not judged:
         raise DatasetError(
-            f"{path} holds no judgments.", "No query in it has an answer.", "Give each query evidence or a document id."
-        )
+            f"{path} holds no judgments.", "No query in it has an answer.",
+            "Give each query evidence or a document id.", code="dataset-without-judgments",
+        )  # fmt: skip
     lines = [{"key": q.key, "text": q.text, "evidence": q.evidence, "grades": q.grades, "path": q.path} for q in judged]
     _keep(project, "judgments", lines)
     store = project.store()
@@ -51,8 +52,9 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
     queries = read_queries_jsonl(path)
     if not queries:
         raise DatasetError(
-            f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' a line."
-        )
+            f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' a line.",
+            code="dataset-empty",
+        )  # fmt: skip
     _keep(project, "queries", [{"query": q.text, "evidence": q.evidence, "document": q.document} for q in queries])
     return len(queries)
 
@@ -73,8 +75,9 @@ def read_judgments(path: Path) -> list[JudgedQuery]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}."
         raise DatasetError(
-            f"{path} cannot be read.", why, "Correct it, or delete it: it holds judged queries."
-        ) from None
+            f"{path} cannot be read.", why, "Correct it, or delete it: it holds judged queries.",
+            code="dataset-unreadable",
+        ) from None  # fmt: skip
 
 
 def restore_marked(project: ProjectFolder, store: Store) -> None:

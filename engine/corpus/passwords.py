@@ -21,6 +21,7 @@ def read_passwords(path: Path) -> tuple[str, ...]:
             f"The file of passwords {path} cannot be read.",
             "It is not UTF-8 text." if isinstance(error, UnicodeDecodeError) else f"{error.strerror}.",
             "Correct corpus.passwords_file, or leave it empty.",
+            code="passwords-unreadable",
         ) from None
     return tuple(dict.fromkeys(line for line in lines if line))[:MOST]
 

@@ -145,8 +145,9 @@ def reader_for(format: str) -> Reader:
             register_reader(reader)
     if format not in _readers:
         raise InputError(
-            f"There is no reader for the format '{format}'.", "", "Leave such files out with corpus.exclude."
-        )
+            f"There is no reader for the format '{format}'.", "", "Leave such files out with corpus.exclude.",
+            code="format-unknown",
+        )  # fmt: skip
     return _readers[format]
 
 

@@ -87,7 +87,7 @@ def scan(
         absolute = Path(os.path.normpath(Path(source).absolute()))
         if not absolute.exists():
             to_do = "Check corpus.paths in project.toml. What was read before stays searchable."
-            raise InputError(f"{source} does not exist.", "", to_do)
+            raise InputError(f"{source} does not exist.", "", to_do, code="path-missing", stage="ingest")
         _Walk(str(absolute), wanted, unwanted, result, taken, follow_links, pictures).run()
     result.files.sort(key=lambda file: (file.path, file.source))
     result.skipped.sort(key=lambda item: (item.path, item.source))
@@ -106,6 +106,7 @@ def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
             "A pattern in corpus.include or corpus.exclude is not valid.",
             str(error),
             "Write it as in a .gitignore file.",
+            code="pattern-invalid",
         ) from error
 
 

@@ -47,8 +47,9 @@ class IngestStage(Stage):
         sources = context.project.sources(context.settings)
         if not sources:
             raise UsageError(
-                "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it."
-            )
+                "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it.",
+                code="documents-not-chosen", stage="ingest",
+            )  # fmt: skip
         corpus = context.settings.corpus
         found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
         _name_movably(found, context.project.path)

@@ -32,6 +32,7 @@ class TokenCounter:
                 f"The tokenizer {tokenizer_file} cannot be used.",
                 str(error),
                 "Name a complete model folder in encoder.model.",
+                code="tokenizer-invalid",
             ) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()

@@ -70,8 +70,9 @@ class Encoder:
 
         if max_tokens < 3:
             raise UsageError(
-                "max_tokens is too small.", f"{max_tokens} leaves no room for a word.", "Set it to 16 or more."
-            )
+                "max_tokens is too small.", f"{max_tokens} leaves no room for a word.", "Set it to 16 or more.",
+                code="max-tokens-too-small",
+            )  # fmt: skip
         hardware = hardware or choose_hardware()
         dtype = torch.float32 if float32 else getattr(torch, hardware.dtype)
         limit = effective_max_tokens(model, max_tokens)
@@ -143,6 +144,7 @@ class Encoder:
                 "Memory ran out while encoding a single text.",
                 str(error).splitlines()[0] if str(error) else "",
                 "Close other programs that use this device, lower encoder.max_tokens, or set encoder.device to cpu.",
+                code="memory-full",
             ) from error
         self._max_sequences = min(self._max_sequences, max(1, len(batch) // 2))
         notice = f"Memory ran out with {len(batch)} texts at once; going on with at most {self._max_sequences}."
@@ -229,4 +231,5 @@ def _check_vectors(vectors: np.ndarray) -> None:
             f"The model gave unusable vectors for {bad} of {len(vectors)} texts.",
             "They hold numbers that are not finite, or only zeros.",
             "Set encoder.dtype to float32; if it still happens, the model or the adapter is damaged.",
+            code="vectors-not-finite",
         )

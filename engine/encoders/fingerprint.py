@@ -76,16 +76,20 @@ def check_adapter(folder: Path) -> dict[str, Any]:
     """The adapter's settings, after its files were checked. Raises ModelError."""
     again = "Train the adapter again, or copy its folder again, completely."
     if not (folder / "adapter_config.json").is_file():
-        raise ModelError(f"{folder} is not an adapter folder.", "It has no adapter_config.json.", again)
+        raise ModelError(
+            f"{folder} is not an adapter folder.", "It has no adapter_config.json.", again, code="adapter-invalid"
+        )
     if not (folder / "adapter_model.safetensors").is_file():
         raise ModelError(
-            f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded.", again
-        )
+            f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded.", again,
+            code="adapter-invalid",
+        )  # fmt: skip
     config = read_object(folder / "adapter_config.json")
     if config.get("peft_type") != "LORA":
         raise ModelError(
-            f"The adapter {folder} is not a LoRA adapter.", "Only LoRA adapters can be merged and scaled.", again
-        )
+            f"The adapter {folder} is not a LoRA adapter.", "Only LoRA adapters can be merged and scaled.", again,
+            code="adapter-invalid",
+        )  # fmt: skip
     tensor_names(folder / "adapter_model.safetensors")
     return config
 

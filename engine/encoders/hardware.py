@@ -90,19 +90,22 @@ def _decide_device(machine: Machine, device: str) -> HardwareChoice:
     wanted = re.fullmatch(r"cuda(?::(\d{1,3}))?", device)
     if device not in ("auto", "cpu") and wanted is None:
         raise UsageError(
-            f"There is no device {device!r}.", "Devices are auto, cpu, cuda and cuda:N.", "Set encoder.device to auto."
-        )
+            f"There is no device {device!r}.", "Devices are auto, cpu, cuda and cuda:N.", "Set encoder.device to auto.",
+            code="device-unknown",
+        )  # fmt: skip
     if wanted and machine.cuda is None:
         raise UsageError(
             "The device cuda was asked for, but there is none.",
             "torch finds no CUDA GPU here: no card, no driver, or a CPU build of torch.",
             "Set encoder.device to auto or cpu, or install a CUDA build of torch.",
+            code="device-missing",
         )
     if wanted and int(wanted[1] or 0) >= machine.cuda_count:
         raise UsageError(
             f"There is no device {device}.",
             f"This machine has {machine.cuda_count} GPU(s).",
             "Set encoder.device to cuda.",
+            code="device-missing",
         )
     if device != "auto":
         return HardwareChoice("device", device, "as set")
@@ -114,8 +117,9 @@ def _decide_device(machine: Machine, device: str) -> HardwareChoice:
 def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -> HardwareChoice:
     if dtype not in ("auto", *DTYPES):
         raise UsageError(
-            f"There is no precision {dtype!r}.", f"They are auto, {', '.join(DTYPES)}.", "Set encoder.dtype to auto."
-        )
+            f"There is no precision {dtype!r}.", f"They are auto, {', '.join(DTYPES)}.", "Set encoder.dtype to auto.",
+            code="dtype-unknown",
+        )  # fmt: skip
     if device == "cpu":
         return _decide_cpu_dtype(machine, dtype)
     if dtype == "float16" and purpose == "train":
@@ -123,12 +127,14 @@ def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -
             "Training in float16 is not possible.",
             "Its small gradients vanish.",
             "Set encoder.dtype to auto, bfloat16 or float32.",
+            code="dtype-unsupported",
         )
     if dtype == "bfloat16" and not machine.cuda_bf16:
         raise UsageError(
             "bfloat16 was asked for, but this GPU lacks it.",
             f"{machine.cuda} has no bfloat16 units.",
             "Set encoder.dtype to auto.",
+            code="dtype-unsupported",
         )
     if dtype != "auto":
         return HardwareChoice("dtype", dtype, "as set")
@@ -142,8 +148,9 @@ def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -
 def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
     if dtype == "float16":
         raise UsageError(
-            "float16 needs a CUDA GPU.", "CPUs are slow at it.", "Set encoder.dtype to auto, or encoder.device to cuda."
-        )
+            "float16 needs a CUDA GPU.", "CPUs are slow at it.",
+            "Set encoder.dtype to auto, or encoder.device to cuda.", code="dtype-unsupported",
+        )  # fmt: skip
     fast = machine.cpu_bf16 in FAST
     if dtype == "bfloat16" and not fast:
         return HardwareChoice("dtype", dtype, f"as set, though it is slow on a CPU without {AMX}")

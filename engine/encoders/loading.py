@@ -55,6 +55,7 @@ def load_sentence_transformer(
             f"There is not enough memory to load the model {model.name}.",
             _first_line(error),
             "Close other programs, or use a smaller model.",
+            code="memory-full",
         ) from error
     except Exception as error:
         raise ModelError(
@@ -108,6 +109,8 @@ def _foreign_adapter(folder: Path, why: str) -> ModelError:
         f"The adapter {folder} does not fit this model.",
         why,
         "Use the adapter with the model it was trained on, or train again.",
+        code="adapter-mismatch",
+        command="train",
     )
 
 
@@ -119,6 +122,7 @@ def _check_reads_text(loaded: SentenceTransformer, model: ModelFolder) -> None:
             f"The model {model.name} does not read plain text.",
             f"It reads: {', '.join(kinds)}.",
             "Use a text embedding model.",
+            code="model-unsupported",
         )
 
 
@@ -137,6 +141,7 @@ def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
             f"The weights of the model {model.name} do not fit its configuration.",
             f"Only {found} of {len(names)} parameters are in its weights files.",
             "Copy config.json and the weights from the same model.",
+            code="model-incomplete",
         )
 
 

@@ -122,6 +122,7 @@ def _bundled_folder() -> Path:
             f"The bundled model {DEFAULT_MODEL} is not installed.",
             f"The package {_BUNDLED_PACKAGE.replace('_', '-')} is missing from this Python environment.",
             "Install it again with the program, or set encoder.model to a folder that holds a model.",
+            code="model-missing",
         )
     return Path(found.submodule_search_locations[0]) / "model"
 
@@ -136,11 +137,13 @@ def _not_a_folder(spec: str, path: Path) -> ModelError:
             f"There is no folder {spec}.",
             "It looks like the name of a model on a hub; this program works offline and downloads nothing.",
             f"{_SAVE_AGAIN} Or use the bundled model {DEFAULT_MODEL}.",
+            code="model-missing",
         )
     return ModelError(
         f"There is no model folder {spec}.",
         f"Neither a folder of that name exists here, nor is it the bundled model {DEFAULT_MODEL}.",
         "Give the path of a folder that sentence-transformers saved; nothing is downloaded.",
+        code="model-missing",
     )
 
 
@@ -150,8 +153,9 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
     transformer = modules[0][1]
     if not (transformer / "tokenizer.json").is_file():
         raise ModelError(
-            f"The model folder {path} has no tokenizer.json.", "Only fast tokenizers are used.", _SAVE_AGAIN
-        )
+            f"The model folder {path} has no tokenizer.json.", "Only fast tokenizers are used.", _SAVE_AGAIN,
+            code="model-incomplete",
+        )  # fmt: skip
     weights = [file for _, folder in modules for file in _weight_files(folder)]
     digests = {file.relative_to(path).as_posix(): file_sha256(file) for file in weights}
     digest = next(iter(digests.values())) if len(digests) == 1 else _hash(digests)
@@ -160,6 +164,7 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
             f"The bundled model {name} is not the one that this version was released with.",
             f"Its weights have the sha256 {digest}, expected is {expected_sha256}.",
             f"Reinstall the package {_BUNDLED_PACKAGE.replace('_', '-')}.",
+            code="bundled-model-changed",
         )
     configs = {file.relative_to(path).as_posix(): file_sha256(file) for file in _config_files(path, modules)}
     return ModelFolder(
@@ -182,6 +187,7 @@ def _checked_modules(path: Path) -> list[tuple[str, Path]]:
             f"The folder {path} is not a sentence-transformers model.",
             "It has no modules.json, which says how word vectors become one vector for a text.",
             _SAVE_AGAIN,
+            code="model-unsupported",
         )
     modules = module_folders(path)
     kind, transformer = modules[0]
@@ -190,16 +196,19 @@ def _checked_modules(path: Path) -> list[tuple[str, Path]]:
             f"The model in {path} does not start with a text transformer.",
             f"Its first module is {kind}.",
             "Use a transformer model saved by sentence-transformers.",
+            code="model-unsupported",
         )
     if not (transformer / "config.json").is_file():
         raise ModelError(
-            f"The model folder {path} is incomplete.", f"{transformer / 'config.json'} is missing.", _SAVE_AGAIN
-        )
+            f"The model folder {path} is incomplete.", f"{transformer / 'config.json'} is missing.", _SAVE_AGAIN,
+            code="model-incomplete",
+        )  # fmt: skip
     if (transformer / "adapter_config.json").is_file():
         raise ModelError(
             f"The model in {path} is an adapter without its base model.",
             "It has an adapter_config.json, which points to weights elsewhere.",
             "On another machine, merge the adapter (merge_and_unload), save the whole model and copy that folder here.",
+            code="model-is-adapter",
         )
     _weight_files(transformer, needed=True)
     return modules
@@ -217,6 +226,7 @@ def _refuse_custom_code(path: Path, modules: list[tuple[str, Path]]) -> None:
             f"The model in {path} needs custom Python code, which is never run.",
             f"That is because {reason}.",
             "Use a model that sentence-transformers and transformers support by themselves.",
+            code="model-needs-code",
         )
 
 
@@ -235,9 +245,13 @@ def _weight_files(folder: Path, needed: bool = False) -> list[Path]:
             "Such pickle files can run any code when they are opened, so only safetensors is loaded.",
             "On another machine, run SentenceTransformer(folder).save(new_folder, safe_serialization=True), then copy "
             "the new folder here.",
+            code="model-pickled",
         )
     if not found and needed:
-        raise ModelError(f"The model folder {folder} has no weights.", "model.safetensors is missing.", _SAVE_AGAIN)
+        raise ModelError(
+            f"The model folder {folder} has no weights.", "model.safetensors is missing.", _SAVE_AGAIN,
+            code="model-incomplete",
+        )  # fmt: skip
     for file in found:
         tensor_names(file)
     return found
@@ -249,7 +263,10 @@ def _listed_files(folder: Path, index: Path) -> list[Path]:
     listed = sorted({str(name) for name in names.values()}) if isinstance(names, dict) else []
     for name in listed:
         if Path(name).name != name or not name.endswith(".safetensors") or not (folder / name).is_file():
-            raise ModelError(f"The model folder {folder} is incomplete.", f"Its part {name} is missing.", _SAVE_AGAIN)
+            raise ModelError(
+                f"The model folder {folder} is incomplete.", f"Its part {name} is missing.", _SAVE_AGAIN,
+                code="model-incomplete",
+            )  # fmt: skip
     return [folder / name for name in listed]
 
 

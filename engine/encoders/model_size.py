@@ -65,8 +65,9 @@ def model_size(model: ModelFolder) -> ModelSize:
         blocks, width, heads = (int(config[key]) for key in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
-            f"How large the model in {model.path} is cannot be told.", f"Its config.json lacks {error}.", ""
-        ) from error
+            f"How large the model in {model.path} is cannot be told.", f"Its config.json lacks {error}.", "",
+            code="model-incomplete",
+        ) from error  # fmt: skip
     parameters = sum(math.prod(shape) for name, shape in shapes if not name.endswith("position_ids"))
     inner = config.get("intermediate_size")
     sides = sum(map(sum, matrices))

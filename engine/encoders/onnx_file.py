@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import EngineError, UsageError
-from engine.core.subprocesses import exit_with_parent, import_path, revive, told
+from engine.core.subprocesses import exit_with_parent, import_path, to_dict
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder, resolve_model
 
@@ -37,6 +37,7 @@ def check_onnx() -> None:
             f"ONNX cannot be written: the package {missing[0]} is not installed.",
             "It is large, and nothing else needs it.",
             "Install bmembed-tui[onnx].",
+            code="package-missing",
         )
 
 
@@ -64,7 +65,7 @@ def save_onnx(model: ModelFolder, folder: Path) -> None:
         raise _no_graph(model, f"The process that makes it ended with {done.returncode}.") from None
     if "errno" in found:
         raise OSError(found["errno"], found["text"])
-    raise revive(found, done.returncode)
+    raise EngineError.from_dict(found, done.returncode)
 
 
 def main(arguments: list[str]) -> int:
@@ -73,7 +74,7 @@ def main(arguments: list[str]) -> int:
     try:
         _write_graph(resolve_model(arguments[0]), Path(arguments[1]))
     except EngineError as error:
-        print(json.dumps(told(error)))
+        print(json.dumps(to_dict(error)))
         return error.exit_code
     except OSError as error:
         print(json.dumps({"errno": error.errno or 0, "text": str(error.strerror or error)}))
@@ -151,8 +152,9 @@ def _gap(whole: Any, file: Path, example: tuple[Tensor, Tensor]) -> float:
 
 def _no_graph(model: ModelFolder, why: str) -> EngineError:
     return EngineError(
-        f"The model {model.name} cannot be written as ONNX.", why, "Take it for sentence-transformers: --only model."
-    )
+        f"The model {model.name} cannot be written as ONNX.", why, "Take it for sentence-transformers: --only model.",
+        code="onnx-unsupported", command="export",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -39,4 +39,4 @@ def four_bit(device: str, dtype: torch.dtype) -> dict[str, Any]:
 
 
 def _refusal(why: str, to_do: str) -> UsageError:
-    return UsageError("The model cannot be held in 4 bits.", why, to_do)
+    return UsageError("The model cannot be held in 4 bits.", why, to_do, code="quantisation-unavailable")

@@ -46,6 +46,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
             f"The weights file {path} is damaged or incomplete.",
             f"Its safetensors header does not hold: {error}.",
             "Copy the model folder again, completely, and compare the checksums with the source.",
+            code="model-damaged",
         ) from error
 
 

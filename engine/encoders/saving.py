@@ -33,9 +33,11 @@ def save_encoder(model: ModelFolder, folder: Path, *, adapter: Path | None, scal
         raise
     except Exception as error:  # safetensors has an exception of its own for a full disk
         if "No space left" not in str(error):
-            raise EngineError(f"The model {model.name} could not be saved.", f"{error}.") from error
+            raise EngineError(
+                f"The model {model.name} could not be saved.", f"{error}.", code="write-failed"
+            ) from error
         raise ResourceError(
-            "The model could not be written.", f"{error}.", "Free some disk space and try again."
+            "The model could not be written.", f"{error}.", "Free some disk space and try again.", code="disk-full"
         ) from error
     for file in folder.rglob("*.json"):
         _without_paths(file)

@@ -47,8 +47,9 @@ def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
             Path(temporary).unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ResourceError(
-                "The disk is full.", f"{path} could not be written.", "Free some space and run again."
-            ) from error
+                "The disk is full.", f"{path} could not be written.", "Free some space and run again.",
+                code="disk-full", command="run",
+            ) from error  # fmt: skip
         raise
 
 

@@ -64,6 +64,7 @@ class Address:
             "The documents' text would be sent there.",
             "Name a server on this machine or in your own network in queries.endpoint, or set "
             "queries.endpoint_allow_public to true if this is meant.",
+            code="endpoint-public",
         )
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
@@ -137,4 +138,5 @@ def _no_address(url: str, why: str) -> SettingsError:
         f"queries.endpoint = '{_without_user(url)}' is not an address that can be asked.",
         why,
         "Write it such as http://127.0.0.1:8080/v1.",
+        code="endpoint-invalid",
     )

@@ -87,6 +87,7 @@ def compare(
             "No query can be measured.",
             f"None of the {len(judgments)} queries has its answer in the corpus.",
             "Check that the judged queries belong to these documents.",
+            code="judgments-without-corpus",
         )
     usable = [judgments[row] for row in kept]
     values = {name: measure(_rows(ids, kept, len(judgments)), usable, document_of) for name, ids in systems.items()}

@@ -83,8 +83,9 @@ def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
 
 def _unusable(path: Path, error: Exception) -> DatasetError:
     return DatasetError(
-        f"{path} cannot be read.", f"{type(error).__name__}: {error}.", "Delete the file: it holds your marks of hits."
-    )
+        f"{path} cannot be read.", f"{type(error).__name__}: {error}.", "Delete the file: it holds your marks of hits.",
+        code="marks-unreadable",
+    )  # fmt: skip
 
 
 def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> None:

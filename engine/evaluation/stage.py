@@ -31,6 +31,8 @@ class EvaluateStage(Stage):
                 "The adapter belongs to another model.",
                 "encoder.model, or the files in its folder, have changed since it was trained.",
                 f"Run 'engine run {snapshot.project.argument}', which trains one for the present model.",
+                code="adapter-mismatch",
+                stage="train",
             )
         return {
             "adapter": adapter.fingerprint,
@@ -62,7 +64,10 @@ class EvaluateStage(Stage):
         """Raises DamagedError when the report is gone, or the adapter that was chosen has been replaced."""
         artifact, adapter = snapshot.need(ARTIFACT, "evaluate"), snapshot.need("adapter", "train").info.get("adapter")
         if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
-            raise DamagedError("The report is missing.", "", "Run 'engine evaluate'.")
+            raise DamagedError(
+                "The report is missing.", "", "Run 'engine evaluate'.", code="report-missing", stage="evaluate",
+                command="evaluate",
+            )  # fmt: skip
         if artifact.info["fusion"].get("weighed_words"):
             from engine.ranking.term_weights import read_weights
 
@@ -72,7 +77,10 @@ class EvaluateStage(Stage):
 
             read_bank(snapshot.project.folder_of(artifact))
         if artifact.info["served"].get("adapter") not in (None, adapter):
-            raise DamagedError("The adapter was trained anew.", "", "Run 'engine evaluate'.")
+            raise DamagedError(
+                "The adapter was trained anew.", "", "Run 'engine evaluate'.", code="adapter-changed", stage="evaluate",
+                command="evaluate",
+            )  # fmt: skip
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Compare, choose what to serve, write the report."""

@@ -61,6 +61,7 @@ def benchmark(
                 f"{dataset} is not a BEIR folder.",
                 f"{name} is missing.",
                 "Name a folder with corpus, queries and qrels.",
+                code="dataset-incomplete",
             )
     read_beir_judgments(dataset)  # what is wrong with them is told before anything is made
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
@@ -185,6 +186,7 @@ def _refuse_another(project: Project, dataset: Path, chosen: dict[str, dict[str,
             f"{project.path} holds another measurement.",
             "There " + "; ".join(different) + ".",
             "Name another folder with --keep, or ask for what this one holds.",
+            code="folder-taken",
         )
 
 
@@ -195,6 +197,7 @@ def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) 
             f"{dataset} cannot be measured.",
             "None of its judgments names an entry of corpus.jsonl.",
             "Check the ids in qrels.",
+            code="dataset-without-judgments",
         )
     table = report["tables"]["judged"]
     return {

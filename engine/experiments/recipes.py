@@ -111,5 +111,6 @@ def recipes_of(wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
                 f"There is no recipe {name!r}.",
                 f"Groups: all, {', '.join(GROUPS)}. Recipes: {', '.join(RECIPES)}.",
                 "Name some of these, with commas between.",
+                code="recipe-unknown",
             )
     return {name: RECIPES[name] for name in dict.fromkeys(names)}

@@ -29,21 +29,30 @@ def checked_target(project: ProjectFolder, target: Path) -> Path:
         parent = path.parent.resolve()
         if not parent.is_dir():
             raise InputError(
-                f"{path.parent} is not a folder.", "The export is put into it.", "Make it, or choose another."
-            )
+                f"{path.parent} is not a folder.", "The export is put into it.", "Make it, or choose another.",
+                code="path-missing",
+            )  # fmt: skip
         if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
-            raise UsageError(f"{path} exists already.", "Nothing is overwritten.", "Choose another name, or delete it.")
+            raise UsageError(
+                f"{path} exists already.", "Nothing is overwritten.", "Choose another name, or delete it.",
+                code="target-exists",
+            )  # fmt: skip
     except (OSError, ValueError, RuntimeError) as error:
-        raise UsageError(f"{target} cannot be written to.", f"{error}.", "Choose another folder.") from None
+        raise UsageError(
+            f"{target} cannot be written to.", f"{error}.", "Choose another folder.", code="write-failed"
+        ) from None
     final = parent / path.name
     if final.is_relative_to(project.path.resolve()):
         raise UsageError(
-            f"{path} lies in the project.", "An export is to be taken away from it.", "Choose a folder elsewhere."
-        )
+            f"{path} lies in the project.", "An export is to be taken away from it.", "Choose a folder elsewhere.",
+            code="target-in-project",
+        )  # fmt: skip
     for source in project.sources(project.settings()):
         if source.is_dir() and final.is_relative_to(source.resolve()):
             why = f"The next run would read it as documents of {source}."
-            raise UsageError(f"{path} lies among the documents.", why, "Choose a folder elsewhere.")
+            raise UsageError(
+                f"{path} lies among the documents.", why, "Choose a folder elsewhere.", code="target-in-documents"
+            )
     return final
 
 

@@ -39,6 +39,7 @@ def _has_parquet(source: Source) -> None:
             "Parquet cannot be written: the package pyarrow is not installed.",
             "It is large, and nothing else needs it.",
             "Install bmembed-tui[parquet], or take the vectors as .npy.",
+            code="package-missing",
         )
     _ = source.index
 
@@ -49,6 +50,7 @@ def _has_queries(source: Source) -> None:
             f"The project {source.project.name} has no queries yet.",
             "The stage 'generate' makes them, and 'engine import-judgments' takes yours.",
             f"Run 'engine run {source.project.argument}'.",
+            stage="generate",
         )
 
 
@@ -74,7 +76,7 @@ def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
     for name in sorted(wanted - set(KINDS)):
         near = nearest(name, KINDS)
         hint = f"Did you mean '{near}'?" if near else f"Choose from {', '.join(KINDS)}, or all."
-        raise UsageError(f"'{name}' cannot be exported.", f"There are {', '.join(KINDS)}.", hint)
+        raise UsageError(f"'{name}' cannot be exported.", f"There are {', '.join(KINDS)}.", hint, code="export-unknown")
     return tuple(name for name in KINDS if name in wanted)
 
 

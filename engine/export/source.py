@@ -82,6 +82,8 @@ class Source(ProjectSnapshot):
                 f"The model {info['model']} is not the one that the documents were embedded with.",
                 "Its files were changed since.",
                 f"Run 'engine run {self.project.argument}'.",
+                code="model-changed",
+                stage="embed",
             )
         chunk_encoder = info.get("chunk_encoder", info["encoder"])
         former = info["adapter"] if chunk_encoder == info["encoder"] else None  # of an index that does not name it yet
@@ -105,6 +107,8 @@ class Source(ProjectSnapshot):
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",
                 "What search serves and the figures would not belong together.",
                 f"Run 'engine run {self.project.argument}'.",
+                code="index-outdated",
+                stage="embed",
             )
 
     @property
@@ -120,8 +124,9 @@ class Source(ProjectSnapshot):
         trained = self.need("adapter", "train")
         if not trained.info.get("adapter"):
             raise NotBuiltError(
-                "No adapter was trained.", f"{trained.info['reason'].capitalize()}.", "Add documents or queries."
-            )
+                "No adapter was trained.", f"{trained.info['reason'].capitalize()}.", "Add documents or queries.",
+                code="adapter-not-trained", stage="train",
+            )  # fmt: skip
         chosen = self.evaluation.info["served"] if self.evaluation else {}
         serves = chosen.get("adapter") == trained.info["adapter"]
         return self.project.path / trained.info["adapter"], float(chosen["scale"]) if serves else 0.0

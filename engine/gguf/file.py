@@ -25,6 +25,7 @@ def gguf_file(folder: Path, named: str) -> Path:
             "The backend gguf needs a language model.",
             "queries.model in project.toml is empty.",
             "Set queries.model to the path of a GGUF file, or queries.backend to extractive.",
+            code="language-model-not-chosen",
         )
     try:
         path = (folder / Path(named).expanduser()).absolute()
@@ -101,6 +102,7 @@ def unusable(path: Path | str, why: str) -> ModelError:
         f"The language model {path} cannot be used.",
         why,
         "Set queries.model to a GGUF file of a language model, or queries.backend to extractive.",
+        code="language-model-invalid",
     )
 
 

@@ -134,6 +134,7 @@ def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
         raise UsageError(
             f"{source.name} is one part of a model.", "A part alone cannot be loaded.",
             "Set queries.model to the first part where it lies, or make one file of them with llama-gguf-split --merge.",
+            code="language-model-part",
         )  # fmt: skip
     header = read_header(source)
     if (wrong := not_a_writer(source, header)) is not None:
@@ -143,6 +144,7 @@ def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
         raise ModelError(
             f"The language model {source} cannot be used.",
             "Its sha256 is not the one that its name tells: it was changed or damaged.",
+            code="language-model-damaged",
         )
     return header
 
@@ -171,8 +173,9 @@ def _refuse_another(target: Path, source: Path, should_stop: Callable[[], bool])
         if same:
             return
     raise UsageError(
-        f"{target} is there already.", "It is another file.", "Remove it, or give this one another name with --name."
-    )
+        f"{target} is there already.", "It is another file.", "Remove it, or give this one another name with --name.",
+        code="target-exists",
+    )  # fmt: skip
 
 
 def _link(source: Path, target: Path) -> None:
@@ -193,6 +196,7 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
             f"{source.name} does not fit on the disk.",
             f"It has {size:,} bytes, and {target.parent} has room for {free:,}.",
             "Free some disk space, or use --link.",
+            code="disk-full",
         )
     digest = hashlib.sha256()
     try:
@@ -205,7 +209,9 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
             new.flush()
             os.fsync(new.fileno())
         if temporary.stat().st_size != size:
-            raise InputError(f"{source} changed while it was copied.", "", "Try again when it is complete.")
+            raise InputError(
+                f"{source} changed while it was copied.", "", "Try again when it is complete.", code="file-changed"
+            )
         write_text(target.with_name(target.name + DIGESTS), f"{digest.hexdigest()}  {target.name}\n")
         temporary.replace(target)
     except BaseException:

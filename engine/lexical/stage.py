@@ -141,6 +141,7 @@ def _language(context: StageContext) -> str:
                 f"lexical.language = '{wished}' is not a language that can be stemmed.",
                 "Known are auto, " + ", ".join(known) + ".",
                 f"Did you mean '{near}'?" if near else "Name one of them in project.toml.",
+                code="language-unknown",
             )
         return wished
 
@@ -224,5 +225,6 @@ def _kept(file: Path) -> dict[int, str]:
         return {int(key): value for key, value in json.loads(file.read_bytes()).items()}
     except (OSError, ValueError, AttributeError) as error:
         raise DamagedError(
-            f"{file.name} of the BM25 index cannot be read.", f"{error}.", "Run 'engine index'."
-        ) from error
+            f"{file.name} of the BM25 index cannot be read.", f"{error}.", "Run 'engine index'.", code="index-damaged",
+            stage="index", command="index",
+        ) from error  # fmt: skip

@@ -50,7 +50,10 @@ class Manifest:
 
 def damaged(folder: Path, why: str) -> DamagedError:
     """The error for an index that cannot be trusted."""
-    return DamagedError(f"The BM25 index in {folder} is damaged.", f"{why}.", "Run 'engine run' to build it again.")
+    return DamagedError(
+        f"The BM25 index in {folder} is damaged.", f"{why}.", "Run 'engine run' to build it again.",
+        code="index-damaged", stage="index", command="run",
+    )  # fmt: skip
 
 
 def generation_folder(folder: Path, generation: int) -> Path:
@@ -80,6 +83,7 @@ def lockable(folder: Path) -> Path:
             f"The BM25 index in {folder} cannot be opened.",
             f"Its folder is read-only, and a copy of it could not be made: {error}.",
             f"Free some space in {place}, or make the project's folder writable.",
+            code="write-failed",
         ) from error
     return copy
 

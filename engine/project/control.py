@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from engine.core.errors import EngineError, ProjectBusyError, UsageError
+from engine.core.errors import EngineError, UsageError
 from engine.core.events import Emit, Paused, Resumed, RunStarted, decode
 from engine.project.folder import ProjectFolder
 
 POLL_SECONDS = 0.05
-_STAGE = re.compile(r"The stage '([a-z]+)' makes")
 CANCEL, PAUSE, FINISH = "cancel", "pause", "finish"
 
 
@@ -57,15 +55,15 @@ def running(project: ProjectFolder) -> dict[str, Any] | None:
 
 def while_running(project: ProjectFolder, error: EngineError) -> EngineError:
     """`error`; where it advises a run although one is at work, as one of its kind that says to wait for that."""
-    if not error.to_do.startswith("Run 'engine run") or isinstance(error, ProjectBusyError):
+    if error.command != "run":
         return error
     current = None
     with suppress(EngineError):  # a disk that cannot be written to: nobody can tell
         current = running(project)
     if current is None:
         return error
-    told, wanted, stages = copy.copy(error), _STAGE.search(error.why), _stages_of(Path(current["folder"]))
-    if wanted and stages and wanted[1] not in stages:
+    told, stages = copy.copy(error), _stages_of(Path(current["folder"]))
+    if error.stage and stages and error.stage not in stages:
         told.to_do = f"The run that goes on now does not do that. When it has ended: {error.to_do}"
         return told
     told.to_do = (
@@ -128,7 +126,7 @@ def resume(project: ProjectFolder) -> str:
     """Let a paused run go on; returns its id. Raises UsageError when none is running, or when it is not paused."""
     current = _current(project, "There is nothing to go on with.", f"Run 'engine run {project.argument}' to start one.")
     if not is_paused(Path(current["folder"])):
-        raise UsageError("The run is not paused.", "There is nothing to go on with.", "")
+        raise UsageError("The run is not paused.", "There is nothing to go on with.", "", code="run-not-paused")
     (Path(current["folder"]) / PAUSE).unlink(missing_ok=True)
     return str(current["run"])
 
@@ -146,6 +144,9 @@ def finish(project: ProjectFolder) -> str:
             "Only training can be finished early.",
             f"The run is at the stage '{stage}' now." if stage else "The run has not come to it yet.",
             f"Wait until it trains ('engine status {project.argument}'), or stop it ('engine cancel {project.argument}').",
+            code="run-not-training",
+            stage="train",
+            command="status",
         )
     (Path(current["folder"]) / FINISH).touch(mode=0o600)
     (Path(current["folder"]) / PAUSE).unlink(missing_ok=True)
@@ -165,9 +166,12 @@ def _current(project: ProjectFolder, otherwise: str, to_do: str) -> dict[str, An
             f"No run of the project {project.name} has begun yet, though something holds it.",
             "A run is just beginning, or a change is being written.",
             "Try again in a moment.",
+            code="run-not-begun",
         )
     if current is None:
-        raise UsageError(f"No run holds the project {project.name}.", otherwise, to_do)
+        raise UsageError(
+            f"No run holds the project {project.name}.", otherwise, to_do, code="no-run", command="run" if to_do else ""
+        )
     return current
 
 

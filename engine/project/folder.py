@@ -42,8 +42,9 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
         return path.absolute()
     if not text or any(char in text for char in '\\:*?"<>|\0'):
         raise UsageError(
-            f"'{text}' is not a project name.", "A name is also a folder's name.", "Use letters, digits, - and _."
-        )
+            f"'{text}' is not a project name.", "A name is also a folder's name.", "Use letters, digits, - and _.",
+            code="project-name-invalid",
+        )  # fmt: skip
     return projects_root() / text
 
 
@@ -51,7 +52,9 @@ def _expanded(text: str) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
-        raise UsageError(f"'{text}' names no folder.", f"{error}.", "Give the whole path.") from None
+        raise UsageError(
+            f"'{text}' names no folder.", f"{error}.", "Give the whole path.", code="path-invalid"
+        ) from None
 
 
 def _is_file(path: Path) -> bool:
@@ -60,8 +63,9 @@ def _is_file(path: Path) -> bool:
     except OSError as error:
         why = error.strerror or str(error)
         raise UsageError(
-            f"{path.parent} cannot be a project's folder.", f"{why}.", "Choose another folder or name."
-        ) from None
+            f"{path.parent} cannot be a project's folder.", f"{why}.", "Choose another folder or name.",
+            code="project-folder-invalid",
+        ) from None  # fmt: skip
 
 
 def known_projects() -> list[Path]:
@@ -114,7 +118,7 @@ class ProjectFolder:
             path.chmod(0o700)
         except (OSError, ValueError) as error:
             raise EngineError(
-                f"{path} cannot be created.", str(error), "Choose a folder that you may write to."
+                f"{path} cannot be created.", str(error), "Choose a folder that you may write to.", code="write-failed"
             ) from error
         folder = cls(path)
         with disk_errors(f"The project {path} could not be created."):
@@ -139,12 +143,14 @@ class ProjectFolder:
         text = settings_module.template(chosen)
         if _is_file(path / "project.toml"):
             raise UsageError(
-                f"{path} already holds a project.", "A project is created only once.", f"Use 'engine run {path}'."
-            )
+                f"{path} already holds a project.", "A project is created only once.", f"Use 'engine run {path}'.",
+                code="project-exists", command="run",
+            )  # fmt: skip
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(
-                f"{path} is not empty.", "A project wants a folder of its own.", "Choose another folder or name."
-            )
+                f"{path} is not empty.", "A project wants a folder of its own.", "Choose another folder or name.",
+                code="project-folder-invalid",
+            )  # fmt: skip
         return text
 
     @classmethod
@@ -155,7 +161,10 @@ class ProjectFolder:
             names = [project.name for project in known_projects()]
             near = nearest(path.name, names)
             hint = f"Did you mean '{near}'?" if near else "Create it with 'engine new', or give the path of its folder."
-            raise UsageError(f"There is no project at {path}.", "The folder holds no project.toml.", hint)
+            raise UsageError(
+                f"There is no project at {path}.", "The folder holds no project.toml.", hint, code="project-missing",
+                command="new",
+            )  # fmt: skip
         return cls(path)
 
     @property
@@ -208,6 +217,7 @@ class ProjectFolder:
                     f"{shown} has changed meanwhile.",
                     "Another program has saved it since it was read here.",
                     "Look at it again, and make your change once more.",
+                    code="settings-changed",
                 )
             write_text(shown.resolve(), text)
         return settings
@@ -250,8 +260,9 @@ class ProjectFolder:
 
         if not self.path.is_dir():  # the lock would make the folder anew
             raise UsageError(
-                f"There is no project at {self.path}.", "Its folder was deleted or moved.", "Open it where it lies now."
-            )
+                f"There is no project at {self.path}.", "Its folder was deleted or moved.",
+                "Open it where it lies now.", code="project-missing",
+            )  # fmt: skip
         lock = FileLock(self.path / f"{name}.lock", mode=0o600)
         try:
             lock.acquire(timeout=wait)
@@ -262,7 +273,10 @@ class ProjectFolder:
             if name == "sweep":
                 what = f"Another sweep over {self.name} is going on."
                 to_do = f"Wait for it, or stop it ('engine cancel {self.argument}'); it can be resumed."
-                raise ProjectBusyError(what, "Both would train in the same copy of the project.", to_do) from None
+                raise ProjectBusyError(
+                    what, "Both would train in the same copy of the project.", to_do, code="project-busy",
+                    command="cancel",
+                ) from None  # fmt: skip
             if name == "judging":
                 what = f"Another program is marking hits of {self.name}."
                 raise ProjectBusyError(what, "One mark is written after the other.", "Try again.") from None
@@ -270,11 +284,14 @@ class ProjectFolder:
                 f"A run holds the project {self.name}.",
                 "Two runs at once would overwrite each other's work.",
                 f"Wait for it ('engine status {self.argument}'), or stop it ('engine cancel {self.argument}').",
+                code="project-busy",
+                command="status",
             ) from None
         except (OSError, NotImplementedError) as error:
             raise EngineError(
-                f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you may write to."
-            ) from error
+                f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you may write to.",
+                code="project-not-locked",
+            ) from error  # fmt: skip
         try:
             yield
         finally:
@@ -318,6 +335,8 @@ class ProjectFolder:
                 f"{folder} is missing.",
                 "The database names it, the disk does not hold it.",
                 "Run 'engine run' to build it again.",
+                code="artifact-missing",
+                command="run",
             )
         return folder
 

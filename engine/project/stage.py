@@ -36,12 +36,15 @@ class ProjectSnapshot:
                 f"The project {self.project.name} has no {WORDS.get(kind, kind)} yet.",
                 f"The stage '{stage}' makes {'it' if kind in SINGULAR else 'them'}.",
                 f"Run 'engine run {self.project.argument}', or the stage alone with 'engine {stage} {self.project.argument}'.",
+                stage=stage,
             )
         if artifact.fingerprint == INCOMPLETE:
             raise NotBuiltError(
                 f"The stage '{stage}' was stopped before its end.",
                 "What comes after it would be built on a half of it.",
                 f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' first.",
+                code="stage-unfinished",
+                stage=stage,
             )
         return artifact
 

@@ -52,7 +52,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def _unusable(path: Path, why: str) -> DatasetError:
-    return DatasetError(f"{path} cannot be read.", why, "Correct the line, or delete the file: it holds query edits.")
+    return DatasetError(
+        f"{path} cannot be read.", why, "Correct the line, or delete the file: it holds query edits.",
+        code="query-edits-unreadable",
+    )  # fmt: skip
 
 
 def _write_edits(project: ProjectFolder, edits: Edits) -> None:
@@ -128,15 +131,25 @@ def _refuse_unfit(store: Store, queries: Mapping[int, Query], wanted: Mapping[in
         if text is None:
             continue
         if key not in queries:
-            raise UsageError(f"There is no query {key}.", "Queries may have been generated anew.", "Look again.")
+            raise UsageError(
+                f"There is no query {key}.", "Queries may have been generated anew.", "Look again.",
+                code="query-missing",
+            )  # fmt: skip
         if not text:
-            raise UsageError("A query cannot be empty.", "There is no text in it.", "Write one, or delete the query.")
+            raise UsageError(
+                "A query cannot be empty.", "There is no text in it.", "Write one, or delete the query.",
+                code="query-empty",
+            )  # fmt: skip
         if fold(text) in judged:
             raise UsageError(
-                "The text equals a judged query.", "Judged queries measure: they are never trained on.", "Word it anew."
-            )
+                "The text equals a judged query.", "Judged queries measure: they are never trained on.",
+                "Word it anew.", code="query-judged",
+            )  # fmt: skip
         if fold(text) in others:
-            raise UsageError("The text equals another query.", "Every query is trained on once.", "Word it anew.")
+            raise UsageError(
+                "The text equals another query.", "Every query is trained on once.", "Word it anew.",
+                code="query-duplicate",
+            )  # fmt: skip
         others.add(fold(text))
 
 

@@ -48,6 +48,9 @@ def unusable(asked: int, left: int, more: int, rejected: Mapping[str, int], proj
         f"{_sentence(why)} The other {left} were not asked about, since they would hardly give any.",
         f"{_sentence(_mend(rejected, _ASKED).format(project))} Or set queries.backend to extractive, which needs no model. "
         f"'engine generate {project} --force' asks this one about {more} more. The answers so far are kept.",
+        code="no-usable-queries",
+        stage="generate",
+        command="sample",
     )
 
 

@@ -213,5 +213,6 @@ def _address(snapshot: ProjectSnapshot) -> Address:
             "The backend endpoint needs the address of a server.",
             "queries.endpoint in project.toml is empty.",
             "Set queries.endpoint, such as to http://127.0.0.1:8080/v1, or queries.backend to extractive.",
+            code="endpoint-not-chosen",
         )
     return Address.parse(settings.endpoint, settings.endpoint_allow_public)

@@ -184,6 +184,8 @@ def _refuse_silence(asked: Sequence[Asked]) -> None:
             f"The language model answered {what}.",
             f"The first time: {asked[0].answer.problem}.",
             "Correct that (the server, or the settings under [queries] in project.toml), and take the sample again.",
+            code="language-model-no-answer",
+            command="sample",
         )
 
 

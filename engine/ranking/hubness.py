@@ -132,6 +132,7 @@ def read_bank(folder: Path) -> HubnessReference:
         zlib.error,
     ) as error:
         raise DamagedError(
-            f"{folder / FILE} cannot be read.", f"{error}.", "Run 'engine evaluate --force' to make it again."
-        ) from error
+            f"{folder / FILE} cannot be read.", f"{error}.", "Run 'engine evaluate --force' to make it again.",
+            code="artifact-damaged", stage="evaluate", command="evaluate --force",
+        ) from error  # fmt: skip
     return bank

@@ -89,6 +89,9 @@ class RankedLists:
                 f"The ranked lists in {folder} cannot be read.",
                 f"{type(error).__name__}: {error}",
                 "Delete that folder; the next run builds the lists again.",
+                code="artifact-damaged",
+                stage="rank",
+                command="run",
             ) from error
 
     def _fault(self) -> str:

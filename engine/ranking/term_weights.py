@@ -126,8 +126,9 @@ def read_weights(folder: Path) -> dict[str, float]:
         return {str(word): float(weight) for word, weight in kept.items()}
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise DamagedError(
-            f"{folder / FILE} cannot be read.", f"{error}.", "Run 'engine evaluate --force' to make it again."
-        ) from error
+            f"{folder / FILE} cannot be read.", f"{error}.", "Run 'engine evaluate --force' to make it again.",
+            code="artifact-damaged", stage="evaluate", command="evaluate --force",
+        ) from error  # fmt: skip
 
 
 class _Adam:

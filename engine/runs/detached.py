@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from engine.core import environment
 from engine.core.errors import EngineError, StageError
-from engine.core.subprocesses import import_path, revive, told
+from engine.core.subprocesses import import_path, to_dict
 from engine.project.control import POLL_SECONDS, run_records
 from engine.project.folder import ProjectFolder
 from engine.runs import pipeline
@@ -78,12 +78,13 @@ def _early(errors: IO[bytes], code: int) -> EngineError:
     """The error that kept a run from beginning."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - TEXT_READ))
     text = errors.read().decode("utf-8", "replace").strip()
-    with suppress(ValueError, IndexError, KeyError, TypeError):
-        return revive(json.loads(text.splitlines()[-1]), code)
+    with suppress(ValueError, IndexError, AttributeError):
+        return EngineError.from_dict(json.loads(text.splitlines()[-1]), code)
     last = text.splitlines()[-1] if text else "It said nothing."
     return StageError(
-        f"The run could not begin (exit code {code}).", last, "Run again without --detach to see more of it."
-    )
+        f"The run could not begin (exit code {code}).", last, "Run again without --detach to see more of it.",
+        code="run-not-started", command="run",
+    )  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -105,7 +106,7 @@ def main(arguments: list[str]) -> int:
         project = ProjectFolder(Path(folder))
         pipeline.run(project, stages=wanted, force=wanted if force else (), should_stop=lambda: asked)
     except EngineError as error:
-        print(json.dumps(told(error)), file=sys.stderr)
+        print(json.dumps(to_dict(error)), file=sys.stderr)
         return error.exit_code
     return 0
 

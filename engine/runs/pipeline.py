@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from engine.core import events
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, nearest
 from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
-from engine.core.subprocesses import crash, end, import_path, revive, run_folder_missing, told
+from engine.core.subprocesses import crash, end, import_path, run_folder_missing, to_dict
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.control import cancel as cancel
 from engine.project.control import latest_run as latest_run
@@ -137,11 +137,17 @@ class Run:
                 state, stopped.to_do = "cancelled", _going_on(self.project, stages, forced)
                 raise
             except EngineError as failure:
-                error = told(failure)
+                error = to_dict(failure)
                 raise
             except Exception as fault:
-                error = told(
-                    StageError(f"The run met a fault of its own ({type(fault).__name__}).", f"{fault}", "Run again.")
+                error = to_dict(
+                    StageError(
+                        f"The run met a fault of its own ({type(fault).__name__}).",
+                        f"{fault}",
+                        "Run again.",
+                        code="internal-fault",
+                        command="run",
+                    )
                 )
                 raise
             finally:
@@ -169,6 +175,10 @@ class Run:
         self._log(event)
         self._relay()
 
+    def _tell_failed(self, stage: str, error: EngineError) -> None:
+        error.stage = error.stage or stage
+        self._tell(StageFailed(stage=stage, error=error.as_dict()))
+
     def _relay(self) -> None:
         """Hand on every event that the log has gained, whoever wrote it."""
         for event, offset in events.read(self.folder / "events.jsonl", self._offset):
@@ -187,7 +197,7 @@ class Run:
                 except EngineError as error:
                     if stage not in forced and self._is_done(stage, store):
                         continue  # what it would take is not needed now
-                    self._tell(StageFailed(stage=stage, error=error.as_dict()))
+                    self._tell_failed(stage, error)
                     raise
 
     def _is_done(self, stage: str, store: Store) -> bool:
@@ -207,7 +217,7 @@ class Run:
             if status.state == "done":
                 status = verified(snapshot, status)
         except EngineError as error:
-            self._tell(StageFailed(stage=stage, error=error.as_dict()))
+            self._tell_failed(stage, error)
             raise
         finally:
             store.close()
@@ -267,10 +277,10 @@ class Run:
         if code == 0:
             return
         try:
-            raise revive(json.loads(answer.splitlines()[-1]), code)
-        except (ValueError, IndexError, KeyError):
+            raise EngineError.from_dict(json.loads(answer.splitlines()[-1]), code)
+        except (ValueError, IndexError):
             error = crash(stage, code, self.folder)
-        self._tell(StageFailed(stage=stage, error=error.as_dict()))
+        self._tell_failed(stage, error)
         raise error
 
     def _tidy(self) -> None:
@@ -316,13 +326,16 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
     """The stages, read once. Raises UsageError for one bare text, and for a name that is none, with the nearest that is."""
     known = "The stages are " + ", ".join(ORDER) + "."
     if isinstance(stages, str):
-        raise UsageError(f"'{stages}' is one text, where a list of stages is wanted.", known, f"Write ['{stages}'].")
+        raise UsageError(
+            f"'{stages}' is one text, where a list of stages is wanted.", known, f"Write ['{stages}'].",
+            code="stage-unknown",
+        )  # fmt: skip
     names = tuple(stages)
     for name in names:
         if name not in ROOMS:
             near = nearest(name, ORDER)
             to_do = f"Did you mean '{near}'?" if near else "Name one of them."
-            raise UsageError(f"There is no stage '{name}'.", known, to_do)
+            raise UsageError(f"There is no stage '{name}'.", known, to_do, code="stage-unknown")
     return names
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from engine.core import environment
 from engine.core.errors import CancelledError, EngineError, ResourceError, StageError, fault_record
 from engine.core.events import EventLog, StageFailed, StageFinished
-from engine.core.subprocesses import exit_with_parent, told
+from engine.core.subprocesses import exit_with_parent, to_dict
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -45,9 +45,10 @@ def main(arguments: list[str]) -> int:
         return 0
     except BaseException as caught:
         error = _explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
+        error.stage = error.stage or stage
         if not isinstance(error, CancelledError):
-            log(StageFailed(stage=stage, error=told(error)))
-        os.write(answer, (json.dumps(told(error), ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+            log(StageFailed(stage=stage, error=to_dict(error)))
+        os.write(answer, (json.dumps(to_dict(error), ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
         return error.exit_code
 
 
@@ -129,6 +130,8 @@ def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
             f"The disk is full: the stage '{stage}' could not write its result.",
             f"{caught}.",
             "Free some disk space and run again: what was finished is kept.",
+            code="disk-full",
+            command="run",
         )
     if isinstance(caught, MemoryError) or "out of memory" in str(caught).lower():
         own = (
@@ -138,15 +141,17 @@ def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
             f"Memory ran out in the stage '{stage}'.",
             str(caught).splitlines()[0] if own and str(caught) else "",
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again.",
+            code="memory-full",
+            command="run",
         )
     if isinstance(caught, PermissionError):
         return StageError(
-            f"The stage '{stage}' may not write or read a file.", f"{caught}.", "Correct its permissions and run again."
-        )
+            f"The stage '{stage}' may not write or read a file.", f"{caught}.",
+            "Correct its permissions and run again.", code="file-access", command="run",
+        )  # fmt: skip
     return StageError(
         f"The stage '{stage}' met a fault of its own ({type(caught).__name__}).", f"Its record is in {log}.",
-        "Run again; if it stays, report it with that record.",
-    )  # fmt: skip
+        "Run again; if it stays, report it with that record.", code="internal-fault", command="run",)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -50,8 +50,9 @@ def watch(
     sources = project.sources(project.settings())
     if not sources:
         raise UsageError(
-            "There is nothing to watch.", "corpus.paths in project.toml is empty.", "Name a folder in corpus.paths."
-        )
+            "There is nothing to watch.", "corpus.paths in project.toml is empty.", "Name a folder in corpus.paths.",
+            code="documents-not-chosen",
+        )  # fmt: skip
     dirty = Changes()
     watcher = threading.Thread(target=_watch_folders, args=(_Sources(project), dirty, stop), daemon=True)
     watcher.start()

@@ -199,8 +199,9 @@ def _spec(globs: Iterable[str]) -> GitIgnoreSpec:
         )
     except (ValueError, re.error) as error:
         raise UsageError(
-            "A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'."
-        ) from None
+            "A path filter is not a valid glob.", str(error), "Use patterns such as 'contracts/**' or '*.md'.",
+            code="pattern-invalid",
+        ) from None  # fmt: skip
 
 
 def parse_date(text: str, *, end_of_day: bool = False) -> float:
@@ -212,5 +213,6 @@ def parse_date(text: str, *, end_of_day: bool = False) -> float:
         return (day if day.tzinfo else day.astimezone()).astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"'{text}' is not a date.", "Dates are written as YYYY-MM-DD.", "Write for example 2031-04-30."
-        ) from None
+            f"'{text}' is not a date.", "Dates are written as YYYY-MM-DD.", "Write for example 2031-04-30.",
+            code="date-invalid",
+        ) from None  # fmt: skip

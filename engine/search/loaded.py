@@ -204,6 +204,8 @@ class Loaded:
                 f"The model {info['model']} is not the one that the documents were embedded with.",
                 "Its files were changed since.",
                 f"Run 'engine run {self.project.argument}'.",
+                code="model-changed",
+                stage="embed",
             )
         return encoder
 
@@ -292,5 +294,6 @@ class Loaded:
                 f"The project {self.project.name} has no {called} index yet.",
                 f"The stage '{stage}' makes it.",
                 f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' without training.",
+                stage=stage,
             )
         return artifact

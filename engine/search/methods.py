@@ -79,7 +79,10 @@ def _document(document_id: int) -> Task:
     def task(own: OwnSearcher) -> dict[str, Any]:
         document = own.look().document(document_id)
         if document is None:
-            raise UsageError(f"There is no document {document_id}.", "It may have been deleted.", "Search again.")
+            raise UsageError(
+                f"There is no document {document_id}.", "It may have been deleted.", "Search again.",
+                code="document-missing",
+            )  # fmt: skip
         names = ("path", "source", "title", "text", "format")
         return {name: getattr(document, name) for name in names}
 

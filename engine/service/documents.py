@@ -100,8 +100,9 @@ def ledger(store: Store, state: str | None = None) -> list[dict[str, Any]]:
 
     if state is not None and state not in STATES:
         raise UsageError(
-            f"There is no state '{state}'.", "The states are " + ", ".join(STATES) + ".", "Name one of them."
-        )
+            f"There is no state '{state}'.", "The states are " + ", ".join(STATES) + ".", "Name one of them.",
+            code="state-unknown",
+        )  # fmt: skip
     return [asdict(row) for row in store.ledger(state)]
 
 

@@ -42,7 +42,10 @@ def _judge(project: ProjectFolder, text: str, chunk_id: int, relevant: bool | No
     ):
         chunk = store.chunks_by_id([chunk_id]).get(chunk_id)
         if chunk is None:
-            raise UsageError(f"There is no chunk {chunk_id}.", "Its document may have been deleted.", "Search again.")
+            raise UsageError(
+                f"There is no chunk {chunk_id}.", "Its document may have been deleted.", "Search again.",
+                code="chunk-missing",
+            )  # fmt: skip
         marks = read_marks(project)
         blank = MarkedQuery(text)
         former = marks.get(blank.key, blank)

@@ -33,11 +33,15 @@ def read_queries(path: Path) -> list[str]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise DatasetError(f"{path} is not UTF-8 text.", f"{error}.", "Save the file as UTF-8.") from None
+        raise DatasetError(
+            f"{path} is not UTF-8 text.", f"{error}.", "Save the file as UTF-8.", code="dataset-unreadable"
+        ) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read.", f"{error}.", "Check the path.") from None
+        raise InputError(f"{path} cannot be read.", f"{error}.", "Check the path.", code="file-access") from None
     if not (found := [line for line in lines if line.strip()]):
-        raise DatasetError(f"{path} holds no query.", "The file is empty.", "Write one query a line.")
+        raise DatasetError(
+            f"{path} holds no query.", "The file is empty.", "Write one query a line.", code="dataset-empty"
+        )
     return found
 
 
@@ -47,7 +51,10 @@ def named(texts: Iterable[str]) -> list[ToJudge]:
     for text in texts:
         words = " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
         if not words:
-            raise UsageError("A query is empty.", "There is nothing to look for.", "Write the query after --query.")
+            raise UsageError(
+                "A query is empty.", "There is nothing to look for.", "Write the query after --query.",
+                code="query-empty",
+            )  # fmt: skip
         found.setdefault(fold(words), words)
     return [ToJudge(text, "named") for text in found.values()]
 
@@ -68,6 +75,9 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
             f"The project {project.name} has no queries to judge yet.",
             "None were judged, and none were made from the documents.",
             "Name your own with --query, or run the stage 'generate'.",
+            code="no-queries-to-judge",
+            stage="generate",
+            command="generate",
         )
     seen: set[str] = set()
     for origin, texts in (("judged", [*begun, *judged]), ("generated", [query.text for query in made])):

@@ -115,7 +115,10 @@ def query(project: ProjectFolder, id: Any) -> Task:
 def _one(store: Store, query_id: int) -> dict[str, Any]:
     found = store.query(query_id)
     if found is None:
-        raise UsageError(f"There is no query {query_id}.", "Queries may have been generated anew.", "Look again.")
+        raise UsageError(
+            f"There is no query {query_id}.", "Queries may have been generated anew.", "Look again.",
+            code="query-missing",
+        )  # fmt: skip
     chunk = store.chunks_by_id([found.chunk_id]).get(found.chunk_id)
     text = chunk.text if chunk else ""
     return {**_shown(store, [found])[0], "chunk": text, "span": evidence_span(found.evidence, text)}

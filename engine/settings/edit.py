@@ -62,6 +62,7 @@ def _edited(text: str, section: str, key: str, value: Any) -> str:
         f"{section}.{key} could not be changed in project.toml.",
         "The file is written in an unusual way.",
         "Change it by hand.",
+        code="settings-not-changed",
     )
 
 

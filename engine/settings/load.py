@@ -37,14 +37,18 @@ def file_text(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise SettingsError(
-            f"{path} is missing.", "A project folder holds its settings there.", "Create the project with 'engine new'."
-        ) from None
+            f"{path} is missing.", "A project folder holds its settings there.",
+            "Create the project with 'engine new'.", code="settings-missing", command="new",
+        ) from None  # fmt: skip
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is not UTF-8 text.", str(error), "Save the file as UTF-8.") from None
+        raise SettingsError(
+            f"{path} is not UTF-8 text.", str(error), "Save the file as UTF-8.", code="settings-unreadable"
+        ) from None
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{path} cannot be read.", str(error), "Check that it is a file that you may read."
-        ) from None
+            f"{path} cannot be read.", str(error), "Check that it is a file that you may read.",
+            code="settings-unreadable",
+        ) from None  # fmt: skip
 
 
 def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
@@ -52,7 +56,9 @@ def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
     try:
         return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
     except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
-        raise SettingsError(f"{origin} is not valid TOML.", str(error), "Correct that line and run again.") from None
+        raise SettingsError(
+            f"{origin} is not valid TOML.", str(error), "Correct that line and run again.", code="settings-not-toml"
+        ) from None
 
 
 def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
@@ -77,6 +83,7 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
         f"{origin} has {len(problems)} problem{'s' if len(problems) > 1 else ''}.",
         "; ".join(problems) + ".",
         " ".join(advice) or "Correct the value and run again.",
+        code="settings-unknown-key" if advice else "settings-invalid",
     )
 
 
@@ -166,4 +173,5 @@ def _refuse_undecodable(text: str) -> None:
             "A setting holds bytes that are not text.",
             line.encode("utf-8", "backslashreplace").decode(),
             "Rename the file or folder so that its name is valid UTF-8.",
+            code="text-not-storable",
         ) from None

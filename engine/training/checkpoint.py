@@ -91,6 +91,9 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
             f"The training checkpoint in {folder} cannot be written.",
             f"{error}.",
             "Free disk space and run again; training resumes.",
+            code="write-failed",
+            stage="train",
+            command="run",
         ) from error
 
 

@@ -118,18 +118,21 @@ class TrainingConfig:
                 "An adapter for queries alone cannot be trained like this.",
                 "Pre-training and mined negatives change the chunks' vectors, which training.side = 'query' keeps.",
                 "Set training.side to both, or training.method to FT and training.refresh_every to 0.",
+                code="training-settings-conflict",
             )
         if self.side == "both-then-query" and self.method == "PT":
             raise SettingsError(
                 "Pre-training cannot be followed by training for queries alone.",
                 "training.method is PT, which learns from no query.",
                 "Set training.side to both, or training.method to PT-FT.",
+                code="training-settings-conflict",
             )
         if self.teacher == "cross-encoder" and not self.cross_encoder:
             raise SettingsError(
                 "The teacher cross-encoder needs a model.",
                 "training.cross_encoder in project.toml is empty.",
                 "Set training.cross_encoder to a folder with a cross-encoder, or training.teacher to mixture.",
+                code="cross-encoder-not-chosen",
             )
 
     @property
@@ -235,6 +238,7 @@ def _outside(name: str, value: object, want: str) -> SettingsError:
         f"The training setting {name} = {value} cannot be used.",
         f"It has to be {want}.",
         "Correct it in project.toml and run again.",
+        code="training-setting-invalid",
     )
 
 

@@ -71,4 +71,4 @@ def _weights(path: Path) -> list[Path]:
 
 
 def _unusable(path: Path, why: str) -> ModelError:
-    return ModelError(f"The cross-encoder in {path} cannot be used.", why, _SAVE_AGAIN)
+    return ModelError(f"The cross-encoder in {path} cannot be used.", why, _SAVE_AGAIN, code="cross-encoder-invalid")

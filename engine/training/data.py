@@ -64,6 +64,8 @@ class TrainingData:
                 "There is too little to train on.",
                 f"Training needs at least one query and two chunks; there are {n} and {chunks}.",
                 "Add documents or queries and run again; search works without training.",
+                code="too-little-to-train",
+                stage="train",
             )
         _check_shape("positives", self.positives, (n,))
         _check_shape("ranked_scores", self.ranked_scores, self.ranked_ids.shape)
@@ -265,4 +267,7 @@ def _check_ids(name: str, array: IntArray, low: int, end: int) -> None:
 
 
 def _misfit(why: str) -> InputError:
-    return InputError("The training data do not fit together.", why, "Run the stages before training again.")
+    return InputError(
+        "The training data do not fit together.", why, "Run the stages before training again.",
+        code="training-data-mismatch",
+    )  # fmt: skip

@@ -145,6 +145,7 @@ def _joined(launch: Launch, wait: timedelta) -> Iterator[Group]:
             f"The {launch.count} processes of this training did not find each other.",
             f"{error}".splitlines()[0],
             "Start them together with 'accelerate launch -m engine …' on one machine, or train in one process.",
+            code="processes-not-connected",
         ) from error
     try:
         yield Group(launch, dist.new_group(backend=backend, timeout=_PATIENCE))
@@ -168,6 +169,7 @@ def _check_devices(launch: Launch, hardware: Hardware) -> None:
             f"{launch.count} processes cannot share {gpus} GPU{'' if gpus == 1 else 's'}.",
             "Every process trains on a GPU of its own.",
             f"Launch {gpus} processes, or set encoder.device to cpu.",
+            code="processes-too-many",
         )
 
 
@@ -189,6 +191,8 @@ def _partners() -> Iterator[None]:
             "Another process of this training has ended.",
             f"{error}".splitlines()[0],
             "Look for its error above, then run again: training goes on from its last checkpoint.",
+            code="processes-not-connected",
+            command="run",
         ) from error
 
 

@@ -48,6 +48,9 @@ class TrainStage(Stage):
                 "The rankings belong to former queries.",
                 "'generate' has run since.",
                 "Run 'engine rank' first, or 'engine run' for all.",
+                code="rankings-outdated",
+                stage="rank",
+                command="rank",
             )
         config = resolve_config(snapshot)
         return {
@@ -77,8 +80,9 @@ class TrainStage(Stage):
             snapshot.project.path / info["adapter"], info.get("side", "both")
         ) != info.get("digest"):
             raise DamagedError(
-                f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'."
-            )
+                f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.",
+                code="adapter-changed", stage="train", command="train",
+            )  # fmt: skip
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Train and keep the best adapter; with too few queries, say so and go on with the base encoder.
@@ -232,8 +236,9 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     ranked = RankedLists.load(context.project.folder_of(context.need("rankings", "rank")))
     if ranked.query_ids.tolist() != [query.id for query in queries]:
         raise DamagedError(
-            "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'."
-        )
+            "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'.",
+            code="rankings-outdated", stage="rank", command="rank --force",
+        )  # fmt: skip
     rows = train_rows(context.settings, queries, chunks)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     heldout_rows = [
@@ -284,6 +289,7 @@ def _cross_encoder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEn
             f"The cross-encoder {config.cross_encoder!r} cannot be used.",
             f"{error}.",
             "Set training.cross_encoder to the path of its folder.",
+            code="cross-encoder-invalid",
         ) from None
 
 

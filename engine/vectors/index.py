@@ -94,8 +94,9 @@ class VectorIndex:
             index.save(str(path))
         except RuntimeError as error:
             raise ResourceError(
-                "The vector index could not be written.", f"{error}.", "Free some disk space and run again."
-            ) from error
+                "The vector index could not be written.", f"{error}.", "Free some disk space and run again.",
+                code="write-failed", command="run",
+            ) from error  # fmt: skip
         path.chmod(0o600)
         manifest = {
             "version": FORMAT_VERSION,
@@ -151,6 +152,9 @@ class VectorIndex:
                 f"A query vector of {vector.shape[-1]} numbers does not fit the index of {self.width}.",
                 "The model was changed since the documents were embedded.",
                 "Run 'engine run' to embed them again.",
+                code="model-changed",
+                stage="embed",
+                command="run",
             )
         _refuse_not_finite(vector)
         return lifted_query(vector) if self.lifted else vector
@@ -260,6 +264,7 @@ def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
             "The encoder made vectors that are not finite.",
             "The model's weights may be damaged.",
             "Check the model, or use another.",
+            code="vectors-not-finite",
         )
 
 
@@ -303,4 +308,7 @@ def _damaged(folder: Path, why: str) -> DamagedError:
         f"The vector index in {folder} is damaged.",
         f"{why}.",
         "Run 'engine embed --force' to build it again; BM25 search goes on meanwhile.",
+        code="index-damaged",
+        stage="embed",
+        command="embed --force",
     )

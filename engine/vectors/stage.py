@@ -63,9 +63,15 @@ class EmbedStage(Stage):
         VectorIndex.open(snapshot.project.folder_of(artifact))
         adapter, _, _ = _served(snapshot)
         if artifact.info["adapter"] != _named(snapshot, adapter):
-            raise DamagedError("The adapter was trained anew.", "", "Run 'engine embed'.")
+            raise DamagedError(
+                "The adapter was trained anew.", "", "Run 'engine embed'.", code="adapter-changed", stage="embed",
+                command="embed",
+            )  # fmt: skip
         if artifact.info.get("hubs", "") != hubs_of(snapshot):
-            raise DamagedError("The index does not take off hubs as evaluation chose.", "", "Run 'engine embed'.")
+            raise DamagedError(
+                "The index does not take off hubs as evaluation chose.", "", "Run 'engine embed'.",
+                code="index-outdated", stage="embed", command="embed",
+            )  # fmt: skip
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
@@ -144,6 +150,8 @@ def _served(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
             "The adapter that search was to serve belongs to another model.",
             "encoder.model, or the files in its folder, have changed since the evaluation.",
             f"Run 'engine run {snapshot.project.argument}'.",
+            code="adapter-mismatch",
+            stage="evaluate",
         )
     if not served.get("adapter"):
         return None, 1.0, "both"

@@ -47,7 +47,7 @@ def error_of(*arguments: str, code: str = "from engine.cli import main; main()")
 def test_an_error_is_one_line_of_json(empty: Path, arguments: list[str], code: int, kind: str, what: str) -> None:
     status, error, before = error_of(*[str(empty) if part == "PROJECT" else part for part in arguments])
     assert (status, error["type"]) == (code, kind)
-    assert list(error) == ["type", "what", "why", "to_do"]
+    assert list(error) == ["type", "code", "what", "why", "to_do", "stage", "command"]
     assert all(isinstance(text, str) for text in error.values())
     assert what in error["what"]
     assert error["what"] not in before

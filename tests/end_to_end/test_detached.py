@@ -134,7 +134,7 @@ def test_a_detached_run_that_cannot_begin_says_why(project: Path) -> None:
     )  # fmt: skip
     error = json.loads(done.stderr.splitlines()[-1])
     assert done.returncode != 0
-    assert set(error) == {"type", "what", "why", "to_do"}
+    assert set(error) == {"type", "code", "what", "why", "to_do", "stage", "command"}
     assert str(project) in error["what"]
     assert done.stdout == ""
 

@@ -203,14 +203,14 @@ class OwnError(EngineError):
 def test_an_error_keeps_its_nearest_public_class_on_its_way_to_the_run(
     error: EngineError, kind: type[EngineError]
 ) -> None:
-    revived = children.revive(json.loads(json.dumps(children.told(error))), error.exit_code)
+    revived = EngineError.from_dict(json.loads(json.dumps(children.to_dict(error))), error.exit_code)
     assert type(revived) is kind
     assert (revived.what, revived.why, revived.to_do, revived.exit_code) == ("a", "b", "c", error.exit_code)
 
 
 @pytest.mark.parametrize("name", ["nearest", "Iterable", "difflib", "NoSuchError"])
 def test_an_error_of_an_unknown_class_is_a_stage_error(name: str) -> None:
-    assert type(children.revive({"type": name, "what": "a", "why": "", "to_do": ""}, 5)) is StageError
+    assert type(EngineError.from_dict({"type": name, "what": "a", "why": "", "to_do": ""}, 5)) is StageError
 
 
 @pytest.mark.parametrize("text", ["\x1b" * 100_000, "\U0001f9ca" * 100_000, "\udcff" * 100_000])
@@ -229,7 +229,7 @@ def test_a_long_error_fits_into_the_pipe_that_nobody_reads_yet(project: ProjectF
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.wait(60) == DamagedError.exit_code
     assert child.stdout is not None
-    revived = children.revive(json.loads(child.stdout.read().decode("utf-8", "replace")), 7)
+    revived = EngineError.from_dict(json.loads(child.stdout.read().decode("utf-8", "replace")), 7)
     assert (type(revived), revived.to_do) == (DamagedError, text[: children.TEXT_SENT])
     child.stdout.close()
 

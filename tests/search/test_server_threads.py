@@ -115,7 +115,15 @@ def test_faults_of_desk_methods_are_answers(project: ProjectFolder) -> None:
     assert answers["busy"]["error"] == {
         "code": ENGINE,
         "message": "A run holds the project.",
-        "data": {"type": "ProjectBusyError", "what": "A run holds the project.", "why": "why", "to_do": "Wait."},
+        "data": {
+            "type": "ProjectBusyError",
+            "code": "project-busy",
+            "what": "A run holds the project.",
+            "why": "why",
+            "to_do": "Wait.",
+            "stage": "",
+            "command": "",
+        },
     }
     assert [code(answers[name]) for name in ("clumsy", "clumsy_at_once", "no_json")] == [INTERNAL] * 3
     assert answers["fine"]["result"] == 1

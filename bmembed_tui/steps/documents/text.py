@@ -10,7 +10,6 @@ from typing import Any
 from rich.text import Text
 from textual.content import Content
 
-from bmembed_tui.client.engine_client import revive
 from bmembed_tui.client.in_app import with_ways
 from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_state import RunState
@@ -43,7 +42,9 @@ def told(standing: Standing) -> Content:
         return _error(standing.error)
     failed = standing.run.error
     if failed and any(_state(standing.run, stage) == "failed" for stage in ("ingest", "index")):
-        return _error(revive(failed), f"Now {files_text(scan)} can be read." if scan and scan["files"] else "")
+        return _error(
+            EngineError.from_dict(failed), f"Now {files_text(scan)} can be read." if scan and scan["files"] else ""
+        )
     status = standing.status
     if status.done("ingest"):
         return plain(f"✓ {_counts(status)}", "$text-success")

@@ -108,6 +108,7 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
             f"corpus.ocr_languages names '{missing[0]}', which the installed tesseract has no data for.",
             "It knows " + ", ".join(readable) + ".",
             "Name one of these, or install the data for that language.",
+            code="ocr-language-missing",
         )
     few = readable if len(readable) <= _MAX_LANGUAGES else ["eng"] if "eng" in readable else readable[:1]
     return Tesseract(program, said.splitlines()[0].strip(), "+".join(wanted or few), installed)

@@ -139,6 +139,9 @@ def read_report(folder: Path) -> dict[str, Any]:
             f"The report in {folder} cannot be read.",
             f"{type(error).__name__}: {error}",
             "Run the stage 'evaluate' again.",
+            code="report-damaged",
+            stage="evaluate",
+            command="evaluate",
         ) from error
     return dict(report)
 

@@ -121,6 +121,7 @@ def _unusable(path: Path, why: str) -> DatasetError:
     return DatasetError(
         f"The sentence pairs in {path} cannot be used.", why,
         "Name a .jsonl, .csv or .tsv file of sentence1, sentence2 and score in evaluation.sentence_pairs, or leave it empty.",
+        code="sentence-pairs-invalid",
     )  # fmt: skip
 
 

@@ -60,9 +60,12 @@ def make_grid(
     """
     wanted = dict(_axis(text) for text in axes)
     if len(wanted) < len(axes):
-        raise UsageError("A setting stands in two grids.", "Its values belong together.", "Name them all in one.")
+        raise UsageError(
+            "A setting stands in two grids.", "Its values belong together.", "Name them all in one.",
+            code="grid-setting-twice",
+        )  # fmt: skip
     if not wanted and not rows:
-        raise UsageError("The sweep has no grid.", "It would train nothing.", _EXAMPLE)
+        raise UsageError("The sweep has no grid.", "It would train nothing.", _EXAMPLE, code="grid-invalid")
     products = [dict(zip(wanted, values, strict=True)) for values in itertools.product(*wanted.values())]
     changes = [{**row, **product} for row in rows or ({},) for product in products]
     changes = [one for place, one in enumerate(changes) if one not in changes[:place]]
@@ -79,7 +82,10 @@ def _axis(text: str) -> tuple[str, list[Any]]:
     _check_name(name)
     parts = [part.strip() for part in values.split(",")]
     if not all(parts):
-        raise UsageError(f"'{text}' is no grid.", "A setting, '=' and values with commas between are wanted.", _EXAMPLE)
+        raise UsageError(
+            f"'{text}' is no grid.", "A setting, '=' and values with commas between are wanted.", _EXAMPLE,
+            code="grid-invalid",
+        )  # fmt: skip
     section, _, key = name.partition(".")
     found = [value_of(part) for part in parts]
     for value in found:
@@ -95,11 +101,12 @@ def _check_name(name: str) -> None:
     what = f"'{name}' is no setting that a sweep can change."
     if other := _untrained(section if key else "", key or section):
         why = f"It trains a model for each value; {other} is not among [{SECTIONS[0]}] and [{SECTIONS[1]}], which say how."
-        raise SettingsError(what, why, _instead(other))
+        raise SettingsError(what, why, _instead(other), code="grid-setting-unknown")
     raise SettingsError(
         what,
         f"Those of [{SECTIONS[0]}] and [{SECTIONS[1]}] in project.toml can be.",
         f"Did you mean '{meant}'?" if meant else _EXAMPLE,
+        code="grid-setting-unknown",
     )
 
 
@@ -173,5 +180,7 @@ def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings
         config_of(changed)
     except SettingsError as error:
         named = ", ".join(f"{name} = {toml_value(value)}" for name, value in changes.items())
-        raise SettingsError(f"The cell {named} cannot be trained.", f"{error.what} {error.why}", error.to_do) from None
+        raise SettingsError(
+            f"The cell {named} cannot be trained.", f"{error.what} {error.why}", error.to_do, code="cell-invalid"
+        ) from None
     return changed

@@ -109,7 +109,7 @@ class Sweep:
 
 
 def _cancelled() -> CancelledError:
-    return CancelledError("The sweep was cancelled.", "You asked for it.", "The same command goes on.")
+    return CancelledError("The sweep was cancelled.", "You asked for it.", "The same command goes on.", command="sweep")
 
 
 def _figures(project: Project) -> dict[str, Any]:
@@ -150,5 +150,4 @@ def failure(failed: Mapping[int, EngineError]) -> StageError:
     first = next(iter(failed.values()))
     return StageError(
         f"Of the cells, {len(failed)} could not be trained: {numbers}.", f"{first.what} {first.why}",
-        "The same command tries them again."
-    )  # fmt: skip
+        "The same command tries them again.", code="cells-failed", command="sweep")  # fmt: skip

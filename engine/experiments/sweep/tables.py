@@ -35,5 +35,8 @@ def table(name: str) -> list[dict[str, Any]]:
     """The cells of a table: setting → value. Raises UsageError for a name that is none."""
     if name not in TABLES:
         known = ", ".join(TABLES)
-        raise UsageError(f"There is no table '{name}'.", f"Known are {known}.", "Name one of them, or use --grid.")
+        raise UsageError(
+            f"There is no table '{name}'.", f"Known are {known}.", "Name one of them, or use --grid.",
+            code="table-unknown",
+        )  # fmt: skip
     return TABLES[name]

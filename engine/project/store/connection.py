@@ -29,8 +29,9 @@ class Database:
         """Make an empty database. Raises EngineError where one exists."""
         if path.exists():
             raise EngineError(
-                f"{path} exists already.", "A project is created only once.", "Open it, or choose another folder."
-            )
+                f"{path} exists already.", "A project is created only once.", "Open it, or choose another folder.",
+                code="project-exists",
+            )  # fmt: skip
         with guarded(path):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # SQLite's other files get its mode
             try:
@@ -50,8 +51,9 @@ class Database:
         """Open project.db; with `check`, verify every page first. Raises DamagedError; UsageError for a newer version's."""
         if not path.is_file():
             raise DamagedError(
-                f"{path} is missing.", "The project's database is gone.", "Run 'engine run' to build it again."
-            )
+                f"{path} is missing.", "The project's database is gone.", "Run 'engine run' to build it again.",
+                code="database-missing", command="run",
+            )  # fmt: skip
         with guarded(path):
             try:
                 return cls(_checked(connect(path), path, check), path)
@@ -191,6 +193,7 @@ def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -
             f"{path} has schema version {version}; this program reads {SCHEMA_VERSION}.",
             "It was written by a newer version of this program.",
             "Use that version, or create a new project over the same documents.",
+            code="database-too-new",
         )
     if version != SCHEMA_VERSION:
         raise damaged(path, f"its schema has version {version} instead of {SCHEMA_VERSION}")
@@ -207,6 +210,8 @@ def damaged(path: Path, detail: str) -> DamagedError:
         f"{path} is damaged.",
         f"SQLite says: {detail}.",
         "Run 'engine run': it restores the last good copy and builds the rest anew.",
+        code="database-damaged",
+        command="run",
     )
 
 
@@ -222,6 +227,7 @@ def guarded(path: Path) -> Iterator[None]:
             "A text or a file's name cannot be stored.",
             f"It holds bytes that are not text: character {error.start + 1:,} of {len(error.object):,}.",
             "Rename the file, or save it as UTF-8.",
+            code="text-not-storable",
         ) from error
     except UnicodeDecodeError as error:  # SQLite quotes a damaged page in its message
         raise damaged(path, f"it holds bytes that are not text ({error.reason})") from error
@@ -230,6 +236,7 @@ def guarded(path: Path) -> Iterator[None]:
             "The project's database could not be written.",
             f"{error}.",
             "Check the disk's space and the folder's permissions.",
+            code="write-failed",
         ) from error
     except sqlite3.DatabaseError as error:
         text = str(error)
@@ -238,11 +245,16 @@ def guarded(path: Path) -> Iterator[None]:
                 "The project's database could not be written.",
                 f"SQLite says: {text}.",
                 "Free some disk space and run again.",
+                code="disk-full",
+                command="run",
             ) from error
         if "locked" in text:
             raise EngineError(
-                "The project's database is busy.", text, "Try again when the other program is done."
-            ) from error
+                "The project's database is busy.", text, "Try again when the other program is done.",
+                code="project-busy",
+            ) from error  # fmt: skip
         if "readonly" in text or "unable to open" in text:
-            raise EngineError(f"{path} cannot be opened.", text, "Check the folder's permissions.") from error
+            raise EngineError(
+                f"{path} cannot be opened.", text, "Check the folder's permissions.", code="file-access"
+            ) from error
         raise damaged(path, text) from error

@@ -249,6 +249,7 @@ class Endpoint:
                 f"The endpoint refuses the request (HTTP {status}).",
                 said or "It gives no reason.",
                 f"Check queries.endpoint, queries.endpoint_model and, where it wants a key, the variable {KEY}.",
+                code="endpoint-refused",
             )
         kind = TooLongError if exceeds_context(response.body) else UnansweredError
         raise kind(f"HTTP {status}" + (f": {said}" if said else ""))
@@ -261,6 +262,8 @@ class Endpoint:
             f"The endpoint {self._address.url} gave no answer {FAILURES} times in a row.",
             f"The last time: {reason}.",
             to_do,
+            code="endpoint-no-answer",
+            command="run",
         )
 
 
@@ -279,5 +282,6 @@ def _key() -> str:
             f"The key in the variable {KEY} cannot be sent.",
             "It holds a line break, or a character that is not of ASCII.",
             f"Correct {KEY}, or leave it out.",
+            code="endpoint-key-invalid",
         )
     return key

@@ -134,6 +134,7 @@ class GgufModel:
                 f"The language model {self._path} cannot be loaded.",
                 why_not_loaded(self._path, complaint(self._path)),
                 "Set queries.model to another GGUF file, or get this one again: a download may have broken off.",
+                code="language-model-invalid",
             )
         self._on_gpu = layers != 0
         shown = {ALL_LAYERS: "all", 0: "none"}.get(layers, str(layers))
@@ -158,6 +159,7 @@ class GgufModel:
                 f"The language model {self._path} cannot be started with a context of {self.context} tokens.",
                 complaint(self._path),
                 "Lower queries.context_tokens, or choose a smaller model.",
+                code="context-too-large",
             )
         self._decoder = decoder
         if not wished and most > 1:
@@ -226,6 +228,7 @@ class GgufModel:
                 f"The model {self._path} does not write text.",
                 f"It is an embedding or encoder model ('{kind}').",
                 "Set queries.model to a GGUF file of a language model.",
+                code="language-model-unsupported",
             )
 
     def _fitting(self, wished: int, teller: Reporter) -> int:

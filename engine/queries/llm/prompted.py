@@ -122,4 +122,5 @@ def _too_small(context: int, wanted: int) -> SettingsError:
         f"A context of {context} tokens is too small for the prompt and its answers.",
         f"They need {wanted} tokens with the present queries.answer_tokens.",
         "Raise queries.context_tokens, lower queries.answer_tokens, or set queries.prompt to one-step.",
+        code="context-too-small",
     )

@@ -54,8 +54,9 @@ def load_prompt(name: str) -> Prompt:
     wrong = _wrong(name, Template(user)) if whole else "It needs a version, a [system] and a [user] part."
     if wrong:
         raise EngineError(
-            f"The file assets/prompts/{name}.txt is not a prompt.", wrong, "Correct it, or install bmembed-tui again."
-        )
+            f"The file assets/prompts/{name}.txt is not a prompt.", wrong, "Correct it, or install bmembed-tui again.",
+            code="installation-incomplete",
+        )  # fmt: skip
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return Prompt(name, system.strip(), Template(user.strip()), digest)
 

@@ -31,6 +31,9 @@ def out_of_memory(detail: str) -> ResourceError:
         lines[0] if lines else "The system gave no more memory.",
         "Lower training.queries_per_step or encoder.max_tokens, close other programs, or use a smaller model. "
         "Training goes on from its last checkpoint.",
+        code="memory-full",
+        stage="train",
+        command="run",
     )
 
 
@@ -41,6 +44,9 @@ def not_finite(step: int, dtype: str, rate: str = "learning_rate") -> StageError
         f"Training went astray at step {step}.",
         "The loss or its gradient is no longer a finite number.",
         f"Halve training.{rate} and run again{other}.",
+        code="training-diverged",
+        stage="train",
+        command="run",
     )
 
 
@@ -50,4 +56,6 @@ def cancelled(step: int, steps: int, what: str = "Training") -> CancelledError:
         f"{what} was stopped after step {step} of {steps}.",
         "The user asked for it.",
         "Run again to go on from there.",
+        stage="train",
+        command="run",
     )

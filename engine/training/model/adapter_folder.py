@@ -30,8 +30,9 @@ def write_adapter(folder: Path, student: Student, tensors: dict[str, Tensor]) ->
         checkpoint.sync(folder)
     except OSError as error:
         raise ResourceError(
-            f"The adapter cannot be written to {final}.", f"{error}.", "Free disk space and run again."
-        ) from error
+            f"The adapter cannot be written to {final}.", f"{error}.", "Free disk space and run again.",
+            code="write-failed", command="run",
+        ) from error  # fmt: skip
     return final
 
 
@@ -46,5 +47,6 @@ def start_of(folder: Path, student: Student) -> dict[str, Tensor]:
             f"The adapter {folder} cannot be trained on.",
             "Its layers are not those of this model and training.lora_rank.",
             "Train without it, or with the model and the rank that it was made with.",
+            code="adapter-mismatch",
         )
     return tensors

@@ -45,6 +45,7 @@ def target_modules(transformer: nn.Module) -> list[str]:
         f"The model type {type(transformer).__name__} cannot be adapted.",
         "It has no transformer blocks with linear layers to put LoRA on.",
         "Use a BERT, RoBERTa, MPNet, ModernBERT, Qwen or Mistral model, or search with the model as it is.",
+        code="model-unsupported",
     )
 
 

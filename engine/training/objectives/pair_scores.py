@@ -169,4 +169,5 @@ def _unusable(folder: CrossEncoderFolder, why: str) -> ModelError:
         f"The cross-encoder in {folder.path} cannot be loaded.",
         why,
         "Copy the folder again, or set training.teacher to mixture.",
+        code="cross-encoder-invalid",
     )

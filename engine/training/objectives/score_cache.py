@@ -59,6 +59,8 @@ class ScoreCache:
                 f"The cross-encoder's scores cannot be kept in {self._path}.",
                 f"{error}.",
                 "Free disk space and run again; training resumes.",
+                code="write-failed",
+                command="run",
             ) from error
 
     def _read(self, path: Path) -> None:

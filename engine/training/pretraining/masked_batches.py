@@ -64,6 +64,7 @@ class MaskedBatches:
                 "There is nothing to pre-train on.",
                 "No chunk has a known word within encoder.max_tokens, behind the model's document prompt.",
                 "Set training.method to FT, or raise encoder.max_tokens.",
+                code="too-little-to-train",
             )
         return np.array(usable, dtype=np.int64)
 

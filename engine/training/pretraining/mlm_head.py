@@ -123,6 +123,7 @@ def _load(student: Student) -> tuple[Any, frozenset[str]]:
             f"The model {student.model.name} cannot be pre-trained.",
             f"Its head for masked words cannot be made: {str(error).splitlines()[0] if str(error) else error!r}",
             "Set training.method to FT.",
+            code="model-unsupported",
         ) from error
     own = f"{loaded.base_model_prefix}."
     return loaded.eval(), frozenset(name for name in map(str, told["missing_keys"]) if not name.startswith(own))

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from bmembed_tui.client import engine_client
-from bmembed_tui.client.engine_client import EngineClient, GoneError, command, order, revive
+from bmembed_tui.client.engine_client import EngineClient, GoneError, command, order
 from engine.core.errors import EngineError, ModelError, StageError, UsageError
 
 
@@ -215,9 +215,9 @@ def test_the_engine_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_error_that_is_not_known_is_still_an_engine_error() -> None:
-    assert isinstance(revive({"type": "ModelError", "what": "a"}), ModelError)
+    assert isinstance(EngineError.from_dict({"type": "ModelError", "what": "a"}), ModelError)
     for data in ({}, {"type": "os", "what": "x"}, {"type": "nearest"}, {"type": None}):
-        assert type(revive(data)) is StageError
+        assert type(EngineError.from_dict(data)) is StageError
     assert os.getpid()
 
 
