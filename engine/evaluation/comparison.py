@@ -17,7 +17,7 @@ from engine.metrics.multihop import first_found, multihop_ap_at_k
 from engine.metrics.power import with_needed
 from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Relevance
-from engine.metrics.run import NAMES, evaluate_run
+from engine.metrics.retrieval import NAMES, evaluate_run
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -74,7 +74,7 @@ def compare(
 ) -> Comparison:
     """Measure each system's rankings: name → (q, depth) chunk ids, best first, -1 where padded, in judgment order.
 
-    `document_of` maps an array of chunk ids to document ids of the same shape. Metrics: `engine.metrics.run.NAMES`, and
+    `document_of` maps an array of chunk ids to document ids of the same shape. Metrics: `engine.metrics.retrieval.NAMES`, and
     MAP@10 (multihop) where every query has evidence. All systems share the same bootstrap resamples. `pairs`: further
     systems to compare, the second one as the baseline.
     TooLittleTextError when no query is usable; ValueError when `base` is missing or a ranking has another length.

@@ -97,7 +97,7 @@ class Evaluation:
 
     def _know(self, name: str, found: General, vectors: NDArray[np.float32]) -> None:
         """What an encoder knows besides the documents, and how far the chunks' `vectors` (n, d) lie from that."""
-        from engine.metrics.separation import nearest_distances
+        from engine.metrics.geometry import nearest_distances
 
         self.general[name], passages = found
         self.apart[name] = nearest_distances(vectors, passages)

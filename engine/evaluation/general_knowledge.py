@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.core.assets import asset_path
 from engine.evaluation.rankings import rank_by_cosine
 from engine.metrics.relevance import Relevance
-from engine.metrics.run import evaluate_run
+from engine.metrics.retrieval import evaluate_run
 
 METRICS = ("hit@1", "mrr@10")
 

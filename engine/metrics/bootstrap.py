@@ -53,12 +53,6 @@ def bootstrap_means(values: ArrayLike, samples: int = SAMPLES, seed: int = 0) ->
     return means
 
 
-def mean_interval(values: ArrayLike, samples: int = SAMPLES, seed: int = 0, confidence: float = CONFIDENCE) -> Interval:
-    """Mean of per-query `values` (n,) with its percentile bootstrap interval. ValueError for empty or NaN input."""
-    column = checked_column(values)
-    return interval(column[:, 0], bootstrap_means(column, samples, seed)[:, 0], confidence)
-
-
 def interval(values: Floats, means: Floats, confidence: float = CONFIDENCE) -> Interval:
     """The interval of `values` (n,) from its bootstrap `means` (samples,)."""
     low, high = bounds(means, confidence)

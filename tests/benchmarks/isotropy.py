@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from transformations import remove_top, standardise, whiten
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY))
@@ -19,12 +20,11 @@ sys.path.insert(0, str(REPOSITORY))
 from engine.encoders.encoder import Encoder  # noqa: E402
 from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model  # noqa: E402
 from engine.evaluation.rankings import rank_by_cosine  # noqa: E402
-from engine.metrics.bootstrap import mean_interval  # noqa: E402
+from engine.metrics.bootstrap import bootstrap_means, interval  # noqa: E402
 from engine.metrics.differences import paired_difference  # noqa: E402
-from engine.metrics.isotropy import isoscore, isotropy_a  # noqa: E402
+from engine.metrics.geometry import isoscore, isotropy_a  # noqa: E402
 from engine.metrics.relevance import Relevance  # noqa: E402
-from engine.metrics.run import evaluate_run  # noqa: E402
-from engine.metrics.transformations import remove_top, standardise, whiten  # noqa: E402
+from engine.metrics.retrieval import evaluate_run  # noqa: E402
 
 DATA = REPOSITORY.parent / "shared" / "data" / "cranfield"
 
@@ -63,7 +63,8 @@ def main() -> None:
         found = evaluate_run(Relevance.from_rankings(ids, grades), ("ndcg@10", "hit@10"))
         base = found["ndcg@10"] if base is None else base
         gap = paired_difference(found["ndcg@10"], base).percent()
-        cells = [mean_interval(found[metric]).percent() for metric in ("ndcg@10", "hit@10")]
+        both = (found["ndcg@10"], found["hit@10"])
+        cells = [interval(each, bootstrap_means(each[:, None])[:, 0]).percent() for each in both]
         shown = "   ".join(f"{cell.value:5.1f} ({cell.low:.1f}–{cell.high:.1f})" for cell in cells)
         against = f"{gap.value:+5.1f} ({gap.low:+.1f} to {gap.high:+.1f}) {gap.verdict}"
         print(f"{name:<15} {shown}   {against:<42} I_A {isotropy_a(moved):.3f}   IsoScore {isoscore(moved):.3f}")

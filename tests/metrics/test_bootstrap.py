@@ -7,8 +7,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from engine.metrics.bootstrap import bootstrap_means, mean_interval
+from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, Interval, bootstrap_means, checked_column, interval
 from engine.metrics.differences import paired_difference
+
+
+def mean_interval(values, samples: int = SAMPLES, seed: int = 0, confidence: float = CONFIDENCE) -> Interval:
+    column = checked_column(values)
+    return interval(column[:, 0], bootstrap_means(column, samples, seed)[:, 0], confidence)
 
 
 def test_means_of_two_rows_have_the_binomial_distribution():

@@ -7,9 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from engine.metrics.alignment import alignment
-from engine.metrics.isotropy import isoscore, isotropy_a
-from engine.metrics.uniformity import uniformity
+from engine.metrics.geometry import alignment, isoscore, isotropy_a, uniformity
 
 EAST, NORTH, WEST = (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0)
 NEAR = (0.8, 0.6)  # cosine 0.8 to EAST: squared distance 0.4

@@ -7,14 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from engine.metrics.average_precision import average_precision_at_k
-from engine.metrics.hit import hit_at_k
-from engine.metrics.mrr import reciprocal_rank
 from engine.metrics.multihop import first_found, multihop_ap_at_k
-from engine.metrics.ndcg import ndcg_at_k
-from engine.metrics.recall import recall_at_k
 from engine.metrics.relevance import Relevance
-from engine.metrics.run import NAMES, evaluate_run
+from engine.metrics.retrieval import (
+    NAMES,
+    average_precision_at_k,
+    evaluate_run,
+    hit_at_k,
+    ndcg_at_k,
+    recall_at_k,
+    reciprocal_rank,
+)
 
 # Query 1: relevant at ranks 2 and 4, three relevant in all. Query 2: nothing found. Query 3: relevant at rank 1.
 BY_HAND = Relevance.from_lists([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 0]], [[1, 2, 3], [1], [3]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics.separation import nearest_distances
+from engine.metrics.geometry import nearest_distances
 
 
 def test_the_nearest_of_the_general_vectors_counts():

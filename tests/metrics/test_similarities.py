@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics.accuracy import bootstrapped_accuracy
 from engine.metrics.overlap import overlap
-from engine.metrics.samples import draw, draw_fitting, percentile_interval
+from engine.metrics.samples import bootstrapped_accuracy, draw, draw_fitting, percentile_interval
 from engine.metrics.threshold import choose_threshold, thresholds
 
 

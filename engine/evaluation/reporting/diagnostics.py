@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankers import compared_chunks, compared_queries
 from engine.evaluation.rankings import cosines_of
-from engine.metrics.accuracy import bootstrapped_accuracy
-from engine.metrics.alignment import alignment
 from engine.metrics.bootstrap import Interval
-from engine.metrics.isotropy import isoscore, isotropy_a
+from engine.metrics.geometry import alignment, isoscore, isotropy_a, uniformity
 from engine.metrics.overlap import overlap
-from engine.metrics.uniformity import uniformity
+from engine.metrics.samples import bootstrapped_accuracy
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]

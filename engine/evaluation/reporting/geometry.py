@@ -9,8 +9,7 @@ import numpy as np
 
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.diagnostics import Floats, Ids
-from engine.metrics.alignment import alignment
-from engine.metrics.uniformity import uniformity
+from engine.metrics.geometry import alignment, uniformity
 
 
 @dataclass(frozen=True, slots=True)
