@@ -12,7 +12,7 @@ from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine_at_once, 
 from fixtures.tiny_model import build_tiny_model
 
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
+from engine.project.store.store import Store
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LONG = (  # files that take longest, in the order in which they begin: at the end no worker is left alone with one

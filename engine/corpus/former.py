@@ -10,7 +10,7 @@ from engine.corpus.rows import is_closed, record_of
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan import Scan, ScannedFile
 from engine.project.stage import StageContext
-from engine.project.store.documents import FileRecord
+from engine.project.store.records import FileRecord
 
 BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
 

@@ -15,7 +15,7 @@ from engine.core.errors import DatasetError
 from engine.core.records import JudgedQuery
 from engine.corpus.beir import ImportedQuery, read_beir_judgments, read_evidence_questions, read_queries_jsonl
 from engine.project.folder import ProjectFolder, write_text
-from engine.project.store import Store
+from engine.project.store.store import Store
 
 MARKS_FILE = "judgments-app.jsonl"  # hits that the user marked: rewritten with every mark, unlike imported files
 MARKED = "user:"  # what the keys of its queries begin with

@@ -33,7 +33,7 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan import Scan, ScannedFile, Skipped
 from engine.project.stage import StageContext
-from engine.project.store.documents import FileRecord, PartRecord
+from engine.project.store.records import FileRecord, PartRecord
 
 ARTIFACT = "corpus"
 FILES_PER_TRANSACTION = 50

@@ -8,7 +8,7 @@ from collections.abc import Set
 from engine.core.records import Document
 from engine.corpus.readers import ReadDocument
 from engine.corpus.scan import ScannedFile
-from engine.project.store.documents import FileRecord
+from engine.project.store.records import FileRecord
 
 
 def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:

@@ -16,7 +16,7 @@ from engine.corpus.ingest import ARTIFACT, Ingest, forget_deleted, no_documents,
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint
 from engine.project.store.artifacts import Artifact
-from engine.project.store.documents import LeftOutRecord
+from engine.project.store.records import LeftOutRecord
 
 if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder

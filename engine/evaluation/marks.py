@@ -15,7 +15,7 @@ from engine.core.records import Chunk, JudgedQuery
 from engine.corpus.imports import MARKED, MARKS_FILE
 from engine.evaluation.judgments import relevant_chunks
 from engine.project.folder import ProjectFolder, write_text
-from engine.project.store import Store
+from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold
 
 SHORT = 80  # characters without white space up to which a text may well stand in other documents by chance

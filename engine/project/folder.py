@@ -16,8 +16,8 @@ from engine.core.disk import disk_errors as disk_errors
 from engine.core.disk import sync_folder, sync_tree
 from engine.core.disk import write_text as write_text
 from engine.core.errors import DamagedError, EngineError, ProjectBusyError, SettingsError, UsageError, nearest
-from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
+from engine.project.store.store import Store
 from engine.settings import load as settings_module
 from engine.settings.load import Settings
 

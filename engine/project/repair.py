@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.core.disk import sync_folder
 from engine.core.errors import DamagedError, UsageError
-from engine.project.store import Store
+from engine.project.store.store import Store
 
 
 def repair(folder: Path) -> str | None:

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from engine.core.errors import CancelledError, NotBuiltError
 from engine.core.events import Choice, Emit, Progress, Warned
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
 from engine.project.store.artifacts import INCOMPLETE, Artifact
+from engine.project.store.store import Store
 from engine.settings.load import Settings
 
 WORDS = {"corpus": "chunks", "lexical": "BM25 index", "vectors": "vector index"}

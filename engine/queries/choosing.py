@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import ModelError
 from engine.gguf.file import content_identity
-from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
+from engine.project.store.store import Store
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot, StageContext

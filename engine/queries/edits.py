@@ -13,7 +13,7 @@ from engine.core.errors import DatasetError, UsageError
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder, write_text
 from engine.project.stage import ProjectSnapshot, fingerprint
-from engine.project.store import Store
+from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold
 from engine.settings.load import Settings
 

@@ -24,7 +24,7 @@ from engine.project.control import cancel as cancel
 from engine.project.control import latest_run as latest_run
 from engine.project.folder import ProjectFolder, disk_errors, write_text
 from engine.project.stage import ORDER, ProjectSnapshot, Stage, stage_fingerprint
-from engine.project.store import Store
+from engine.project.store.store import Store
 from engine.training.compute import launch
 
 ROOMS = {

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltError
 from engine.core.records import Document
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
+from engine.project.store.store import Store
 from engine.search.latest import Latest
 from engine.settings.load import SearchSettings, Settings
 

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
 from engine.project.store.documents import UNREAD
+from engine.project.store.store import Store
 from engine.service import params
 
 SKIPPED_SHOWN = 500

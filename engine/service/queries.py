@@ -9,7 +9,7 @@ from typing import Any
 from engine.core.errors import DamagedError, UsageError
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder, disk_errors
-from engine.project.store import Store
+from engine.project.store.store import Store
 from engine.service import params
 
 PAGE, MAX_PAGE_LENGTH = 100, 1000

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.core.errors import EngineError, SettingsError, UsageError
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
+from engine.project.store.store import Store
 from engine.search.workers import preload
 from engine.service import params
 from engine.settings import edit as settings_file

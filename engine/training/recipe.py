@@ -9,7 +9,7 @@ from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS, WITHOUT_
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
-    from engine.project.store import Store
+    from engine.project.store.store import Store
     from engine.settings.load import Settings
 
 _SHAPING = (

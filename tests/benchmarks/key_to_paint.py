@@ -40,7 +40,7 @@ from fixtures.big_project import build_big_project, vocabulary
 words, folder = map(pathlib.Path, sys.argv[1:3])
 words.write_text(" ".join(vocabulary()))
 if not folder.exists():
-    from engine.project.store import Artifact
+    from engine.project.store.artifacts import Artifact
     store = build_big_project(folder, int(sys.argv[3])).store()
     told = {"chunks": store.corpus_fingerprint(), "skipped": {}}
     store.put_artifact(Artifact("corpus", "big", "", 0.0, told))  # else the app would say that nothing was read yet

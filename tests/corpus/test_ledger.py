@@ -19,8 +19,8 @@ from fixtures.pipeline import engine, ingest_here, stage_here
 from engine.api import Project
 from engine.core.errors import InputError, NoDocumentsError
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
-from engine.project.store.documents import LedgerRow
+from engine.project.store.records import LedgerRow
+from engine.project.store.store import Store
 
 PDF = office.pdf("The pelican boards at dawn.", "The heron moors at noon.")
 FILES = {

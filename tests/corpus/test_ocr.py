@@ -19,7 +19,7 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
 from engine.doctor.doctor import examine
 from engine.project.folder import ProjectFolder
-from engine.project.store.documents import LedgerRow
+from engine.project.store.records import LedgerRow
 
 PROGRAM = f"""#!{sys.executable}
 import socket, sys, time

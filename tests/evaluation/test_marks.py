@@ -11,8 +11,8 @@ from engine.corpus.imports import MARKS_FILE, import_judgments, read_judgments, 
 from engine.evaluation.judgments import relevant_chunks
 from engine.evaluation.marks import Mark, MarkedQuery, marked_chunks, read_marks, write_marks
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
-from engine.project.store.documents import FileRecord
+from engine.project.store.records import FileRecord
+from engine.project.store.store import Store
 
 LONG = [
     f"Paragraph {n} says that the tenant of house number {n} pays the rent on the first day of the month, {n} times."

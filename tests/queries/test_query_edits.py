@@ -11,9 +11,9 @@ import pytest
 from engine.core.errors import DatasetError, EngineError, NotBuiltError, ResourceError, UsageError
 from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
 from engine.project.store.artifacts import INCOMPLETE, Artifact
-from engine.project.store.documents import FileRecord
+from engine.project.store.records import FileRecord
+from engine.project.store.store import Store
 from engine.queries.edits import FILE, apply_edits, content, read_edits, rewrite
 
 TEXTS = ["who pays the rent", "when is it due", "rent due date"]

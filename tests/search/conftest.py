@@ -13,9 +13,9 @@ import pytest
 from engine.core.records import Chunk, Document
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
-from engine.project.store.documents import FileRecord
+from engine.project.store.records import FileRecord
+from engine.project.store.store import Store
 from engine.vectors.index import VectorIndex
 
 WIDTH = 32

@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder, write_text
-from engine.project.store.documents import FileRecord
+from engine.project.store.records import FileRecord
 from engine.search.fusing import fuse
 from engine.search.searcher import Searcher
 from engine.search.words import holds_word, symbols

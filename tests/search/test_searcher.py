@@ -15,8 +15,8 @@ from engine.core.errors import DamagedError, EngineError, NotBuiltError, Setting
 from engine.core.events import RunStarted, encode
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder, write_text
-from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
+from engine.project.store.store import Store
 from engine.ranking.term_weights import write_weights
 from engine.search.filters import SearchFilter
 from engine.search.hits import Found

@@ -15,7 +15,7 @@ from engine.cli.app import app
 from engine.cli.console import show_found, source_names
 from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder, write_text
-from engine.project.store.documents import FileRecord
+from engine.project.store.records import FileRecord
 from engine.search.hits import Found, Hit, Ranked
 
 HIT = Hit(

@@ -12,8 +12,8 @@ from engine.core.records import Chunk
 from engine.evaluation.comparison import Comparison, compare
 from engine.evaluation.judgments import relevant_chunks
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
+from engine.project.store.store import Store
 from engine.service import methods
 
 QUERY = "what went wrong at night"

@@ -12,8 +12,8 @@ from fixtures.stored import ARTIFACT, chunk, live, put_document, put_file
 
 from engine.core.errors import DamagedError, EngineError, ResourceError, UsageError
 from engine.core.records import JudgedQuery
-from engine.project.store import Store
 from engine.project.store.schema import SCHEMA_VERSION
+from engine.project.store.store import Store
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.project.store import Store
 from engine.project.store.schema import SCHEMA_VERSION
+from engine.project.store.store import Store
 
 # The tables as version 1 made them.
 FIRST = """

@@ -7,9 +7,9 @@ import pytest
 
 from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.project.folder import ProjectFolder
-from engine.project.store import Store
 from engine.project.store.artifacts import Artifact
-from engine.project.store.documents import FileRecord
+from engine.project.store.records import FileRecord
+from engine.project.store.store import Store
 
 
 @pytest.fixture

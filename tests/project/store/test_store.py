@@ -10,8 +10,8 @@ from fixtures.stored import ARTIFACT, chunk, document, live, put_document, put_f
 
 from engine.core.errors import DamagedError, EngineError, InputError
 from engine.core.records import JudgedQuery, Query
-from engine.project.store import Store
 from engine.project.store.artifacts import INCOMPLETE, Artifact
+from engine.project.store.store import Store
 
 
 def test_records_come_back_as_they_were(store: Store) -> None:

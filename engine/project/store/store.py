@@ -1,0 +1,24 @@
+"""All tables of one project together."""
+
+from __future__ import annotations
+
+from engine.project.store.documents import LEFT_OUT, DocumentTables
+from engine.project.store.queries import QueryTables
+
+
+class Store(DocumentTables, QueryTables):
+    """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
+
+    def counts(self) -> dict[str, int]:
+        """Row counts of what is live: files that were read, skipped or quarantined, documents, chunks, queries, judged queries."""
+        sql = {
+            "files": "SELECT count(*) FROM files WHERE state = 'read'",
+            "skipped": f"""SELECT (SELECT count(*) FROM files WHERE state = 'skipped')
+                + (SELECT count(*) {LEFT_OUT})""",
+            "quarantined": "SELECT count(*) FROM files WHERE state = 'quarantined'",
+            "documents": "SELECT count(*) FROM documents WHERE live",
+            "chunks": "SELECT count(*) FROM chunks WHERE live",
+            "queries": "SELECT count(*) FROM queries",
+            "judged_queries": "SELECT count(*) FROM judged_queries",
+        }
+        return {name: int(self._rows(text)[0][0]) for name, text in sql.items()}
