@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core import environment
 from engine.core.events import Event
+from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder, locate
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.settings.load import Settings
 
 if TYPE_CHECKING:
-    from engine.export.take import Exported
+    from engine.core.messages.project import Exported
+    from engine.core.messages.search import Found
     from engine.runs.pipeline import StageStatus
     from engine.search.filters import SearchFilter
-    from engine.search.hits import Found
     from engine.search.searcher import Searcher
 
 environment.prepare()
@@ -143,10 +144,8 @@ class Project:
             rows = unsearched(store, state)
         finally:
             store.close()
-        times = Counter(row["path"] for row in rows)
-        return {
-            row["path"] if times[row["path"]] == 1 else f"{row['source']}/{row['path']}": row["reason"] for row in rows
-        }
+        times = Counter(row.path for row in rows)
+        return {row.path if times[row.path] == 1 else f"{row.source}/{row.path}": row.reason for row in rows}
 
     def documents(self, state: str | None = None) -> list[dict[str, Any]]:
         """What became of every file, and of what is inside it: read, skipped or quarantined, and why."""
@@ -154,7 +153,7 @@ class Project:
 
         store = self.folder.store()
         try:
-            return ledger(store, state)
+            return [to_json(row) for row in ledger(store, state)]
         finally:
             store.close()
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from engine.core.messages.wire import to_json
+
 if TYPE_CHECKING:
     from engine.api import Project
     from engine.core.events import Event
@@ -62,12 +64,12 @@ def _options(
 
 def print_json(data: Any) -> None:
     """Data, for standard output."""
-    print(_escaped(json.dumps(data, ensure_ascii=False, indent=1)))
+    print(_escaped(json.dumps(to_json(data), ensure_ascii=False, indent=1)))
 
 
 def print_line(data: Any) -> None:
     """Data as one line, for programs that read standard output line by line."""
-    print(_escaped(json.dumps(data, ensure_ascii=False)), flush=True)
+    print(_escaped(json.dumps(to_json(data), ensure_ascii=False)), flush=True)
 
 
 def _escaped(text: str) -> str:

@@ -100,7 +100,7 @@ def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, a
         print_line(begun)
         return
     quoted = shlex.quote(name)
-    print(begun["run"])
+    print(begun.run)
     print(f"It runs in the background. Next: engine status {quoted}, or engine cancel {quoted}", file=sys.stderr)
 
 

@@ -29,11 +29,12 @@ from engine.core.events import (
     Warned,
 )  # fmt: skip
 from engine.core.events import Progress as ProgressEvent
+from engine.core.messages.search import LINED
 from engine.core.systems import ADAPTED, BASE, SERVED, SYSTEMS, label_of
 from engine.core.text import duration, harmless, metric_name
 
 if TYPE_CHECKING:
-    from engine.search.hits import Found, Hit
+    from engine.core.messages.search import Found, Hit
 
 NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
@@ -188,7 +189,6 @@ def _certainty(gap: Mapping[str, Any]) -> str:
     return chance if needed is None else f"{chance}; about {needed:,} queries would show one as large"
 
 
-_LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
 _HYBRIDS = {"rrf": "RRF", "weighted": "weighted"}
 
 
@@ -291,8 +291,8 @@ def source_names(sources: Collection[str]) -> dict[str, str]:
 
 def _heading(hit: Hit, source: str) -> Text:
     path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
-    page = hit.place or ("" if hit.page is None else f"page {hit.page}")
-    line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in _LINED else ""
+    page = hit.page_name
+    line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in LINED else ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
     said = "".join(f"  {harmless(part)}" for part in (hit.author, _day(hit.changed or hit.created)) if part)

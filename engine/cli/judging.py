@@ -154,12 +154,13 @@ class JudgingSession:
 
     def _mark(self, number: int, place: int, relevant: bool | None, skipped: bool = False) -> None:
         from engine.core.errors import EngineError
+        from engine.core.messages.search import Judge
         from engine.service.judging import judge as keep
 
         one = self._subjects[number]
         if relevant is not None or one.answers.get(place) is not None:
             try:
-                keep(self._project, one.query.text, one.hits[place].chunk_ids[0], relevant)()
+                keep(self._project, Judge(one.query.text, one.hits[place].chunk_ids[0], relevant))
             except EngineError as error:  # the chunk has gone since; the others can be judged
                 self._say(f"Not kept: {error}", "yellow")
                 relevant, skipped = None, True

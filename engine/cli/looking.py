@@ -61,7 +61,7 @@ def search(
         found = project.search(query, mode=mode, top=top, where=where, with_facets=facets)
         sources = _source_folders(project)
     if as_json:
-        print_json(found.as_dict())
+        print_json(found)
     else:
         show_found(found, output(), sources)
         for kind, counts in found.facets.items():
@@ -202,7 +202,7 @@ def doctor(
 
     findings = examine(ProjectFolder.open(name) if name else None, model=model)
     if as_json:
-        print_json([finding.as_dict() for finding in findings])
+        print_json(findings)
     else:
         for finding in findings:
             sign = {"good": "✓", "problem": "✗"}[finding.state]

@@ -11,7 +11,7 @@ import typer
 from engine.cli.app import AsJson, app, print_json, stoppable
 
 if TYPE_CHECKING:
-    from engine.gguf.library import Model
+    from engine.core.messages.queries import ModelFile
 
 
 @app.command()
@@ -43,26 +43,29 @@ def models(
             return
         found = list_models(context, verify, asked)
     if as_json:
-        print_json([model.as_dict() for model in found])
+        print_json(found)
     else:
         _show(found)
 
 
-def _show(found: list[Model]) -> None:
+def _show(found: list[ModelFile]) -> None:
     from engine.core.text import harmless, megabytes
 
     for model in found:
         print(harmless(f"{', '.join(model.names)}  ({model.place}, {megabytes(model.size)})"))
-        header = model.header
-        if header is not None:
-            told = [header.architecture, header.quantisation, f"{header.parameters / 1e9:.2g} billion parameters"]
-            told += [f"context {header.context}", "chat template" if header.chat_template else "no chat template"]
+        if model.parameters is not None:
+            told = [
+                model.architecture or "",
+                model.quantisation or "",
+                f"{model.parameters / 1e9:.2g} billion parameters",
+            ]
+            told += [f"context {model.context}", "chat template" if model.chat_template else "no chat template"]
             print(harmless("    " + ", ".join(told)))
         if model.problem:
             print(harmless(f"    ✗ {model.problem}"))
         else:
             sign = "✓ fits" if model.fits else "✗ does not fit into the free memory"
             print(f"    {sign}: it takes {megabytes(model.memory)}")
-        print(harmless(f"    sha256 {model.digest}; {model.path}"))
+        print(harmless(f"    sha256 {model.sha256}; {model.path}"))
     if not found:
         print("No GGUF files were found. 'engine models add FILE' adds one.", file=sys.stderr)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppable
+
+if TYPE_CHECKING:
+    from engine.core.messages.queries import QuerySample
 
 
 @app.command()
@@ -56,26 +59,24 @@ def _list(rows: list[dict[str, Any]], told: str) -> None:
     print(told_counts or "No queries.", file=sys.stderr)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: QuerySample) -> None:
     from engine.core.text import harmless
     from engine.queries.filters.consistency import told_share
     from engine.queries.llm.cost import told_duration
 
-    for row in found["items"]:
-        print(harmless(row["path"]) + f"  ({row['seconds']:.1f} s)")
-        if row["problem"]:
-            print(f"  nothing came of it: {harmless(row['problem'])}")
-        for query in row["queries"]:
-            print(f"  {'✓' if query['kept'] else '✗'} {query['kind']}: {harmless(query['text'])}")
-            if query["evidence"]:
-                print(f"      from: {harmless(query['evidence'])}")
-            if query["reason"]:
-                print(f"      left out: {harmless(query['reason'])}")
-    estimate = found["estimate"]
-    named = found["backend"] + (f" ({found['model']})" if found["model"] else "")
-    print(f"\nBackend: {harmless(named)}. Kept: {told_share(found['kept_share'])}.")
-    print(
-        f"All {estimate['chunks']} chunks: about {told_duration(estimate['seconds'])} ({harmless(estimate['basis'])})."
-    )
-    if not found["items"]:
+    for item in found.items:
+        print(harmless(item.path) + f"  ({item.seconds:.1f} s)")
+        if item.problem:
+            print(f"  nothing came of it: {harmless(item.problem)}")
+        for query in item.queries:
+            print(f"  {'✓' if query.kept else '✗'} {query.kind}: {harmless(query.text)}")
+            if query.evidence:
+                print(f"      from: {harmless(query.evidence)}")
+            if query.reason:
+                print(f"      left out: {harmless(query.reason)}")
+    estimate = found.estimate
+    named = found.backend + (f" ({found.model})" if found.model else "")
+    print(f"\nBackend: {harmless(named)}. Kept: {told_share(found.kept_share)}.")
+    print(f"All {estimate.chunks} chunks: about {told_duration(estimate.seconds)} ({harmless(estimate.basis)}).")
+    if not found.items:
         print("No chunk has a query.", file=sys.stderr)

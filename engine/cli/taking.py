@@ -11,7 +11,7 @@ import typer
 from engine.cli.app import AsJson, ProjectName, app, cleaned_up, opened, print_json
 
 if TYPE_CHECKING:
-    from engine.export.purge import Purged
+    from engine.core.messages.project import Purged
     from engine.project.folder import ProjectFolder
 
 
@@ -44,7 +44,7 @@ def export(
     if made.with_text:
         print(f"Words of your documents are in: {', '.join(made.with_text)}.", file=sys.stderr)
     if as_json:
-        print_json(made.as_dict())
+        print_json(made)
     else:
         print(harmless(str(made.folder)))
         print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB. README.md says what is what.", file=sys.stderr)
@@ -65,7 +65,7 @@ def purge(
         _ask(project)
     done = remove(project)
     if as_json:
-        print_json(done.as_dict())
+        print_json(done)
     else:
         _tell(done)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from engine.core.messages.project import SystemName
 
 BM25, LEARNT, BASE, CL, ADAPTED, SERVED = "bm25", "bm25_learnt", "base", "cl", "adapted", "served"
 BASE_LESS_HUBS = "base_less_hubs"
@@ -114,10 +116,10 @@ def ordered(names: Iterable[str]) -> list[str]:
     return sorted(names, key=place)
 
 
-def told(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """For JSON: name → `label`, `short` and `what`, in the order of reports."""
-    shown = ("label", "short", "what")
-    return {name: {key: asdict(system_of(name))[key] for key in shown} for name in ordered(names)}
+def named(names: Iterable[str]) -> dict[str, SystemName]:
+    """What systems are called, in the order of reports."""
+    systems = map(system_of, ordered(names))
+    return {system.name: SystemName(system.label, system.short, system.what) for system in systems}
 
 
 def _parted(name: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.core.errors import EngineError
-from engine.doctor.findings import Finding as Finding
+from engine.core.messages.project import Finding
 from engine.doctor.findings import file_size, gpu, needs
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
 from engine.settings.load import Settings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import stat
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
+from engine.core.messages.project import Finding
 from engine.project.folder import ProjectFolder
 from engine.settings.load import Settings
 
@@ -25,20 +25,6 @@ WITH_A_GPU = (
 )
 BYTES_PER_TOKEN = 4  # of English text; markup has more
 TEXT_COPIES = 18  # measured: database and BM25 index together up to 9 times small documents, and a copy is made of both
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at. `state`: good or problem. `follows`: what it means for the user."""
-
-    topic: str
-    state: str
-    found: str
-    follows: str
-
-    def as_dict(self) -> dict[str, str]:
-        """For JSON."""
-        return asdict(self)
 
 
 def gpu() -> list[Finding]:

@@ -8,12 +8,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import EngineError
+from engine.core.messages.project import Elsewhere, Purged, Removed
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.endpoint.servers import asked_servers
 from engine.export.folder import RECORD, finished_exports, known_exports, tidied, unfinished_exports
@@ -40,40 +39,6 @@ _MADE = {
 _PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}")
 LOCKS = ("run", "stage", "sweep", "judging", "settings")  # of all that writes into a project
 LOCK_SECONDS = 2.0  # a stage whose run was killed ends within moments
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """Something of the project that is gone, with its number of files and bytes."""
-
-    what: str
-    path: str
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """A place that the program does not touch. `found`: it is there for certain, else it may be."""
-
-    what: str
-    why: str
-    path: str = ""
-    found: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """What a purge has removed, what of the project's folder it has left, and what else may hold text."""
-
-    project: str
-    removed: tuple[Removed, ...]
-    kept: tuple[str, ...]
-    elsewhere: tuple[Elsewhere, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def extent(project: ProjectFolder) -> tuple[int, int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from engine.core.messages.project import Exported
 from engine.export.card import facts, write_cards
 from engine.export.folder import checked_target, complete_or_absent
 from engine.export.kinds import ALL, DEFAULT, Kind, available, parse_kinds
@@ -16,26 +16,6 @@ from engine.export.source import Source
 from engine.project.folder import ProjectFolder
 
 MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """`folder` is complete; `kinds` are in it, `with_text` are those of them that hold words of the documents; `left_out`:
-    kind → why it is not in it. `files` and `bytes` count what was written."""
-
-    folder: Path
-    kinds: tuple[str, ...]
-    with_text: tuple[str, ...]
-    files: int
-    bytes: int
-    left_out: Mapping[str, str] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "folder": str(self.folder), "kinds": list(self.kinds), "with_text": list(self.with_text),
-            "files": self.files, "bytes": self.bytes, "left_out": dict(self.left_out),
-        }  # fmt: skip
 
 
 def export_project(

@@ -7,12 +7,11 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.core.disk import disk_errors, sync_folder, write_text
 from engine.core.errors import CancelledError, InputError, ModelError, ResourceError, UsageError
+from engine.core.messages.queries import ModelFile
 from engine.core.subprocesses import run_in_subprocess
 from engine.gguf.file import PART, own_folder
 from engine.gguf.header import Header, not_a_writer, read_header
@@ -21,40 +20,13 @@ from engine.gguf.places import DIGESTS, Found, find_models
 BLOCK = 1 << 20
 CHECK = "engine.gguf.check_process"
 WORKSPACE = 300_000_000  # bytes of llama.cpp's buffers beside the weights and the cache
+_FROM_HEADER = ("architecture", "quantisation", "parameters", "context", "chat_template")
 UNKNOWN, VERIFIED, DIFFERENT, UNREAD = "not known", "verified", "does not match", "known, not compared"
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A model file and what was found out about it. `problem`: why it cannot be used, else empty; `fits` is None then.
-
-    `memory`: bytes that it takes with the context that was asked about. `digest`: whether its sha256 is what it should be.
-    """
-
-    path: Path
-    place: str
-    names: tuple[str, ...]
-    size: int
-    header: Header | None
-    problem: str
-    memory: int
-    fits: bool | None
-    digest: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        header = self.header
-        told = {name: getattr(header, name) for name in header.__slots__} if header else {}
-        return {
-            "path": str(self.path), "place": self.place, "names": list(self.names), "size": self.size,
-            **{key: told.get(key) for key in ("architecture", "quantisation", "parameters", "context", "chat_template")},
-            "problem": self.problem, "memory": self.memory, "fits": self.fits, "sha256": self.digest,
-        }  # fmt: skip
 
 
 def list_models(
     context: int, verify: bool = False, should_stop: Callable[[], bool] = lambda: False, free: int | None = None
-) -> list[Model]:
+) -> list[ModelFile]:
     """All models in the usual places. `context`: tokens to keep room for. `verify` reads every file whose sha256 is known.
     `free`: bytes of free memory, looked up where it is left out. Raises CancelledError."""
     if free is None:
@@ -70,7 +42,7 @@ def memory_need(size: int, header: Header, context: int) -> int:
     return size + tokens * header.cache_bytes + WORKSPACE
 
 
-def _model(found: Found, context: int, verify: bool, should_stop: Callable[[], bool], free: int) -> Model:
+def _model(found: Found, context: int, verify: bool, should_stop: Callable[[], bool], free: int) -> ModelFile:
     size, header, problem, digest = 0, None, "", UNREAD if found.sha256 else UNKNOWN
     try:
         size = sum(part.stat().st_size for part in found.parts or (found.path,))
@@ -89,7 +61,10 @@ def _model(found: Found, context: int, verify: bool, should_stop: Callable[[], b
         problem = problem or f"{Path(error.filename or found.path).name}: {error.strerror or error}."
     memory = memory_need(size, header, context) if header and not problem else 0
     fits = memory <= free if memory else None
-    return Model(found.path, found.place, found.names, size, header, problem, memory, fits, digest)
+    told = {name: getattr(header, name, None) for name in _FROM_HEADER}
+    return ModelFile(
+        found.path, found.place, found.names, size, **told, problem=problem, memory=memory, fits=fits, sha256=digest
+    )
 
 
 def _sha256(path: Path, should_stop: Callable[[], bool]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.core.errors import CancelledError, StageError
+from engine.core.messages.queries import QuerySample, SampledChunk, SampledQuery, SampleEstimate
+from engine.core.messages.wire import from_json
 from engine.core.records import Chunk, Query
 from engine.core.subprocesses import run_in_subprocess
 from engine.project.folder import ProjectFolder
@@ -41,10 +43,11 @@ def sample(
     count: int = 5,
     should_stop: Callable[[], bool] = lambda: False,
     teller: Reporter | None = None,
-) -> dict[str, Any]:
+) -> QuerySample:
     """As `sample_here`; llama.cpp is asked in a process of its own, which a model's file may crash."""
     if teller is None and _by_llama_cpp(project):
-        return dict(run_in_subprocess(SUBPROCESS, [str(project.path), str(count)], "The sample", should_stop))
+        arguments = [str(project.path), str(count)]
+        return from_json(QuerySample, run_in_subprocess(SUBPROCESS, arguments, "The sample", should_stop))
     return sample_here(project, count, should_stop, teller)
 
 
@@ -58,13 +61,11 @@ def _by_llama_cpp(project: ProjectFolder) -> bool:
 
 def sample_here(
     project: ProjectFolder, count: int, should_stop: Callable[[], bool], teller: Reporter | None = None
-) -> dict[str, Any]:
+) -> QuerySample:
     """Queries of `count` chunks of different documents, with whether the cheap filters keep each, and an estimate.
 
-    Keys: backend, model, items ({path, title, chunk, queries: [{text, kind, evidence, kept, reason}], seconds, problem}),
-    kept_share, estimate ({chunks, seconds, basis, checked}: `checked` is whether a run then encodes every chunk to check
-    the queries, which no sample can time). Raises NotBuiltError before the first ingest, SettingsError or
-    ModelError where the backend lacks something, StageError where it answers none of the chunks, CancelledError.
+    Raises NotBuiltError before the first ingest, SettingsError or ModelError where the backend lacks something, StageError
+    where it answers none of the chunks, CancelledError.
     """
     store = project.store()
     try:
@@ -89,21 +90,16 @@ class _Sampler:
         self._opening = time.monotonic() - started
         self._documents = {document.id: document for document in snapshot.store.documents()}
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> QuerySample:
         try:
             asked = self._asked([self._chunks[position] for position in self._positions()])
         finally:
             self._backend.close()
         _refuse_silence(asked)
-        rows = self._judged(asked)
-        shown = [query for row in rows for query in row["queries"]]
-        return {
-            "backend": backend_of(self._view),
-            "model": self._backend.model,
-            "items": rows,
-            "kept_share": round(sum(query["kept"] for query in shown) / len(shown), 4) if shown else 0.0,
-            "estimate": self._estimate(asked),
-        }
+        items = tuple(self._judged(asked))
+        kept = [query.kept for item in items for query in item.queries]
+        share = round(sum(kept) / len(kept), 4) if kept else 0.0
+        return QuerySample(backend_of(self._view), self._backend.model, items, share, self._estimate(asked))
 
     def _positions(self) -> list[int]:
         """Of imported queries, chunks that have some."""
@@ -130,36 +126,28 @@ class _Sampler:
         answer = self._backend.ask(chunk, self._documents[chunk.document_id].title)
         return Asked(chunk, answer, time.monotonic() - started)
 
-    def _judged(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
-        """One row per chunk; every query with its verdict."""
+    def _judged(self, asked: Sequence[Asked]) -> Iterator[SampledChunk]:
+        """Every query with its verdict."""
         queries = [
             Query(item.question, item.kind, one.chunk.id, one.chunk.document_id, item.evidence)
             for one in asked
             for item in one.answer.items
         ]
         verdicts = iter(_verdicts(self._view, queries, self._chunks))
-        rows = []
         for one in asked:
-            told = [
-                {"text": item.question, "kind": item.kind, "evidence": item.evidence, "kept": not reason, "reason": reason}
+            judged = tuple(
+                SampledQuery(item.question, item.kind, item.evidence, not reason, reason)
                 for item, reason in [*((item, next(verdicts)) for item in one.answer.items), *one.answer.dropped]
-            ]  # fmt: skip
-            document = self._documents[one.chunk.document_id]
-            rows.append(
-                {
-                    "path": document.path, "title": document.title, "chunk": one.chunk.text, "queries": told,
-                    "seconds": round(one.seconds, 3), "problem": one.answer.problem,
-                }
-            )  # fmt: skip
-        return rows
+            )
+            document, seconds = self._documents[one.chunk.document_id], round(one.seconds, 3)
+            yield SampledChunk(document.path, document.title, one.chunk.text, judged, seconds, one.answer.problem)
 
-    def _estimate(self, asked: Sequence[Asked]) -> dict[str, Any]:
+    def _estimate(self, asked: Sequence[Asked]) -> SampleEstimate:
         """Chunks that a run would ask, and how long that takes at the pace of this sample."""
         chunks = len({chunk.content_hash for chunk in self._chunks})
         checked = bool(self._view.settings.queries.consistency_top)
         if isinstance(self._backend, Fixed):
-            basis = "imported queries are there already"
-            return {"chunks": chunks, "seconds": 0.0, "basis": basis, "checked": checked}
+            return SampleEstimate(chunks, 0.0, "imported queries are there already", checked)
         settings = self._view.settings.queries
         hours = settings.max_hours if backend_of(self._view) in MODELS else 0.0
         pace = measured([_pace(one) for one in asked if not _unanswered(one)])
@@ -168,7 +156,7 @@ class _Sampler:
         limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
         basis = f"{pace.told()}; {self._opening:.1f} s to begin; {limits}; the filters' own time comes on top"
         seconds = round(self._opening + pace.each * chunks, 1)
-        return {"chunks": chunks, "seconds": seconds, "basis": basis, "checked": checked}
+        return SampleEstimate(chunks, seconds, basis, checked)
 
 
 def _unanswered(one: Asked) -> bool:

@@ -17,10 +17,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from engine.core import environment
 from engine.core.errors import EngineError, StageError
+from engine.core.messages.project import StartedRun
 from engine.core.subprocesses import import_path, to_dict
 from engine.project.control import POLL_SECONDS, run_records
 from engine.project.folder import ProjectFolder
@@ -29,8 +30,8 @@ from engine.runs import pipeline
 TEXT_READ = 20_000  # bytes of an early failure's output
 
 
-def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False) -> dict[str, Any]:
-    """Start a run of `stages` in its own session; returns {"run", "folder", "pid"} once its run.json is there.
+def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False) -> StartedRun:
+    """Start a run of `stages` in its own session; returns once its run.json is there.
 
     Raises what keeps it from beginning, such as ProjectBusyError; StageError when its process ends without a word. The
     run goes on when this process, its terminal or its process group ends.
@@ -66,11 +67,11 @@ def _spawn(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def _begun(project: ProjectFolder, pid: int, before: set[str]) -> dict[str, Any] | None:
+def _begun(project: ProjectFolder, pid: int, before: set[str]) -> StartedRun | None:
     """The new run of that process. On Windows the process that Python starts may be another one than it names."""
     for record in run_records(project):
         if record["folder"] not in before and (record.get("pid") == pid or os.name == "nt"):
-            return {"run": record["run"], "folder": record["folder"], "pid": record["pid"]}
+            return StartedRun(record["run"], Path(record["folder"]), record["pid"])
     return None
 
 

@@ -8,10 +8,11 @@ Chunks of deleted documents do not count.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.messages.search import Explained, RankComparison
 from engine.project.store.artifacts import Artifact
 from engine.search.fusing import Ranking
 from engine.search.latest import Latest
@@ -27,37 +28,6 @@ if TYPE_CHECKING:
 Place = tuple[int, float]
 Places = Mapping[int, Place]
 NOWHERE = (None, None)
-
-
-@dataclass(frozen=True, slots=True)
-class RankComparison:
-    """Where two encoders put a chunk: rank from 1 among all chunks, and cosine; None where that cannot be said.
-
-    `rank` and `similarity` are those of semantic search: by the served cosine, less `hub_offset` where search takes off hubs
-    (None where it does not).
-    """
-
-    base_rank: int | None = None
-    base_cosine: float | None = None
-    served_rank: int | None = None
-    served_cosine: float | None = None
-    rank: int | None = None
-    similarity: float | None = None
-    hub_offset: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """`served`: `base`, `adapted`, or a merge such as `merge-0.75`. `note` says why something is None, and what to do."""
-
-    served: str
-    chunks: dict[int, RankComparison]
-    note: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: chunk ids are text."""
-        chunks = {str(chunk_id): asdict(standing) for chunk_id, standing in self.chunks.items()}
-        return {"served": self.served, "chunks": chunks, "note": self.note}
 
 
 @dataclass(frozen=True)

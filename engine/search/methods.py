@@ -6,115 +6,66 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.core.errors import UsageError
+from engine.core.messages.search import DocumentText, Explain, Ping, ReadDocument, Search, WarmUp
+from engine.core.messages.wire import Request, params_of, to_json
 from engine.search.filters import SearchFilter, parse_date
-from engine.search.searcher import MODES
 from engine.search.workers import OwnSearcher
 
 Task = Callable[[OwnSearcher], Any]
 
 
-def _search(
-    query: str,
-    mode: Any = None,
-    top: int | None = None,
-    paths: list[str] | None = None,
-    types: list[str] | None = None,
-    after: str | None = None,
-    before: str | None = None,
-    series: str | None = None,
-    authors: list[str] | None = None,
-    languages: list[str] | None = None,
-    facets: bool = False,
-    formats: list[str] | None = None,
-) -> Task:
-    if not isinstance(query, str) or not (top is None or (type(top) is int and top > 0)):
-        raise TypeError("query must be a string and top a whole number above 0")
-    if not (series is None or isinstance(series, str)):
-        raise TypeError("series must be a string")
-    _check_mode(mode)
+def _search(request: Search) -> Task:
     where = SearchFilter(
-        _texts("paths", paths), _texts("types", types) + _texts("formats", formats),
-        _date("after", after), _date("before", before), _texts("authors", authors), _texts("languages", languages),
+        request.paths or (), request.types or (), _date(request.after), _date(request.before),
+        request.authors or (), request.languages or (),
     )  # fmt: skip
-    if not isinstance(facets, bool):
-        raise TypeError("facets must be true or false")
-    return lambda own: own.ready().search(query, mode=mode, top=top, where=where, with_facets=facets).as_dict()
+    return lambda own: own.ready().search(
+        request.query, mode=request.mode, top=request.top, where=where, with_facets=request.facets
+    )
 
 
-def _check_mode(mode: Any) -> None:
-    if mode is not None and mode not in MODES:
-        raise ValueError("mode must be one of " + ", ".join(MODES))
+def _date(text: str | None) -> float | None:
+    return None if text is None else parse_date(text)
 
 
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise TypeError(f"{name} must be a list of strings")
-    return tuple(value)
-
-
-def _date(name: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a date written as YYYY-MM-DD")
-    return parse_date(value)
-
-
-def _warm_up(mode: Any = "hybrid") -> Task:
-    _check_mode(mode)
-
+def _warm_up(request: WarmUp) -> Task:
     def task(own: OwnSearcher) -> bool:
-        own.ready().warm_up(mode)
+        own.ready().warm_up(request.mode or "hybrid")
         return True
 
     return task
 
 
-def _document(document_id: int) -> Task:
-    if not _is_row(document_id):
-        raise TypeError("document_id must be a whole number above 0")
-
-    def task(own: OwnSearcher) -> dict[str, Any]:
-        document = own.look().document(document_id)
-        if document is None:
+def _document(request: ReadDocument) -> Task:
+    def task(own: OwnSearcher) -> DocumentText:
+        found = own.look().document(request.document_id)
+        if found is None:
             raise UsageError(
-                f"There is no document {document_id}.", "It may have been deleted.", "Search again.",
+                f"There is no document {request.document_id}.", "It may have been deleted.", "Search again.",
                 code="document-missing",
             )  # fmt: skip
-        names = ("path", "source", "title", "text", "format")
-        return {name: getattr(document, name) for name in names}
+        return DocumentText(found.path, found.source, found.title, found.text, found.format)
 
     return task
 
 
-def _explain(query: str, chunk_ids: list[int]) -> Task:
-    if not isinstance(query, str):
-        raise TypeError("query must be a string")
-    if not isinstance(chunk_ids, list) or not all(map(_is_row, chunk_ids)):
-        raise TypeError("chunk_ids must be a list of whole numbers above 0")
-    return lambda own: own.ready().explain(query, chunk_ids).as_dict()
+def _explain(request: Explain) -> Task:
+    return lambda own: own.ready().explain(request.query, request.chunk_ids)
 
 
-def _is_row(value: Any) -> bool:
-    return type(value) is int and 0 < value < 2**63
+HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {
+    Search: _search, WarmUp: _warm_up, Explain: _explain, ReadDocument: _document, Ping: lambda _: lambda _own: "pong",
+}  # fmt: skip
+METHODS = {kind.method: kind for kind in HANDLERS}
 
 
-def _ping() -> Task:
-    return lambda _own: "pong"
-
-
-METHODS: dict[str, Callable[..., Task]] = {
-    "search": _search,
-    "warm_up": _warm_up,
-    "explain": _explain,
-    "document": _document,
-    "ping": _ping,
-}
-LIGHT = ("ping", "document")
+def task_of(method: str, params: dict[str, Any]) -> Task:
+    """What a request asks for, as JSON. Raises TypeError, ValueError or EngineError for wrong params."""
+    request = params_of(METHODS[method], params)
+    task = HANDLERS[type(request)](request)
+    return lambda own: to_json(task(own))
 
 
 def is_light(method: str, params: dict[str, Any]) -> bool:
     """Whether a method does without the encoder, and so must not wait for it."""
-    return method in LIGHT or params.get("mode") == "bm25"
+    return method in (Ping.method, ReadDocument.method) or params.get("mode") == "bm25"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
+from engine.core.messages.search import Mode
 from engine.project.control import while_running
 from engine.search.fusing import Ranking
 from engine.search.loaded import Loaded
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.lexical.index import LexicalIndex
-
-Mode = Literal["hybrid", "semantic", "bm25"]
-MODES: tuple[Mode, ...] = ("hybrid", "semantic", "bm25")
 
 
 @dataclass

@@ -7,21 +7,19 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from engine.core.errors import EngineError, UsageError
+from engine.core.messages.search import MODES, Explained, Found, Hit, Mode, RankComparison, Ranked
 from engine.core.records import Chunk, Document
 from engine.corpus.formats import STREAMED
 from engine.corpus.invisible import visible
 from engine.lexical.filenames import FilenameMatch
 from engine.project.control import telling_runs
 from engine.project.folder import ProjectFolder
-from engine.search.explaining import Explained, Explainer, RankComparison, served_name
+from engine.search.explaining import Explainer, served_name
 from engine.search.filters import SearchFilter, facets, unmet
 from engine.search.fusing import Fused, Ranking, fuse
-from engine.search.hits import Found, Hit, Ranked
 from engine.search.loaded import Loaded
 from engine.search.positions import page_at
 from engine.search.presence import Presence
-from engine.search.rankers import MODES as MODES
-from engine.search.rankers import Mode as Mode
 from engine.search.rankers import Rankers, Rankings
 from engine.search.snippets import first_shown, snippet
 from engine.search.weak import without_weak

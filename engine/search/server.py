@@ -1,10 +1,8 @@
 """`engine serve --stdio`: JSON-RPC 2.0 on standard input and output, one message a line. No port is opened.
 
-Methods: `search` {query, mode?, top?, paths?, types?, after?, before?, authors?, languages?, facets?, series?} →
-`Found`; `explain` {query, chunk_ids} → `Explained`; `warm_up` {mode?}; `document` {document_id} → path, source, title,
-text, format; `ping`; `shutdown`; and those given as `extra`. There are three threads, so that none waits for another's
-models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder) and desk (`extra`). Each works in
-order; answers may come in another order than questions, told apart by `id`.
+Methods: those of `engine.core.messages.search`, `shutdown`, and those given as `extra`. There are three threads, so that
+none waits for another's models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder) and desk
+(`extra`). Each works in order; answers may come in another order than questions, told apart by `id`.
 
 Typing ahead: searches of one `series` (any text) replace each other. One that still waits in its thread when a newer
 search of the same series comes to that thread is answered at once with the error −32001, "superseded", and never done.
@@ -20,11 +18,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TextIO, TypeVar
 
 from engine.core.errors import EngineError
 from engine.project.folder import ProjectFolder
-from engine.search.methods import METHODS, is_light
+from engine.search.methods import METHODS, is_light, task_of
 from engine.search.workers import Job, OwnSearcher, Worker
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
@@ -82,20 +81,20 @@ class Server:
 
     def _dispatch(self, key: Any, method: str, params: Any) -> None:
         if method in METHODS:
-            if task := self._checked(key, METHODS[method], params):
+            if task := self._checked(key, partial(task_of, method), params):
                 self._search_later(key, task, is_light(method, params), params.get("series"))
         elif method in self._extra:
-            if desk_task := self._checked(key, self._extra[method], params):
+            if desk_task := self._checked(key, lambda named: self._extra[method](**named), params):
                 self._desk.put(lambda: self._run(key, desk_task))
         else:
             self._answer(key, error=(NO_METHOD, f"no method '{method}'", sorted([*METHODS, *self._extra, "shutdown"])))
 
-    def _checked(self, key: Any, factory: Callable[..., Made], params: Any) -> Made | None:
+    def _checked(self, key: Any, factory: Callable[[dict[str, Any]], Made], params: Any) -> Made | None:
         """The task that a method gives for the params; None when they are wrong, and that is answered."""
         try:
             if not isinstance(params, dict):
                 raise TypeError("params must be an object")
-            return factory(**params)
+            return factory(params)
         except (TypeError, ValueError) as error:
             self._answer(key, error=(INVALID_PARAMS, str(error), None))
         except EngineError as error:

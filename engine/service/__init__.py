@@ -11,18 +11,25 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from engine.core.messages.wire import Request, params_of, to_json
 from engine.project.folder import ProjectFolder
-from engine.service.answers import METHODS as ANSWERS
-from engine.service.documents import METHODS as DOCUMENTS
-from engine.service.judging import METHODS as JUDGING
-from engine.service.options import METHODS as OPTIONS
-from engine.service.queries import METHODS as QUERIES
-from engine.service.standing import METHODS as STANDING
+from engine.service import answers, documents, judging, options, queries, standing
 
 Task = Callable[[], Any]
+HANDLERS: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Any]] = {
+    kind: handler
+    for module in (standing, options, documents, queries, judging, answers)
+    for kind, handler in module.HANDLERS.items()
+}
 
 
 def methods(project: ProjectFolder) -> Mapping[str, Callable[..., Task]]:
     """The methods of one project by name; each is called with a request's params as keywords."""
-    tables = (STANDING, OPTIONS, DOCUMENTS, QUERIES, JUDGING, ANSWERS)
-    return {name: partial(method, project) for table in tables for name, method in table.items()}
+    return {kind.method: partial(_task, project, kind, handler) for kind, handler in HANDLERS.items()}
+
+
+def _task(
+    project: ProjectFolder, kind: type[Request[Any]], handler: Callable[[ProjectFolder, Any], Any], /, **params: Any
+) -> Task:
+    request = params_of(kind, params)
+    return lambda: to_json(handler(project, request))

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
-from typing import Any
 
+from engine.core.messages.project import EvaluationReport, Examine, Findings, ReadReport
 from engine.project.folder import ProjectFolder
-from engine.service import params
 
 
-def report(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
-    """report.json of the current evaluation, what search serves and why, and what its systems are called.
-
-    The task raises NotBuiltError before the first.
-    """
-    return lambda: _report(project)
-
-
-def _report(project: ProjectFolder) -> dict[str, Any]:
-    from engine.core.systems import told
+def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
+    """Raises NotBuiltError before the first evaluation."""
+    from engine.core.systems import named
     from engine.evaluation.reporting.report import read_report
     from engine.project.stage import ProjectSnapshot
     from engine.settings.load import Settings
@@ -27,22 +18,16 @@ def _report(project: ProjectFolder) -> dict[str, Any]:
     with closing(project.store()) as store:
         artifact = ProjectSnapshot(project, Settings(), store).need("evaluation", "evaluate")
     folder = project.folder_of(artifact)
-    shown = {name: artifact.info.get(name) for name in ("served", "reason", "tables")}
-    found = read_report(folder)
+    found, info = read_report(folder), artifact.info
     names = {name for part in found["query_sets"] for name in part["comparison"]["systems"]}
-    return {"report": found, "folder": str(folder), "systems": told(names), **shown}
+    return EvaluationReport(found, folder, named(names), info["served"], info["reason"], info["tables"])
 
 
-def doctor(project: ProjectFolder, model: Any = None) -> Callable[[], dict[str, Any]]:
-    """What this machine, and a model folder instead of the project's own, can do."""
-    name = params.maybe_text("model", model)
+def doctor(project: ProjectFolder, request: Examine) -> Findings:
+    """Examine the machine and a model."""
+    from engine.doctor.doctor import examine
 
-    def task() -> dict[str, Any]:
-        from engine.doctor.doctor import examine
-
-        return {"findings": [finding.as_dict() for finding in examine(project, model=name)]}
-
-    return task
+    return Findings(tuple(examine(project, model=request.model)))
 
 
-METHODS: dict[str, Callable[..., Callable[[], Any]]] = {"report": report, "doctor": doctor}
+HANDLERS = {ReadReport: report, Examine: doctor}

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
-from typing import Any
 
 from engine.core.errors import UsageError
+from engine.core.messages.search import Judge, Judged, Judgments, ReadJudgments, query_words
 from engine.corpus.imports import JUDGING, JUDGING_SECONDS
 from engine.project.folder import ProjectFolder, disk_errors
 from engine.search.workers import preload
-from engine.service import params
-
-Task = Callable[[], dict[str, Any]]
 
 
-def judge(project: ProjectFolder, query: Any, chunk_id: Any, relevant: Any = None) -> Task:
-    """Mark a chunk as right (true) or wrong (false) for a query; null, or nothing, takes the mark back."""
-    text, wanted = _query(query), params.row("chunk_id", chunk_id)
-    if not (relevant is None or isinstance(relevant, bool)):
-        raise TypeError("relevant must be true, false or null")
-    return lambda: _judge(project, text, wanted, relevant)
-
-
-def _query(value: Any) -> str:
-    text = " ".join(params.text("query", value).replace("\0", " ").encode("utf-8", "replace").decode().split())
-    if not text:
-        raise ValueError("query must not be empty")
-    return text
-
-
-def _judge(project: ProjectFolder, text: str, chunk_id: int, relevant: bool | None) -> dict[str, Any]:
+def judge(project: ProjectFolder, request: Judge) -> Judged:
+    """Mark a chunk as right or wrong for a query, or take the mark back."""
     preload()
     from engine.evaluation.marks import Mark, MarkedQuery, kept_marks, marked_chunks, read_marks
 
@@ -40,6 +22,7 @@ def _judge(project: ProjectFolder, text: str, chunk_id: int, relevant: bool | No
         disk_errors("The mark could not be kept."),
         closing(project.store()) as store,
     ):
+        chunk_id, relevant = request.chunk_id, request.relevant
         chunk = store.chunks_by_id([chunk_id]).get(chunk_id)
         if chunk is None:
             raise UsageError(
@@ -47,7 +30,7 @@ def _judge(project: ProjectFolder, text: str, chunk_id: int, relevant: bool | No
                 code="chunk-missing",
             )  # fmt: skip
         marks = read_marks(project)
-        blank = MarkedQuery(text)
+        blank = MarkedQuery(query_words(request.query))
         former = marks.get(blank.key, blank)
         path = store.document_card(chunk.document_id).path
         mark = None if relevant is None else Mark(path, chunk.text, chunk.content_hash, relevant)
@@ -57,24 +40,19 @@ def _judge(project: ProjectFolder, text: str, chunk_id: int, relevant: bool | No
             del marks[now.key]
         judged = now.judged()
         with kept_marks(project, marks):
-            return {"judged_queries": store.put_judged([judged]) if judged else store.drop_judged([now.key])}
+            return Judged(store.put_judged([judged]) if judged else store.drop_judged([now.key]))
 
 
-def judgments(project: ProjectFolder, query: Any) -> Task:
+def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
     """The chunks that are marked for a query."""
-    text = _query(query)
-    return lambda: _judgments(project, text)
-
-
-def _judgments(project: ProjectFolder, text: str) -> dict[str, Any]:
     preload()
     from engine.evaluation.marks import MarkedQuery, marked_chunks, read_marks
 
     with closing(project.store()) as store:
-        blank = MarkedQuery(text)
+        blank = MarkedQuery(query_words(request.query))
         found = marked_chunks(store, read_marks(project).get(blank.key, blank))
         count = store.counts()["judged_queries"]
-    return {"chunks": {str(key): marks[-1].relevant for key, marks in found.items()}, "judged_queries": count}
+    return Judgments({key: marks[-1].relevant for key, marks in found.items()}, count)
 
 
-METHODS: dict[str, Callable[..., Callable[[], Any]]] = {"judge": judge, "judgments": judgments}
+HANDLERS = {Judge: judge, ReadJudgments: judgments}

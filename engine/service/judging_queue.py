@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.core.errors import DatasetError, InputError, UsageError
+from engine.core.messages.search import ReadJudgments, query_words
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
 from engine.queries.rules.tokens import fold
@@ -49,7 +50,7 @@ def named(texts: Iterable[str]) -> list[ToJudge]:
     """Queries that the user names, each once. Raises UsageError for one without a word."""
     found: dict[str, str] = {}
     for text in texts:
-        words = " ".join(text.replace("\0", " ").encode("utf-8", "replace").decode().split())
+        words = query_words(text)
         if not words:
             raise UsageError(
                 "A query is empty.", "There is nothing to look for.", "Write the query after --query.",
@@ -102,8 +103,7 @@ class KnownAnswers:
         """Ids of the chunks that are judged for a query."""
         if self._right is None:
             self._right = self._imported()
-        marked: dict[str, bool] = judgments(self._project, query)()["chunks"]
-        return {int(key) for key in marked} | self._right.get(fold(query), set())
+        return set(judgments(self._project, ReadJudgments(query)).chunks) | self._right.get(fold(query), set())
 
     def _imported(self) -> dict[str, set[int]]:
         from engine.corpus.imports import MARKED

@@ -5,35 +5,40 @@ from __future__ import annotations
 import inspect
 import math
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from engine.core.errors import EngineError, SettingsError
+from engine.core.messages.project import (
+    ChangedSettings,
+    ChangeSettings,
+    ReadSchema,
+    ReadSettings,
+    SettingKey,
+    SettingSection,
+    SettingsFound,
+    SettingsSchema,
+)
 from engine.project.folder import ProjectFolder
-from engine.service import params
 from engine.settings import load as settings_module
 
 if TYPE_CHECKING:
-    from engine.settings.load import Section, Settings
+    from engine.settings.load import Settings
 
 KINDS: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "flag"}
 LIST_KINDS = {"text": "texts", "integer": "numbers", "number": "numbers", "choice": "choices"}
 
 
-def settings(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
-    """All settings; `set`: the keys that project.toml sets; `preset`: what holds where a training key is null."""
-
-    def task() -> dict[str, Any]:
-        file = project.path / "project.toml"
-        data = settings_module.tables(settings_module.file_text(file), str(file))
-        chosen = settings_module.validate(data, str(file))
-        written = [f"{section}.{key}" for section, table in data.items() for key in table]
-        return {"settings": chosen.model_dump(), "set": written, "preset": _preset(chosen, _found_first(project))}
-
-    return task
+def settings(project: ProjectFolder, _request: ReadSettings) -> SettingsFound:
+    """What is set, and what the preset gives."""
+    file = project.path / "project.toml"
+    data = settings_module.tables(settings_module.file_text(file), str(file))
+    chosen = settings_module.validate(data, str(file))
+    written = tuple(f"{section}.{key}" for section, table in data.items() for key in table)
+    return SettingsFound(chosen.model_dump(), written, _preset(chosen, _found_first(project)))
 
 
 def _found_first(project: ProjectFolder) -> float | None:
@@ -60,38 +65,28 @@ def _preset(chosen: Settings, first: float | None) -> dict[str, Any]:
     return {name: getattr(taken if getattr(chosen.training, name) is None else config, name) for name in names}
 
 
-def change(project: ProjectFolder, changes: Any) -> Callable[[], dict[str, Any]]:
-    """Write changes to project.toml; all settings as they are then."""
-    wanted = params.changes(changes)
-    return lambda: {"settings": project.change_settings(wanted).model_dump()}
+def change(project: ProjectFolder, request: ChangeSettings) -> ChangedSettings:
+    """Write changes to project.toml."""
+    return ChangedSettings(project.change_settings(request.changes).model_dump())
 
 
-def schema(_project: ProjectFolder) -> Callable[[], dict[str, Any]]:
-    """Every section and key of project.toml: help, kind, choices, default and bounds."""
-    return lambda: {
-        "sections": [
-            {"name": name, "help": inspect.getdoc(section) or "", "keys": described(section)}
-            for name, section in settings_module.sections().items()
-        ]
-    }
+def schema(_project: ProjectFolder, _request: ReadSchema) -> SettingsSchema:
+    """Every section and key of project.toml."""
+    return SettingsSchema(tuple(
+        SettingSection(
+            name, inspect.getdoc(section) or "", tuple(described(*field) for field in section.model_fields.items())
+        )
+        for name, section in settings_module.sections().items()
+    ))  # fmt: skip
 
 
-def described(section: type[Section]) -> list[dict[str, Any]]:
-    """The keys of one section. `least` and `most` of a list are those of its items.
-
-    `least_open` and `most_open` tell that the bound itself is not allowed.
-    """
-    return [_described(name, field) for name, field in section.model_fields.items()]
-
-
-def _described(name: str, field: FieldInfo) -> dict[str, Any]:
+def described(name: str, field: FieldInfo) -> SettingKey:
+    """One key of a section."""
     inner, optional = _without_none(field.annotation)
     kind, choices, constraints = _kind(inner)
-    return {
-        "name": name, "help": field.description or "", "kind": kind, "choices": choices,
-        "default": field.get_default(call_default_factory=True), "optional": optional,
-        **_bounds([*field.metadata, *constraints], whole=inner is int),
-    }  # fmt: skip
+    bounds = _bounds([*field.metadata, *constraints], whole=inner is int)
+    default = field.get_default(call_default_factory=True)
+    return SettingKey(name, field.description or "", kind, tuple(choices), default, optional, **bounds)
 
 
 def _without_none(annotation: Any) -> tuple[Any, bool]:
@@ -121,7 +116,7 @@ def _kind(annotation: Any) -> tuple[str, list[Any], list[Any]]:
 
 def _bounds(constraints: Iterable[Any], whole: bool) -> dict[str, Any]:
     """The lowest and highest value; of whole numbers always one that is allowed."""
-    bounds: dict[str, Any] = {"least": None, "most": None, "least_open": False, "most_open": False}
+    bounds: dict[str, Any] = {}
     for one in constraints:
         for name, side, step in (("ge", "least", 0), ("gt", "least", 1), ("le", "most", 0), ("lt", "most", -1)):
             value = getattr(one, name, None)
@@ -132,4 +127,4 @@ def _bounds(constraints: Iterable[Any], whole: bool) -> dict[str, Any]:
     return bounds
 
 
-METHODS: dict[str, Callable[..., Callable[[], Any]]] = {"settings": settings, "schema": schema, "change": change}
+HANDLERS = {ReadSettings: settings, ReadSchema: schema, ChangeSettings: change}

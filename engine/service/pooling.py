@@ -11,10 +11,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from engine.core.errors import EngineError
+from engine.core.messages.search import MODES, Hit
 from engine.project.folder import ProjectFolder
 from engine.queries.rules.tokens import fold
-from engine.search.hits import Hit
-from engine.search.searcher import MODES, Searcher
+from engine.search.searcher import Searcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +69,13 @@ class Pooler:
         for chunk_id in sorted(chunks):
             same.setdefault(" ".join(chunks[chunk_id].text.split()), []).append(chunk_id)
         return tuple(
-            PooledHit(tuple(ids), hits[ids[0]].path, _place(hits[ids[0]]), hits[ids[0]].headings, chunks[ids[0]].text)
+            PooledHit(tuple(ids), hits[ids[0]].path, hits[ids[0]].page_name, hits[ids[0]].headings, chunks[ids[0]].text)
             for _, ids in sorted((_order(query, text), ids) for text, ids in same.items())
         )
 
 
 def _order(query: str, text: str) -> str:
     return hashlib.sha256(f"{fold(query)}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _place(hit: Hit) -> str:
-    return hit.place or ("" if hit.page is None else f"page {hit.page}")
 
 
 def unmarked(hits: Iterable[PooledHit], known: set[int]) -> list[int]:

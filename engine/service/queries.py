@@ -2,67 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
 from engine.core.errors import DamagedError, UsageError
+from engine.core.messages.queries import (
+    Deleted,
+    DeleteQueries,
+    EditQuery,
+    QueryInChunk,
+    QueryPage,
+    QueryRow,
+    ReadQueries,
+    ReadQuery,
+    evidence_span,
+)
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder, disk_errors
 from engine.project.store.store import Store
-from engine.service import params
 
-PAGE, MAX_PAGE_LENGTH = 100, 1000
+MAX_PAGE_LENGTH = 1000
 NOT_KEPT = "The change of the queries could not be kept."
-Task = Callable[[], dict[str, Any]]
 
 
-def queries(
-    project: ProjectFolder,
-    offset: Any = 0,
-    limit: Any = PAGE,
-    text: Any = None,
-    split: Any = None,
-    kind: Any = None,
-    rejected: Any = False,
-) -> Task:
-    """A page of the queries that hold `text`, are of a split and of a kind; and counts over all queries. `rejected`: of
-    those that were left out, each with its reason."""
-    left_out = params.flag("rejected", rejected)
-    first, count = params.number("offset", offset, 0), min(params.number("limit", limit, 1), MAX_PAGE_LENGTH)
-    part, side, sort = (
-        params.maybe_text(name, value) for name, value in (("text", text), ("split", split), ("kind", kind))
-    )
-    return lambda: _queries(project, first, count, part, side, sort, left_out)
-
-
-def _queries(
-    project: ProjectFolder,
-    offset: int,
-    limit: int,
-    text: str | None,
-    split: str | None,
-    kind: str | None,
-    rejected: bool,
-) -> dict[str, Any]:
+def queries(project: ProjectFolder, request: ReadQueries) -> QueryPage:
+    """A page of the queries, or of those that were left out, and counts over all queries."""
     from engine.queries.rules.tokens import fold
 
-    wanted = fold(text or "")
+    wanted = fold(request.text or "")
     matches = (lambda candidate: wanted in fold(candidate)) if wanted else None
+    offset, limit, kind = request.offset, min(request.limit, MAX_PAGE_LENGTH), request.kind
     with closing(project.store()) as store:
-        if rejected:
+        if request.rejected:
             total, lost = store.rejected_page(offset, limit, matches=matches, kind=kind)
-            shown = _left_out(store, lost)
+            shown = [QueryRow(**row) for row in _left_out(store, lost)]
         else:
-            total, page = store.query_page(offset, limit, matches=matches, kind=kind, split=split)
-            shown = _shown(store, page)
+            total, page = store.query_page(offset, limit, matches=matches, kind=kind, split=request.split)
+            shown = [QueryRow(**row) for row in _shown(store, page)]
         kinds, splits = store.query_counts()
         artifact = store.artifact("queries")
     info = artifact.info if artifact else {}
-    return {
-        "total": total, "queries": shown, "made": info.get("made", 0), "kept": sum(splits.values()),
-        "rejected": info.get("rejected", {}), "kinds": kinds, "splits": splits,
-    }  # fmt: skip
+    kept = sum(splits.values())
+    return QueryPage(total, tuple(shown), info.get("made", 0), kept, info.get("rejected", {}), kinds, splits)
 
 
 def _shown(store: Store, page: Sequence[Query]) -> list[dict[str, Any]]:
@@ -101,18 +83,13 @@ def _card(store: Store, document_id: int) -> dict[str, str]:
     return {"path": document.path, "title": document.title}
 
 
-def query(project: ProjectFolder, id: Any) -> Task:
+def query(project: ProjectFolder, request: ReadQuery) -> QueryInChunk:
     """One query with its chunk's text, and where the evidence stands in it."""
-    wanted = params.row("id", id)
-
-    def task() -> dict[str, Any]:
-        with closing(project.store()) as store:
-            return _one(store, wanted)
-
-    return task
+    with closing(project.store()) as store:
+        return _one(store, request.id)
 
 
-def _one(store: Store, query_id: int) -> dict[str, Any]:
+def _one(store: Store, query_id: int) -> QueryInChunk:
     found = store.query(query_id)
     if found is None:
         raise UsageError(
@@ -121,49 +98,24 @@ def _one(store: Store, query_id: int) -> dict[str, Any]:
         )  # fmt: skip
     chunk = store.chunks_by_id([found.chunk_id]).get(found.chunk_id)
     text = chunk.text if chunk else ""
-    return {**_shown(store, [found])[0], "chunk": text, "span": evidence_span(found.evidence, text)}
+    return QueryInChunk(**_shown(store, [found])[0], chunk=text, span=evidence_span(found.evidence, text))
 
 
-def evidence_span(evidence: str, text: str) -> list[int] | None:
-    """[start, end] of the evidence in a text, white space apart; None where it does not stand there."""
-    wanted = "".join(evidence.split())
-    at = "".join(text.split()).find(wanted)
-    if not wanted or at < 0:
-        return None
-    places = [place for place, letter in enumerate(text) if not letter.isspace()]
-    return [places[at], places[at + len(wanted) - 1] + 1]
-
-
-def edit_query(project: ProjectFolder, id: Any, text: Any) -> Task:
+def edit_query(project: ProjectFolder, request: EditQuery) -> QueryInChunk:
     """Give a query another text; gives the query back."""
-    wanted, new = params.row("id", id), params.text("text", text)
+    from engine.queries.edits import rewrite
 
-    def task() -> dict[str, Any]:
-        from engine.queries.edits import rewrite
-
-        with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
-            rewrite(project, store, {wanted: new})
-            return _one(store, wanted)
-
-    return task
+    with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
+        rewrite(project, store, {request.id: request.text})
+        return _one(store, request.id)
 
 
-def delete_queries(project: ProjectFolder, ids: Any) -> Task:
+def delete_queries(project: ProjectFolder, request: DeleteQueries) -> Deleted:
     """Take queries out; those that are gone already do not count."""
-    wanted = params.rows("ids", ids)
+    from engine.queries.edits import rewrite
 
-    def task() -> dict[str, Any]:
-        from engine.queries.edits import rewrite
-
-        with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
-            return {"deleted": rewrite(project, store, dict.fromkeys(wanted))}
-
-    return task
+    with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
+        return Deleted(rewrite(project, store, dict.fromkeys(request.ids)))
 
 
-METHODS: dict[str, Callable[..., Callable[[], Any]]] = {
-    "queries": queries,
-    "query": query,
-    "edit_query": edit_query,
-    "delete_queries": delete_queries,
-}
+HANDLERS = {ReadQueries: queries, ReadQuery: query, EditQuery: edit_query, DeleteQueries: delete_queries}

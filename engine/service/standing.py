@@ -2,87 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
-from typing import Any
+from contextlib import closing, suppress
+from dataclasses import replace
 
 from engine.core.errors import EngineError, SettingsError, UsageError
+from engine.core.messages.project import (
+    Effect,
+    ProjectStatus,
+    ReadStatus,
+    RunRecord,
+    StageChange,
+    StageState,
+    WhatIf,
+)
+from engine.core.messages.wire import MessageError, from_json
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 from engine.search.workers import preload
-from engine.service import params
 from engine.settings import edit as settings_file
 from engine.settings.load import Settings, file_text, tables, validate
 
 
-def status(project: ProjectFolder) -> Callable[[], dict[str, Any]]:
-    """Whether a run goes on, the newest run, counts, and every stage; `problem` where something of it cannot be told."""
-    return lambda: _status(project)
+def status(project: ProjectFolder, _request: ReadStatus) -> ProjectStatus:
+    """What can be read of the project; `problem` where something cannot."""
+    from engine.project.control import while_running
 
-
-def _status(project: ProjectFolder) -> dict[str, Any]:
-    from engine.project.control import latest_run, while_running
-
-    answer: dict[str, Any] = {
-        "project": str(project.path), "name": project.name, "running": False, "run": None,
-        "counts": {}, "stages": [], "problem": None,
-    }  # fmt: skip
+    found = ProjectStatus(str(project.path), project.name)
     try:
-        answer["running"] = project.is_running()
+        found = replace(found, running=project.is_running())
     except UsageError as error:  # the project is gone
-        return {**answer, "problem": error.as_dict()}
+        return replace(found, problem=error)
     except EngineError as error:  # such as a disk that cannot be written to: all else can still be looked at
-        answer["problem"] = error.as_dict()
+        found = replace(found, problem=error)
     try:
-        answer["run"] = latest_run(project)
+        found = replace(found, run=_newest_run(project))
         with closing(project.store()) as store:
-            answer["counts"] = store.counts()
-            stages = _stages(project, project.settings(), store)
-        answer["stages"] = [{"stage": name, "state": state, "reason": why} for name, (state, why) in stages.items()]
+            found = replace(found, counts=store.counts())
+            return replace(found, stages=tuple(_stages(project, project.settings(), store).values()))
     except EngineError as error:
-        answer["problem"] = while_running(project, error).as_dict()
-    return answer
+        return replace(found, problem=while_running(project, error))
 
 
-def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[str, tuple[str, str]]:
-    """Stage → (state, reason), in order."""
+def _newest_run(project: ProjectFolder) -> RunRecord | None:
+    from engine.project.control import latest_run
+
+    with suppress(MessageError):  # run.json is a file that may hold anything
+        return from_json(RunRecord, found) if (found := latest_run(project)) else None
+    return None
+
+
+def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[str, StageState]:
+    """By name, in order."""
     from engine.project.stage import ProjectSnapshot
     from engine.runs.pipeline import all_status
 
     preload()
-    return {one.stage: (one.state, one.reason) for one in all_status(ProjectSnapshot(project, settings, store))}
+    stages = all_status(ProjectSnapshot(project, settings, store))
+    return {one.stage: StageState(one.stage, one.state, one.reason) for one in stages}
 
 
-def what_if(project: ProjectFolder, changes: Any) -> Callable[[], dict[str, Any]]:
-    """Which stages would change their state if settings were changed so; nothing is written."""
-    wanted = params.changes(changes)
-    return lambda: _what_if(project, wanted)
-
-
-def _what_if(project: ProjectFolder, changes: Mapping[str, Any]) -> dict[str, Any]:
+def what_if(project: ProjectFolder, request: WhatIf) -> Effect:
+    """Which stages would change their state; nothing is written."""
     file = project.path / "project.toml"
     try:
         text = file_text(file)
-        after, _ = settings_file.change(text, changes, str(file))
+        after, _ = settings_file.change(text, request.changes, str(file))
     except SettingsError as error:
-        return {"problem": error.as_dict(), "stages": []}
+        return Effect(problem=error)
     with closing(project.store()) as store:
         now, then = _present(project, text, store), _stages(project, after, store)
-    rows = [
-        {"stage": stage, "before": now[stage] if now else "", "after": state, "reason": reason}
-        for stage, (state, reason) in then.items()
-        if not now or now[stage] != state
-    ]
-    return {"problem": None, "stages": rows}
+    return Effect(tuple(
+        StageChange(name, now[name].state if now else "", one.state, one.reason, one.code)
+        for name, one in then.items()
+        if not now or now[name].state != one.state
+    ))  # fmt: skip
 
 
-def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, str]:
-    """Stage → state now; empty where project.toml is wrong now, so that nothing can be said of it."""
+def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, StageState]:
+    """The stages now; none where project.toml is wrong now, so that nothing can be said of them."""
     try:
         settings = validate(tables(text))
     except SettingsError:
         return {}
-    return {stage: state for stage, (state, _) in _stages(project, settings, store).items()}
+    return _stages(project, settings, store)
 
 
-METHODS: dict[str, Callable[..., Callable[[], Any]]] = {"status": status, "what_if": what_if}
+HANDLERS = {ReadStatus: status, WhatIf: what_if}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.core.systems import ENCODERS, SYSTEMS, WAYS, is_merge, label_of, ordered, told
+from engine.core.messages.project import SystemName
+from engine.core.systems import ENCODERS, SYSTEMS, WAYS, is_merge, label_of, named, ordered
 
 
 def test_every_encoder_is_known_in_every_way_of_search() -> None:
@@ -20,9 +21,9 @@ def test_each_is_called_otherwise_and_explained() -> None:
 
 
 def test_what_is_told_stands_in_the_order_of_reports() -> None:
-    found = told(["rrf_served", "adapted", "merge-0.5", "merge-0.25", "base", "bm25"])
+    found = named(["rrf_served", "adapted", "merge-0.5", "merge-0.25", "base", "bm25"])
     assert list(found) == ["bm25", "base", "merge-0.25", "merge-0.5", "adapted", "rrf_served"]
-    assert found["base"] == {"label": "base", "short": "base", "what": "the encoder before adaptation, by cosine"}
+    assert found["base"] == SystemName("base", "base", "the encoder before adaptation, by cosine")
 
 
 def test_merges_are_called_by_their_strength_in_every_way_of_search() -> None:

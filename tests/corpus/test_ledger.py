@@ -18,8 +18,8 @@ from fixtures.pipeline import engine, ingest_here, stage_here
 
 from engine.api import Project
 from engine.core.errors import InputError, NoDocumentsError
+from engine.core.messages.documents import FileOutcome
 from engine.project.folder import ProjectFolder
-from engine.project.store.records import LedgerRow
 from engine.project.store.store import Store
 
 PDF = office.pdf("The pelican boards at dawn.", "The heron moors at noon.")
@@ -43,7 +43,7 @@ def stored(project: Path) -> Store:
     return ProjectFolder(project).store()
 
 
-def ledger(project: Path) -> dict[str, LedgerRow]:
+def ledger(project: Path) -> dict[str, FileOutcome]:
     store = stored(project)
     try:
         return {row.path: row for row in store.ledger()}

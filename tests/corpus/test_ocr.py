@@ -12,6 +12,7 @@ from fixtures import office
 from fixtures.pipeline import ingest_here
 
 from engine.core.errors import SettingsError
+from engine.core.messages.documents import FileOutcome
 from engine.corpus import ingest, ocr
 from engine.corpus.pdfium import opened
 from engine.corpus.sandbox.outcome import Limits, Outcome
@@ -19,7 +20,6 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
 from engine.doctor.doctor import examine
 from engine.project.folder import ProjectFolder
-from engine.project.store.records import LedgerRow
 
 PROGRAM = f"""#!{sys.executable}
 import socket, sys, time
@@ -237,7 +237,7 @@ def test_the_ledger_tells_what_ocr_read_and_switching_it_takes_effect(tmp_path: 
     (documents / "note.txt").write_bytes(b"The tern rests on the pier.")
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
 
-    def ledger(*, ocr: bool) -> dict[str, LedgerRow]:
+    def ledger(*, ocr: bool) -> dict[str, FileOutcome]:
         project.change_settings({"corpus.ocr": ocr})
         ingest_here(project.path)
         store = project.store()
@@ -245,7 +245,7 @@ def test_the_ledger_tells_what_ocr_read_and_switching_it_takes_effect(tmp_path: 
         store.close()
         return rows
 
-    def standing(rows: dict[str, LedgerRow]) -> dict[str, tuple[str, str, str]]:
+    def standing(rows: dict[str, FileOutcome]) -> dict[str, tuple[str, str, str]]:
         return {path: (row.state, row.kind, row.reason) for path, row in rows.items() if path != "note.txt"}
 
     without = {

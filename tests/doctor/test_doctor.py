@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from fixtures.tiny_model import build_tiny_model
 
-from engine.doctor.doctor import Finding, examine
+from engine.core.messages.project import Finding
+from engine.doctor.doctor import examine
 from engine.project.folder import ProjectFolder
 
 

@@ -14,11 +14,11 @@ from fixtures.tiny_model import build_tiny_model
 from fixtures.training import stir
 
 from engine.api import Project
+from engine.core.messages.search import Hit
 from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
-from engine.search.hits import Hit
 
 
 def set_key(project: Path, key: str, value: str) -> None:

@@ -24,13 +24,14 @@ from fixtures.pipeline import ROOT, engine, environment, stage_here
 from fixtures.training import stir
 
 from engine.core.errors import InputError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
+from engine.core.messages.project import Exported
 from engine.corpus.beir import READER, read_beir_judgments
 from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import resolve_model
 from engine.evaluation.judgments import relevant_chunks
 from engine.export.folder import RECORD, known_exports
-from engine.export.take import Exported, export_project
+from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 
 CPU = Hardware("cpu", "float32", 1, ())

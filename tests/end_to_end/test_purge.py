@@ -16,10 +16,11 @@ from fixtures.pipeline import ROOT, engine, environment
 from platformdirs import user_state_path
 
 from engine.core.errors import ProjectBusyError
+from engine.core.messages.project import Purged
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
 from engine.export.folder import RECORD, known_exports
-from engine.export.purge import Purged, purge
+from engine.export.purge import purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 

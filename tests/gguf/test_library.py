@@ -25,11 +25,12 @@ from fixtures.pipeline import engine, environment
 from fixtures.tiny_gguf import build_tiny_gguf, cut_to
 
 from engine.core.errors import CancelledError, ModelError, ResourceError, UsageError
+from engine.core.messages.queries import ModelFile
 from engine.gguf import library as gguf_library
 from engine.gguf.file import content_identity, gguf_file, own_folder
 from engine.gguf.hardware import weighed
 from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
-from engine.gguf.library import DIFFERENT, UNKNOWN, UNREAD, VERIFIED, Model, add_model, list_models, memory_need
+from engine.gguf.library import DIFFERENT, UNKNOWN, UNREAD, VERIFIED, add_model, list_models, memory_need
 from engine.gguf.places import OWN, own_models
 from engine.project.folder import ProjectFolder
 from engine.queries.choosing import Choice, usable
@@ -79,7 +80,7 @@ def in_ollama(home: Path, tiny: Path, *names: str, size: int | None = None, dige
     return blob
 
 
-def listed(**more: bool) -> list[Model]:
+def listed(**more: bool) -> list[ModelFile]:
     return list_models(4096, free=10**12, **more)
 
 
@@ -128,7 +129,7 @@ def test_a_spoilt_file_is_told_with_its_true_reason_and_not_added(
     assert why in caught.value.why
     put(path, home, ".cache/gpt4all/spoilt.gguf")
     (model,) = listed()
-    assert (model.problem, model.fits, model.header) == (caught.value.why, None, None)
+    assert (model.problem, model.fits, model.architecture) == (caught.value.why, None, None)
     with pytest.raises(ModelError) as caught:
         add_model(path)
     assert caught.value.why == model.problem
@@ -183,9 +184,9 @@ def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(home: Pat
         "Hugging Face": ("maker/big/big.gguf",), "GPT4All": ("chat.gguf",),
     }  # fmt: skip
     assert len(listed()) == 5
-    assert [model.digest for model in found.values()] == [UNREAD, UNKNOWN, UNREAD, UNREAD, UNKNOWN]
+    assert [model.sha256 for model in found.values()] == [UNREAD, UNKNOWN, UNREAD, UNREAD, UNKNOWN]
     assert all(model.fits and not model.problem for model in found.values())
-    checked = {model.place: model.digest for model in listed(verify=True)}
+    checked = {model.place: model.sha256 for model in listed(verify=True)}
     assert checked == {place: UNKNOWN if place in ("LM Studio", "GPT4All") else VERIFIED for place in checked}
 
 
@@ -207,7 +208,7 @@ def test_what_is_missing_cut_or_changed_is_told(home: Path, tiny: Path, tmp_path
     gone = in_ollama(home, tiny, "library/gone/1", digest="b" * 64)
     gone.unlink()
     (home / ".ollama/models/manifests/registry.ollama.ai/library/longer/2").write_text('{"layers": 7}')
-    problems = {model.names[0]: (model.problem, model.digest) for model in listed(verify=True)}
+    problems = {model.names[0]: (model.problem, model.sha256) for model in listed(verify=True)}
     assert set(problems) == {"longer:1", "changed:1", "gone:1"}
     assert "instead of 1,000,000,000" in problems["longer:1"][0]
     assert problems["changed:1"] == ("Its sha256 is not the one it should have: it was changed or damaged.", DIFFERENT)

@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fixtures.fake_endpoint import Raw, Request, good, serving
@@ -12,6 +11,8 @@ from fixtures.pipeline import engine
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import CancelledError, ModelError, NotBuiltError, StageError
+from engine.core.messages.queries import QuerySample, SampledQuery
+from engine.core.messages.wire import from_json
 from engine.corpus.imports import import_queries
 from engine.project.folder import ProjectFolder
 from engine.queries.llm import endpoint_model as endpoint
@@ -22,24 +23,21 @@ Make = Callable[..., ProjectFolder]
 KEYS = {"backend", "model", "items", "kept_share", "estimate"}
 
 
-def everything(found: dict[str, Any]) -> list[dict[str, Any]]:
-    return [query for item in found["items"] for query in item["queries"]]
+def everything(found: QuerySample) -> list[SampledQuery]:
+    return [query for item in found.items for query in item.queries]
 
 
 def test_the_extractive_generator_shows_what_a_run_would_make(asked_project: Make):
     project = asked_project(backend="extractive")
     found = sample(project, 3)
-    assert set(found) == KEYS
-    assert (found["backend"], found["model"], len(found["items"])) == ("extractive", "", 3)
-    assert len({item["path"] for item in found["items"]}) == 3
-    for item in found["items"]:
-        assert set(item) == {"path", "title", "chunk", "queries", "seconds", "problem"}
-        assert item["queries"]
-        for query in item["queries"]:
-            assert set(query) == {"text", "kind", "evidence", "kept", "reason"}
-            assert query["kept"] == (query["reason"] == "")
-            assert query["evidence"] in item["chunk"]
-    assert found["estimate"]["chunks"] == 6
+    assert (found.backend, found.model, len(found.items)) == ("extractive", "", 3)
+    assert len({item.path for item in found.items}) == 3
+    for item in found.items:
+        assert item.queries
+        for query in item.queries:
+            assert query.kept == (query.reason == "")
+            assert query.evidence in item.chunk
+    assert found.estimate.chunks == 6
     store = project.store()
     assert (store.queries(), store.artifact("queries")) == ([], None)
     store.close()
@@ -61,13 +59,13 @@ def test_the_share_kept_counts_what_the_filters_leave_out(asked_project: Make):
     with serving(script) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", consistency_top=1)
         found = sample(project, 1)
-    reasons = [query["reason"] for query in everything(found)]
+    reasons = [query.reason for query in everything(found)]
     assert reasons == [
         "",
-        f"says the same as another query: {everything(found)[0]['text']}",
+        f"says the same as another query: {everything(found)[0].text}",
         "evidence not in the chunk",
     ]
-    assert found["kept_share"] == pytest.approx(1 / 3, abs=1e-4)
+    assert found.kept_share == pytest.approx(1 / 3, abs=1e-4)
     assert answer_files(project) == []
 
 
@@ -82,23 +80,23 @@ def test_a_question_that_bm25_does_not_lead_back_is_told(asked_project: Make):
             backend="endpoint", endpoint=server.url, prompt="one-step", consistency_top=2, quality_filters=False
         )
         (query,) = everything(sample(project, 1))
-    assert not query["kept"]
-    assert query["reason"].startswith("its chunk is beyond BM25's top 2")
+    assert not query.kept
+    assert query.reason.startswith("its chunk is beyond BM25's top 2")
 
 
 def test_the_estimate_is_the_pace_of_the_sample_over_all_chunks(asked_project: Make):
     with serving(good) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", max_queries=10)
         found = sample(project, 2)
-    assert found["estimate"]["chunks"] == 4  # three questions a chunk: ten need four chunks
-    assert "3.0 queries a chunk, the mean of 2" in found["estimate"]["basis"]
+    assert found.estimate.chunks == 4  # three questions a chunk: ten need four chunks
+    assert "3.0 queries a chunk, the mean of 2" in found.estimate.basis
 
 
 def test_a_chunk_without_an_answer_says_why(asked_project: Make):
     with serving(lambda *_: "I would rather not.") as server:
         found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
-    assert [(item["queries"], item["problem"]) for item in found["items"]] == [([], "the answer is not JSON")] * 2
-    assert found["kept_share"] == 0.0
+    assert [(item.queries, item.problem) for item in found.items] == [((), "the answer is not JSON")] * 2
+    assert found.kept_share == 0.0
 
 
 @pytest.mark.parametrize(("count", "what"), [(1, "answered nothing"), (2, "answered none of 2 chunks")])
@@ -124,8 +122,8 @@ def test_the_estimate_leaves_out_what_was_not_answered(asked_project: Make, monk
     monkeypatch.setattr(endpoint, "PAUSE_SECONDS", 0.001)
     with serving(script) as server:
         found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
-    assert "the mean of 1;" in found["estimate"]["basis"]
-    assert found["estimate"]["seconds"] >= 6 * 0.3
+    assert "the mean of 1;" in found.estimate.basis
+    assert found.estimate.seconds >= 6 * 0.3
 
 
 def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(asked_project: Make, tmp_path):
@@ -137,10 +135,10 @@ def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(asked_pr
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     import_queries(project, path)
     found = sample(project, 5)
-    assert sorted(query["text"] for query in everything(found)) == ["Where is the kiln?", "Where is the oven?"]
-    assert found["estimate"]["seconds"] == 0.0
+    assert sorted(query.text for query in everything(found)) == ["Where is the kiln?", "Where is the oven?"]
+    assert found.estimate.seconds == 0.0
     project.change_settings({"queries.backend": "both"})
-    kinds = {query["kind"] for query in everything(sample(project, 6))}
+    kinds = {query.kind for query in everything(sample(project, 6))}
     assert {"imported", "question"} <= kinds
 
 
@@ -161,10 +159,13 @@ def test_the_command_prints_json_or_text_and_no_control_characters(asked_project
 
     with serving(script) as server:
         path = str(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step").path)
-        found = json.loads(engine("sample", path, "--count", "2", "--json").stdout)
+        printed = json.loads(engine("sample", path, "--count", "2", "--json").stdout)
         text = engine("sample", path, "--count", "2").stdout
-    assert set(found) == KEYS
-    assert [query["reason"] for query in everything(found)] == ["not a usable question"] * 2
+    assert set(printed) == KEYS
+    assert set(printed["items"][0]) == {"path", "title", "chunk", "queries", "seconds", "problem"}
+    assert set(printed["items"][0]["queries"][0]) == {"text", "kind", "evidence", "kept", "reason"}
+    found = from_json(QuerySample, printed)
+    assert [query.reason for query in everything(found)] == ["not a usable question"] * 2
     assert "\x1b" not in text
     assert "left out: not a usable question" in text
     assert "Backend: endpoint. Kept: 0 %." in text

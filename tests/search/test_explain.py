@@ -12,9 +12,10 @@ import pytest
 from fixtures.serving import code, one, request
 
 from engine.core.errors import NotBuiltError
+from engine.core.messages.search import RankComparison
+from engine.core.messages.wire import to_json
 from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
-from engine.search.explaining import RankComparison
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
@@ -158,7 +159,7 @@ def test_where_base_is_served_both_are_equal_and_no_second_model_is_loaded(
     adapted.index(lexical=False, encoder=encoders["served"])
     searcher = Searcher(project)
     found = searcher.explain("anything", [adapted.ids["beta"]])
-    assert found.as_dict() == {
+    assert to_json(found) == {
         "served": "base",
         "chunks": {
             str(adapted.ids["beta"]): {
@@ -242,7 +243,7 @@ def test_chunks_that_are_not_there_have_no_rank(searcher: Searcher, adapted: Any
     adapted.put("new.md", ["not embedded yet"])
     new = adapted.ids["not embedded yet"]
     found = searcher.explain("anything", [new, 10**9])
-    assert found.as_dict()["chunks"] == {str(new): NOWHERE, str(10**9): NOWHERE}
+    assert to_json(found)["chunks"] == {str(new): NOWHERE, str(10**9): NOWHERE}
 
 
 def test_a_changed_document_still_ranks_by_its_former_text(

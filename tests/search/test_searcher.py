@@ -13,13 +13,14 @@ import pytest
 
 from engine.core.errors import DamagedError, EngineError, NotBuiltError, SettingsError, UsageError
 from engine.core.events import RunStarted, encode
+from engine.core.messages.search import Found
+from engine.core.messages.wire import to_json
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder, write_text
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.ranking.term_weights import write_weights
 from engine.search.filters import SearchFilter
-from engine.search.hits import Found
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
 
@@ -210,7 +211,7 @@ def test_a_hit_says_where_it_is(searcher: Searcher, indexed: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
 def test_answers_are_json(searcher: Searcher, mode: Any) -> None:
-    json.dumps(searcher.search("Köln Miete", mode=mode).as_dict(), allow_nan=False)
+    json.dumps(to_json(searcher.search("Köln Miete", mode=mode)), allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_answers_are_json(searcher: Searcher, mode: Any) -> None:
 )
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
 def test_any_query_is_answered(searcher: Searcher, query: str, mode: Any) -> None:
-    json.dumps(searcher.search(query, mode=mode).as_dict()).encode()
+    json.dumps(to_json(searcher.search(query, mode=mode))).encode()
 
 
 @pytest.mark.parametrize("top", [1, 2, 6, 7, 1000, 2**70])
@@ -486,7 +487,7 @@ def test_a_real_encoder_and_a_model_that_changes(
         best = searcher.search(text, mode="semantic", top=1).hits[0]
         assert best.chunk_id == chunk_id
         assert best.score == pytest.approx(1, abs=1e-3)
-    json.dumps(searcher.search("\ud800 half a pair", mode="semantic").as_dict()).encode()
+    json.dumps(to_json(searcher.search("\ud800 half a pair", mode="semantic"))).encode()
     corpus.index(encoder=encoder, model=str(tiny_model), max_tokens=16)
     with pytest.raises(NotBuiltError, match="not the one"):
         open_searcher().search(QUERY, mode="semantic")

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from engine.cli.app import app
 from engine.cli.console import show_found, source_names
+from engine.core.messages.search import Found, Hit, Ranked
 from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder, write_text
 from engine.project.store.records import FileRecord
-from engine.search.hits import Found, Hit, Ranked
 
 HIT = Hit(
     rank=1, score=1.0, path="a/lease.md", source="/data/left/docs", title="Lease", headings=("Rent",),

@@ -7,10 +7,10 @@ import pytest
 from fixtures.pipeline import stage_here
 
 from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
+from engine.core.messages.queries import evidence_span
 from engine.core.records import JudgedQuery, Query
 from engine.project.folder import ProjectFolder
 from engine.service import methods
-from engine.service.queries import evidence_span
 
 
 def stored(project: ProjectFolder) -> list[Query]:
@@ -75,17 +75,17 @@ def test_one_query_with_its_evidence(project: ProjectFolder, call: Any) -> None:
 @pytest.mark.parametrize(
     ("evidence", "text", "span"),
     [
-        ("b c", "a b c d", [2, 5]),
-        ("b c", "a b\n  c d", [2, 7]),
-        ("bc", "a b c d", [2, 5]),
+        ("b c", "a b c d", (2, 5)),
+        ("b c", "a b\n  c d", (2, 7)),
+        ("bc", "a b c d", (2, 5)),
         ("x", "abc", None),
         ("", "abc", None),
         (" \n", "abc", None),
         ("a", "", None),
-        ("日本", "東京 日 本", [3, 6]),
+        ("日本", "東京 日 本", (3, 6)),
     ],
 )
-def test_where_evidence_stands(evidence: str, text: str, span: list[int] | None) -> None:
+def test_where_evidence_stands(evidence: str, text: str, span: tuple[int, int] | None) -> None:
     assert evidence_span(evidence, text) == span
 
 

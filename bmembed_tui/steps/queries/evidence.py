@@ -1,20 +1,10 @@
-"""Where a query's evidence stands in its chunk."""
+"""A chunk with a query's evidence marked."""
 
 from __future__ import annotations
 
 from textual.content import Content
 
 from bmembed_tui.widgets.plain import marked, plain
-
-
-def evidence_span(evidence: str, chunk: str) -> tuple[int, int] | None:
-    """(start, end) of the evidence, white space apart; None where it does not stand there."""
-    wanted = "".join(evidence.split())
-    at = "".join(chunk.split()).find(wanted)
-    if not wanted or at < 0:
-        return None
-    places = [place for place, letter in enumerate(chunk) if not letter.isspace()]
-    return places[at], places[at + len(wanted) - 1] + 1
 
 
 def chunk_text(path: str, title: str, chunk: str, span: tuple[int, int] | None, evidence: str = "") -> Content:

@@ -14,11 +14,12 @@ from textual.message import Message
 from textual.widgets import OptionList
 
 from bmembed_tui.client.engine_client import command
-from bmembed_tui.steps.queries.evidence import chunk_text, evidence_span
+from bmembed_tui.steps.queries.evidence import chunk_text
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 from engine.core.errors import EngineError
+from engine.core.messages.queries import evidence_span
 
 CHUNKS = 6  # of a sample
 Item = Mapping[str, Any]

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
+from engine.core.messages.documents import FileOutcome
 from engine.core.records import Chunk, Document
 from engine.project.store.connection import Database, damaged, guarded
 from engine.project.store.positions import positions
-from engine.project.store.records import FileRecord, LedgerRow, LeftOutRecord, PartRecord
+from engine.project.store.records import FileRecord, LeftOutRecord, PartRecord
 
 _CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages, line, page"
 _FILE = "source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id, kind, ctime_ns"
@@ -92,7 +93,7 @@ class DocumentTables(Database):
         rows = self._rows(f"SELECT source, path, kind, reason {LEFT_OUT} ORDER BY path, source")
         return [LeftOutRecord(*row) for row in rows]
 
-    def ledger(self, state: str | None = None) -> list[LedgerRow]:
+    def ledger(self, state: str | None = None) -> list[FileOutcome]:
         """What became of every file and of what is inside it, by path; of one state where it is named."""
         rows = self._rows(
             f"""SELECT source, path, coalesce(
@@ -107,7 +108,7 @@ class DocumentTables(Database):
             AND (?1 IS NULL OR ?1 = 'skipped') ORDER BY 2, 1""",
             (state,),
         )
-        return [LedgerRow(*row) for row in rows]
+        return [FileOutcome(*row) for row in rows]
 
     def put_parts(self, file_id: int, parts: Iterable[PartRecord]) -> None:
         """Replace what is noted of the inside of a file."""

@@ -47,19 +47,3 @@ class LeftOutRecord:
     path: str
     kind: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """What became of one file, or of something inside it (`path` is then `mail.eml/attachment.pdf`). What was left out
-    untried has no format and no size.
-    """
-
-    source: str
-    path: str
-    format: str
-    size: int
-    state: str
-    kind: str
-    reason: str
-    documents: int = 0

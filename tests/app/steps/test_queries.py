@@ -30,7 +30,6 @@ from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
-from bmembed_tui.steps.queries.evidence import evidence_span
 from bmembed_tui.steps.queries.generation import QueryMaking
 from bmembed_tui.steps.queries.pane import QueriesPane
 from bmembed_tui.steps.queries.sample import duration
@@ -39,6 +38,7 @@ from bmembed_tui.steps.queries.text import UP_TO_DATE, making_text, progress_tex
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
+from engine.core.messages.queries import evidence_span
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
 

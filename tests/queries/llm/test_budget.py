@@ -281,11 +281,11 @@ def test_time_that_brought_no_answer_is_spent(asked_project: Make):
 def test_a_sample_tells_the_pace_in_tokens_and_heeds_the_hours(asked_project: Make, tmp_path: Any):
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step", max_hours=1e-9)
-    estimate = sample(project, 3)["estimate"]
-    assert "tokens/s" in estimate["basis"]
-    assert "the mean of 3" in estimate["basis"]
-    assert "1e-09 hours (queries.max_hours)" in estimate["basis"]
-    assert estimate["chunks"] == 1
+    estimate = sample(project, 3).estimate
+    assert "tokens/s" in estimate.basis
+    assert "the mean of 3" in estimate.basis
+    assert "1e-09 hours (queries.max_hours)" in estimate.basis
+    assert estimate.chunks == 1
 
 
 def test_a_stop_is_heard_while_chunks_are_put_in_order(asked_project: Make, monkeypatch: pytest.MonkeyPatch):

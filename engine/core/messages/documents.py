@@ -1,0 +1,116 @@
+"""The files of a project: which there are, and which were not read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.core.messages.wire import Request
+
+
+@dataclass(frozen=True, slots=True)
+class FormatCount:
+    """Files of one format, and their bytes."""
+
+    format: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """A file, by the source that it lies in and its path there."""
+
+    source: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut(FileName):
+    """A file, or something inside it, that is not read, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """Files and bytes by format, and what would be left out: `skipped` names the first ones."""
+
+    formats: tuple[FormatCount, ...]
+    files: int
+    bytes: int
+    skipped: tuple[LeftOut, ...]
+    skipped_total: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Scan(Request[Scanned], method="scan"):
+    """Count the files. What is given stands in for project.toml's."""
+
+    paths: tuple[str, ...] | None = None
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread(LeftOut):
+    """`known`: it was tried, and can be tried again."""
+
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadFiles:
+    """What the last ingest could not read or left out: the first ones, and how many there are in all and `known`."""
+
+    files: tuple[Unread, ...]
+    total: int
+    known: int
+
+
+@dataclass(frozen=True)
+class ReadSkipped(Request[UnreadFiles], method="skipped"):
+    """What the last ingest could not read or left out, whole files and what is inside others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """How many files the next ingest reads again."""
+
+    forgotten: int
+
+
+@dataclass(frozen=True)
+class Retry(Request[Forgotten], method="retry"):
+    """Let the next ingest read again, although they did not change, all that was not read whole, or the files named."""
+
+    files: tuple[FileName, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome(FileName):
+    """What became of one file, or of something inside it (`path` is then `mail.eml/attachment.pdf`). What was left out
+    untried has no format and no size.
+    """
+
+    format: str
+    size: int
+    state: str
+    kind: str
+    reason: str
+    documents: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcomes:
+    """What became of every file."""
+
+    files: tuple[FileOutcome, ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class ReadDocuments(Request[FileOutcomes], method="documents"):
+    """What became of every file, or of those of one state."""
+
+    state: str | None = None

@@ -1,0 +1,211 @@
+"""Searching: what is asked of a project, and what is found, explained and judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import Annotated, Literal, get_args
+
+from engine.core.messages.wire import AtLeast, Request, RowId
+
+Mode = Literal["hybrid", "semantic", "bm25"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Where one ranker put a hit: `rank` from 1, `score` on that ranker's own scale (BM25, or similarity).
+
+    A similarity is the cosine less `hub_offset`; None where search ranks by cosines.
+    """
+
+    rank: int
+    score: float
+    hub_offset: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One chunk found. `marks` are (start, end) character spans of matched terms within `snippet`.
+
+    `score` is the score of the chosen mode (BM25, similarity, or fusion); `rankers` says which ranker found the chunk and
+    at what rank; `shares` what part of a fused score each ranker gave (they sum to 1; {} when one ranker was asked, or
+    the score is 0). `start` and `end` are character offsets of the chunk in its document's text; `line`, from 1, is where
+    it starts there. `page` is the number of the page, slide or sheet that holds the first matched term, or where the chunk
+    starts, and `place` its name (`slide 4`, `sheet Budget`); None and empty for a text without pages. `author`, and
+    `created` and `changed` in seconds since the epoch, are what the document says of itself.
+    """
+
+    rank: int
+    score: float
+    path: str
+    source: str
+    title: str
+    headings: tuple[str, ...]
+    snippet: str
+    marks: tuple[tuple[int, int], ...]
+    format: str
+    modified: float
+    chunk_id: int
+    document_id: int
+    start: int
+    end: int
+    line: int = 1
+    page: int | None = None
+    rankers: dict[str, Ranked] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+    place: str = ""
+    author: str = ""
+    created: float | None = None
+    changed: float | None = None
+
+    @property
+    def page_name(self) -> str:
+        """Page, slide or sheet; empty for a text without pages."""
+        return self.place or ("" if self.page is None else f"page {self.page}")
+
+    @property
+    def only_ranker(self) -> str:
+        """The ranker whose score this is; empty for a fused score."""
+        return next(iter(self.rankers)) if len(self.rankers) == 1 and not self.shares else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to one search. `notes` says what the user should know (a mode that was not available, and why).
+    `facets`, where they were asked for: how many of the documents found have each type, author, language and year, and lie
+    in each folder. Found by BM25 are all that hold a word of the query; by meaning, those of the nearest 100 chunks.
+    """
+
+    query: str
+    mode: str
+    hits: tuple[Hit, ...]
+    notes: tuple[str, ...] = ()
+    facets: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Search(Request[Found], method="search"):
+    """Searches of one `series` replace each other: one that still waits when a newer one comes is superseded.
+
+    `after` and `before` are dates, YYYY-MM-DD.
+    """
+
+    query: str
+    mode: Mode | None = None
+    top: Annotated[int, AtLeast(1, inf)] | None = None
+    paths: tuple[str, ...] | None = None
+    types: tuple[str, ...] | None = None
+    after: str | None = None
+    before: str | None = None
+    authors: tuple[str, ...] | None = None
+    languages: tuple[str, ...] | None = None
+    facets: bool = False
+    series: str | None = None
+
+
+@dataclass(frozen=True)
+class WarmUp(Request[bool], method="warm_up"):
+    """Load what a mode needs, so that the first search is quick."""
+
+    mode: Mode | None = "hybrid"
+
+
+@dataclass(frozen=True)
+class Ping(Request[str], method="ping"):
+    """`pong`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """One whole document."""
+
+    path: str
+    source: str
+    title: str
+    text: str
+    format: str
+
+
+@dataclass(frozen=True)
+class ReadDocument(Request[DocumentText], method="document"):
+    """The document that a hit is of."""
+
+    document_id: RowId
+
+
+@dataclass(frozen=True, slots=True)
+class RankComparison:
+    """Where two encoders put a chunk: rank from 1 among all chunks, and cosine; None where that cannot be said.
+
+    `rank` and `similarity` are those of semantic search: by the served cosine less `hub_offset`, which is None where search
+    ranks by cosines.
+    """
+
+    base_rank: int | None = None
+    base_cosine: float | None = None
+    served_rank: int | None = None
+    served_cosine: float | None = None
+    rank: int | None = None
+    similarity: float | None = None
+    hub_offset: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """`served`: `base`, `adapted`, or a merge such as `merge-0.75`. `note` says why something is None, and what to do."""
+
+    served: str
+    chunks: dict[int, RankComparison]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Explain(Request[Explained], method="explain"):
+    """Whether the adapter moved these chunks for a query."""
+
+    query: str
+    chunk_ids: tuple[RowId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How many judged queries there are now."""
+
+    judged_queries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgments:
+    """The chunks that are marked for a query, as right or wrong."""
+
+    chunks: dict[int, bool]
+    judged_queries: int
+
+
+def query_words(query: str) -> str:
+    """A query as it is judged: half surrogate pairs and white space do not tell two apart."""
+    return " ".join(query.replace("\0", " ").encode("utf-8", "replace").decode().split())
+
+
+@dataclass(frozen=True)
+class _OfQuery:
+    query: str
+
+    def __post_init__(self) -> None:
+        if not query_words(self.query):
+            raise ValueError("query must not be empty")
+
+
+@dataclass(frozen=True)
+class Judge(_OfQuery, Request[Judged], method="judge"):
+    """Mark a chunk as right (true) or wrong (false) for a query; null takes the mark back."""
+
+    chunk_id: RowId
+    relevant: bool | None = None
+
+
+@dataclass(frozen=True)
+class ReadJudgments(_OfQuery, Request[Judgments], method="judgments"):
+    """The marks of a query."""

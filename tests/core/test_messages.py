@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.core.errors import SettingsError
+from engine.core.messages import documents, project, queries, search
+from engine.core.messages.project import Effect, ProjectStatus, RunRecord, StageState, WhatIf
+from engine.core.messages.queries import ReadQueries
+from engine.core.messages.search import Explained, Found, Hit, RankComparison, Ranked, Search
+from engine.core.messages.wire import OLD_NAMES, MessageError, Request, from_json, params_of, to_json
+
+REQUESTS = [
+    kind
+    for module in (documents, project, queries, search)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Request) and kind is not Request
+]
+
+
+def hit(**parts: Any) -> Hit:
+    return Hit(
+        1, 0.5, "a.md", "/docs", "A", ("One",), "the text", ((0, 3),), "md", 1.5, 7, 3, 0, 8,
+        rankers={"bm25": Ranked(1, 2.5), "semantic": Ranked(4, 0.25, 0.1)}, **parts,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Found("q", "hybrid", (hit(), hit(page=3, place="slide 3")), ("a note",), {"type": {"md": 2}}),
+        Explained("merge-0.5", {7: RankComparison(3, 0.5, 1, 0.75), 8: RankComparison()}, "a note"),
+        ProjectStatus(
+            "/p", "p", True, RunRecord("r", Path("/p/runs/r")), {"files": 3}, (StageState("ingest", "done", ""),)
+        ),
+        Effect(),
+        Search("q", mode="bm25", top=3, paths=("a/**",)),
+    ],
+)
+def test_a_message_comes_back_from_its_json(message: Any) -> None:
+    assert from_json(type(message), json.loads(json.dumps(to_json(message)))) == message
+
+
+def test_an_error_comes_back_as_its_own_type() -> None:
+    error = SettingsError("what", "why", "do")
+    back = from_json(Effect, to_json(Effect(problem=error))).problem
+    assert isinstance(back, SettingsError)
+    assert back.as_dict() == error.as_dict()
+
+
+def test_keys_of_a_later_version_are_passed_over() -> None:
+    assert from_json(StageState, {"stage": "train", "state": "done", "reason": "", "mood": "good"}).stage == "train"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"rank": None}, r"hits\[0\]\.rank must be a whole number"),
+        ({"rank": True}, r"hits\[0\]\.rank"),
+        ({"score": "0.5"}, r"hits\[0\]\.score must be a number"),
+        ({"marks": [[1]]}, r"hits\[0\]\.marks\[0\] must be a list"),
+        ({"rankers": {"bm25": {"rank": 1}}}, r"hits\[0\]\.rankers\.bm25\.score is missing"),
+        ({"headings": "One"}, r"hits\[0\]\.headings must be a list"),
+    ],
+)
+def test_what_is_wrong_is_named(change: dict[str, Any], told: str) -> None:
+    data = to_json(Found("q", "hybrid", (hit(),)))
+    data["hits"][0] |= change
+    with pytest.raises(MessageError, match=told):
+        from_json(Found, data)
+
+
+@pytest.mark.parametrize("data", [None, [], "x", {}, {"served": "base", "chunks": {"one": {}}}])
+def test_what_is_no_such_message(data: Any) -> None:
+    with pytest.raises(MessageError):
+        from_json(Explained, data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "params"),
+    [
+        (Search, {"query": "q", "mode": "best"}),
+        (Search, {"query": "q", "page": 2}),
+        (ReadQueries, {"offset": -1}),
+        (ReadQueries, {"limit": 2**63}),
+        (WhatIf, {}),
+        (WhatIf, {"changes": {1: 2}}),
+    ],
+)
+def test_params_are_read_strictly(kind: Any, params: dict[str, Any]) -> None:
+    with pytest.raises(MessageError):
+        params_of(kind, params)
+
+
+def test_params_that_are_not_given_are_not_sent() -> None:
+    assert to_json(Search("q", facets=True)) == {"query": "q", "facets": True}
+
+
+def test_every_method_has_one_request() -> None:
+    assert sorted(kind.method for kind in REQUESTS) == sorted({kind.method for kind in REQUESTS})
+
+
+def test_old_names_are_taken_for_this_version() -> None:
+    """Whoever renames a param adds it here; the names go with the next version."""
+    assert OLD_NAMES == {"search": {"formats": "types"}}
+    assert params_of(Search, {"query": "q", "formats": ["md"]}) == Search("q", types=("md",))
+    assert params_of(Search, {"query": "q", "formats": ["md"], "types": ["pdf"]}).types == ("pdf", "md")
+
+
+def test_the_messages_need_no_library() -> None:
+    code = (
+        "import sys\nbefore = set(sys.modules)\n"
+        "import engine.core.messages.documents, engine.core.messages.project, engine.core.messages.queries\n"
+        "import engine.core.messages.search\n"
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["engine"]
