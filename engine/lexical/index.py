@@ -92,7 +92,7 @@ class LexicalIndex:
         return opened
 
     def weighted(self, weights: Mapping[str, float]) -> LexicalIndex:
-        """This index, with words of queries counted `weights` times (engine/ranking/term_weights.py); others count as ever.
+        """This index, with words of queries counted `weights` times (engine/training/term_weights.py); others count as ever.
 
         It reads the same files, and is not for `update`.
         """

@@ -20,8 +20,8 @@ from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.gaps import Gap, gap_between, held_out_and_judged, told, why_not
 from engine.evaluation.studies.joining import HybridFusion, Measure
 from engine.project.stage import StageContext
-from engine.ranking.term_weights import Example, learn_weights
 from engine.settings.load import Settings
+from engine.training.term_weights import Example, learn_weights
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Floats, Rankers
