@@ -112,7 +112,7 @@ def training_questions(
 
     `built_too`: those that were built from sentences, too.
     """
-    from engine.training.stage import train_rows
+    from engine.training.dataset import train_rows
 
     settings, queries, backend = context.settings, context.store.queries(), made_by(context)
     trained = train_rows(settings, queries, chunks)

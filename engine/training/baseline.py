@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.core.errors import EngineError
 from engine.core.events import Emit, Event, Progress, TrainStep, Warned
@@ -21,10 +21,7 @@ from engine.queries.choosing import with_backend
 from engine.settings.load import Settings
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.recipe import config_of, found_first
-from engine.training.stage import added_inputs, digest_of, too_little, trained_side, training_data
-
-if TYPE_CHECKING:
-    from engine.training.trainer import TrainResult
+from engine.training.stage import added_inputs, digest_of, publish_adapter
 
 KIND = "cl_baseline"
 """Of its artifact. `info`: `adapter` (its folder, or None), `reason` why there is none, `side` (`both`, or `both-then-query`, where
@@ -71,7 +68,9 @@ def baseline_adapter(context: StageContext) -> Mapping[str, Any]:
     found = context.store.artifact(KIND)
     if found is not None and found.fingerprint == wanted and _sound(context, found):
         return found.info
-    reason = too_little(context.settings, context.store.queries(), context.store.chunks())
+    from engine.training.dataset import too_few_queries
+
+    reason = too_few_queries(context.settings, context.store.queries(), context.store.chunks())
     if reason:
         return {"adapter": None, "reason": reason}
     return _trained(context, wanted)
@@ -92,7 +91,8 @@ def side_of(info: Mapping[str, Any]) -> str:
 
 
 def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
-    from engine.encoders.for_project import CHUNKS, told_hardware
+    from engine.encoders.for_project import told_hardware
+    from engine.training.dataset import training_data
     from engine.training.methods import learn
 
     config = baseline_config(with_backend(context), found_first(context.store))
@@ -105,7 +105,7 @@ def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
     began = time.monotonic()
     result, _ = learn(
-        replace(context, emit=_as_part_of(context.stage, context.emit), should_finish=lambda: False),
+        replace(context, emit=as_part_of(context.stage, context.emit), should_finish=lambda: False),
         project_model(context.settings),
         training_data(context, config),
         config,
@@ -114,25 +114,13 @@ def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
     )
     if result is None:  # without pre-training there always is one
         raise AssertionError("fine-tuning gave no adapter")
-    with context.project.building("adapters", wanted) as building:
-        shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
-        if result.chunk_adapter is not None:
-            shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
-    seconds, side = time.monotonic() - began, trained_side(config, result)
-    digest = digest_of(context.project.path / building.name, side)
-    info = {
-        "adapter": building.name, "reason": "", "side": side, "digest": digest, **_told(result), "seconds": round(seconds, 1),
-    }  # fmt: skip
-    context.store.put_artifact(Artifact(KIND, wanted, building.name, time.time(), info))
+    info = publish_adapter(context, wanted, config, result) | {"seconds": round(time.monotonic() - began, 1)}
+    context.store.put_artifact(Artifact(KIND, wanted, info["adapter"], time.time(), info))
     shutil.rmtree(checkpoints, ignore_errors=True)
     return info
 
 
-def _told(result: TrainResult) -> dict[str, Any]:
-    return {"steps": result.steps, "best_step": result.best_step, "ended": result.ended}
-
-
-def _as_part_of(stage: str, emit: Emit) -> Emit:
+def as_part_of(stage: str, emit: Emit) -> Emit:
     """Tells its steps as progress of another stage: events of a training are those of the adapter that may be served."""
 
     def tell(event: Event) -> None:

@@ -56,7 +56,7 @@ class BatchGradients:
         def forward(micro: MicroBatch) -> Tensor:
             return student.forward([rows[i] for i in micro.places], micro.prompt_length)
 
-        value, slopes = gradients(
+        value, found = gradients(
             forward,
             student.working,
             batches,
@@ -66,7 +66,7 @@ class BatchGradients:
             dropout=student.has_dropout,
             peers=self._peers,
         )
-        return value, slopes, sum(map(len, rows))
+        return value, found, sum(map(len, rows))
 
     def _with_chunks(self, batch: Batch, queries: Rows) -> tuple[Rows, list[MicroBatch]]:
         student = self._student

@@ -89,7 +89,7 @@ class Gradients:
 
     loss: float
     trained: Sequence[Tensor]
-    slopes: Sequence[Tensor]
+    gradients: Sequence[Tensor]
     rates: Sequence[float]
     tokens: int
     entropy: float = 0.0
@@ -126,7 +126,7 @@ class Loop(ABC):
         return torch.optim.AdamW(given, lr=0.0, weight_decay=decay, fused=fused)
 
     @abstractmethod
-    def _slopes(self) -> Gradients:
+    def _gradients(self) -> Gradients:
         """Of the step that is due."""
 
     @abstractmethod
@@ -179,11 +179,11 @@ class Loop(ABC):
     def _step(self) -> None:
         config, state = self.config, self.state
         started = time.monotonic()
-        found = self._seeded_slopes()
+        found = self._seeded_gradients()
         for master in self.masters.values():
             master.grad = None
-        for master, slope in zip(found.trained, found.slopes, strict=True):
-            master.grad = slope
+        for master, gradient in zip(found.trained, found.gradients, strict=True):
+            master.grad = gradient
         norm = torch.nn.utils.clip_grad_norm_(found.trained, config.clip_norm).item()
         if not (math.isfinite(found.loss) and math.isfinite(norm)):
             raise faults.not_finite(state.step + 1, self.hardware.dtype, self.rate_setting)
@@ -195,12 +195,12 @@ class Loop(ABC):
         state.add(found.loss, found.entropy)
         self.meter.step(state.step, found.loss, max(found.rates), found.tokens, time.monotonic() - started)
 
-    def _seeded_slopes(self) -> Gradients:
+    def _seeded_gradients(self) -> Gradients:
         """Of the step that is due. One that a GPU has no memory for is made again with less at a time, to the same result."""
         while True:
             torch.manual_seed(self.config.seed * 1_000_003 + self.state.step + self.peers.rank * 2**50)
             try:
-                return self._slopes()
+                return self._gradients()
             except torch.OutOfMemoryError as error:
                 refused = str(error)
             # Only here are the step's graphs, which the exception's frames held, let go.

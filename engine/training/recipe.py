@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.errors import ModelError
 from engine.queries.choosing import BUILT, guessed, with_backend
 from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
+from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
@@ -61,21 +64,21 @@ def is_contrastive(settings: Settings, first: float | None) -> bool:
     return chosen.preset in CONTRASTIVE and all(getattr(chosen, name) in (None, "") for name in _SHAPING)
 
 
-def told_objective(settings: Settings, first: float | None) -> str:
+def objective_reason(settings: Settings, first: float | None) -> str:
     """Why the objective is what it is."""
     if settings.training.objective is not None:
         return "it is set in project.toml"
     if is_contrastive(settings, first):
-        return _told_hard(first)
+        return _hard_reason(first)
     return f"preset '{settings.training.preset}'"
 
 
-def told_side(settings: Settings, config: TrainingConfig, first: float | None) -> str:
+def scope_reason(settings: Settings, config: TrainingConfig, first: float | None) -> str:
     """Why the adapter acts on what it acts on."""
     return _side(settings, config, first)[1]
 
 
-def _told_hard(first: float | None) -> str:
+def _hard_reason(first: float | None) -> str:
     return (
         f"for {first:.0%} of the training queries BM25 ranks the right chunk first, which is less than {HARD:.0%}: the texts are "
         "much alike, and training learns which of them belongs to a query"
@@ -110,3 +113,32 @@ def _side(settings: Settings, config: TrainingConfig, first: float | None) -> tu
         why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are told from all chunks"
         return {"side": "both-then-query"}, why
     return {"side": "query", **shared}, "built queries repeat their chunk's words and would harm the chunks' vectors"
+
+
+def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:
+    """The teacher's name, and the reason. `m`: chunks in a ready-made list."""
+    if not config.needs_teacher:
+        return "none", f"the loss '{config.objective}' learns from the evidence chunk alone"
+    if config.teacher == "auto":
+        return config.used_teacher, f"goes with the loss '{config.objective}'"
+    if config.used_teacher != "cross-encoder":
+        return config.used_teacher, "chosen in project.toml"
+    queries, own = config.queries_per_step, 1 + config.negatives_per_query
+    width = m if config.uses_lists else own if config.uses_own_negatives else queries * own + config.shared_chunks
+    return config.used_teacher, f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step"
+
+
+def teacher_folder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEncoderFolder | None:
+    """The checked folder of the teacher; a relative path lies in the project folder. Raises ModelError."""
+    if config.used_teacher != "cross-encoder":
+        return None
+    try:
+        path = (snapshot.project.path / Path(config.cross_encoder).expanduser()).absolute()
+        return resolve_cross_encoder(path, snapshot.project.path / "cache")
+    except (OSError, ValueError, RuntimeError) as error:  # a path that no folder can have, or a home that is not known
+        raise ModelError(
+            f"The cross-encoder {config.cross_encoder!r} cannot be used.",
+            f"{error}.",
+            "Set training.cross_encoder to the path of its folder.",
+            code="cross-encoder-invalid",
+        ) from None

@@ -82,8 +82,9 @@ def batch_loss(thetas: Tensor, scales: Tensor, batch: Batch) -> Tensor:
     lexical = torch.einsum("bt,btn->bn", weights, batch.parts) + batch.rest
     a, b = scales.exp()
     z = (a * lexical + b * batch.cosines).masked_fill(~batch.present, -torch.inf)
-    loss = z.logsumexp(1) - z.masked_fill(~batch.relevant, -torch.inf).logsumexp(1)
-    return loss.mean() + PENALTY * thetas.square().sum() / BATCH
+    loss: Tensor = z.logsumexp(1) - z.masked_fill(~batch.relevant, -torch.inf).logsumexp(1)
+    loss = loss.mean() + PENALTY * thetas.square().sum() / BATCH
+    return loss
 
 
 def pad(examples: Sequence[Example], count: int) -> Batch:

@@ -114,16 +114,16 @@ class _Training(Loop):
             self.emit(Choice(stage=STAGE, setting="hard negatives", value=str(found), reason=_MINED))
         super()._step()
 
-    def _slopes(self) -> Gradients:
+    def _gradients(self) -> Gradients:
         config, step = self.config, self.state.step
         batch = self.sampler.batch(step)
         loss, entropy = self.objective.of(batch)
-        gradients = BatchGradients(self.student, self.data, self.workers, self.plan, self.peers, self.fixed)
-        value, slopes, tokens = gradients.of(batch, loss)
+        step_gradients = BatchGradients(self.student, self.data, self.workers, self.plan, self.peers, self.fixed)
+        value, gradients, tokens = step_gradients.of(batch, loss)
         if not self.told_graphs:
-            self._tell_graphs(gradients.needed)
+            self._tell_graphs(step_gradients.needed)
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
-        return Gradients(value, list(self.student.masters.values()), slopes, [rate], tokens, entropy)
+        return Gradients(value, list(self.student.masters.values()), gradients, [rate], tokens, entropy)
 
     def _tell_graphs(self, needed: float) -> None:
         """Whether the first step's graphs were kept, or its texts run twice."""

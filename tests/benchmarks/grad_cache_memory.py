@@ -70,9 +70,9 @@ def main() -> None:
     student.training_mode()
     started = time.perf_counter()
     with Workers(count, threads) as workers:
-        value, slopes = gradients(forward, student.working, batches, loss, workers, keep_graphs=keep, dropout=False)
+        value, found = gradients(forward, student.working, batches, loss, workers, keep_graphs=keep, dropout=False)
     seconds = time.perf_counter() - started
-    norm = float(torch.stack([slope.norm() for slope in slopes]).norm())
+    norm = float(torch.stack([gradient.norm() for gradient in found]).norm())
     peak = peak_memory_mb()
     print(f"{options.lists} lists × {options.chunks} chunks × {max(lengths)} tokens in {len(batches)} micro-batches, "
           f"{count} at a time; texts run {'once' if keep else 'twice'}")  # fmt: skip

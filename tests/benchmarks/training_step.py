@@ -91,11 +91,11 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
         return student.forward([rows[i] for i in micro.places])
 
     def step() -> float:
-        value, slopes = gradients(
+        value, found = gradients(
             forward, student.working, batches, loss, workers, keep_graphs=keep, dropout=student.has_dropout
         )
-        for master, slope in zip(masters, slopes, strict=True):
-            master.grad = slope
+        for master, gradient in zip(masters, found, strict=True):
+            master.grad = gradient
         optimizer.step()
         student.publish()
         return value

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.events import Choice, Event, HeldOut, Progress, TrainStep, Warned
 from engine.settings.load import validate
-from engine.training.baseline import _as_part_of, baseline_config
+from engine.training.baseline import as_part_of, baseline_config
 from engine.training.config import PRESETS
 from engine.training.recipe import config_of
 
@@ -42,7 +42,7 @@ def test_a_part_for_queries_alone_follows_where_it_follows_in_the_recipe(side, o
 
 def test_its_steps_are_told_as_progress_of_the_stage_that_wants_it():
     told: list[Event] = []
-    tell = _as_part_of("evaluate", told.append)
+    tell = as_part_of("evaluate", told.append)
     tell(TrainStep(step=3, steps=12, loss=1.0, learning_rate=0.1, tokens_per_second=1, memory_mb=1, seconds_left=1))
     tell(Progress(stage="train", done=1, total=2, unit="chunks"))
     tell(Warned(stage="train", text="slow"))

@@ -19,7 +19,8 @@ from engine.settings.load import Settings, validate
 from engine.training import stage
 from engine.training.baseline import baseline_fingerprint
 from engine.training.config import TrainingConfig
-from engine.training.recipe import config_of, resolve_config
+from engine.training.dataset import sampled_lists, train_rows
+from engine.training.recipe import config_of, resolve_config, teacher_choice, teacher_folder
 
 
 def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
@@ -44,7 +45,7 @@ def project(tmp_path: Path, tiny: ModelFolder) -> Path:
 
 def test_the_cross_encoder_lies_in_the_project_folder(project: Path, tiny: ModelFolder) -> None:
     given = snapshot(project, tiny, teacher="cross-encoder", cross_encoder="reranker")
-    found = stage._cross_encoder(given, resolve_config(given))
+    found = teacher_folder(given, resolve_config(given))
     assert found is not None
     assert found.path == project / "reranker"
     assert found.cache is not None
@@ -90,7 +91,7 @@ def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:
 
     def rows(share: float, seed: int = 0) -> list[int]:
         settings = validate({"training": {"query_share": share, "seed": seed}})
-        return stage.train_rows(settings, queries, chunks)
+        return train_rows(settings, queries, chunks)
 
     assert rows(1.0) == list(range(2, 42)), "query 0 has lost its chunk, query 1 is held out"
     assert [len(rows(share)) for share in (0.5, 0.25, 0.001)] == [20, 10, 1]
@@ -102,7 +103,7 @@ def test_several_lists_are_drawn_of_each_ranking() -> None:
     found = (np.arange(10, 30), np.linspace(9, 1, 20, dtype=np.float32))
     ranked = RankedLists.from_lists([5, 6], [found, found])
     context: Any = SimpleNamespace(settings=validate({"ranking": {"m": 4, "lists_per_query": 3}}))
-    lists = stage._lists(context, ranked, [0, 1], {chunk: chunk - 10 for chunk in range(10, 30)})
+    lists = sampled_lists(context, ranked, [0, 1], {chunk: chunk - 10 for chunk in range(10, 30)})
     assert lists.queries.tolist() == [0, 0, 0, 1, 1, 1]
     assert lists.chunks.shape == (6, 4)
     assert len({tuple(row) for row in lists.chunks.tolist()}) > 1
@@ -145,4 +146,4 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
 )
 def test_the_teacher_is_told_with_a_reason(recipe: dict[str, Any], told: tuple[str, str]) -> None:
     config = TrainingConfig().with_overrides({"cross_encoder": "x", **recipe})
-    assert stage._told_teacher(config, 9) == told
+    assert teacher_choice(config, 9) == told

@@ -58,12 +58,12 @@ def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
     loss, _ = Objective(config, vectors, "cpu").of(batch)
     student.training_mode()
     own = student.forward(student.query_rows([data.queries[i] for i in batch.queries]))
-    slopes = torch.autograd.grad(loss(torch.cat([own, chunks])), student.working)
-    for (name, before), slope in zip(student.masters.items(), slopes, strict=True):
+    gradients = torch.autograd.grad(loss(torch.cat([own, chunks])), student.working)
+    for (name, before), gradient in zip(student.masters.items(), gradients, strict=True):
         after = next(value for key, value in moved.items() if key.endswith(name.replace(".default", "")))
-        clear = slope.abs() > 1e-4
+        clear = gradient.abs() > 1e-4
         step = torch.from_numpy(after) - before.detach()
-        assert torch.equal(torch.sign(step[clear]), -torch.sign(slope[clear])), name
+        assert torch.equal(torch.sign(step[clear]), -torch.sign(gradient[clear])), name
 
 
 def test_held_out_checks_rank_the_untouched_chunk_vectors(

@@ -12,7 +12,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.artifacts import Artifact
 from engine.settings.load import validate
 from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS
-from engine.training.recipe import config_of, found_first, told_objective, told_side
+from engine.training.recipe import config_of, found_first, objective_reason, scope_reason
 
 HARD, EASY = 0.65, 0.85
 BUILT_RECIPE = replace(PRESETS["standard"], side="query", shared_chunks=SHARED_CHUNKS)
@@ -89,12 +89,12 @@ def test_numbers_of_project_toml_hold_for_it_too() -> None:
 def test_the_reasons_name_the_share() -> None:
     settings = validate({})
     config = config_of(settings, HARD)
-    assert "for 65%" in told_objective(settings, HARD)
-    assert "much alike" in told_side(settings, config, HARD)
-    assert told_objective(settings, EASY) == "preset 'standard'"
-    assert "harm" in told_side(settings, config_of(settings, EASY), EASY)
+    assert "for 65%" in objective_reason(settings, HARD)
+    assert "much alike" in scope_reason(settings, config, HARD)
+    assert objective_reason(settings, EASY) == "preset 'standard'"
+    assert "harm" in scope_reason(settings, config_of(settings, EASY), EASY)
     chosen = validate({"training": {"objective": "infonce"}})
-    assert told_objective(chosen, HARD) == "it is set in project.toml"
+    assert objective_reason(chosen, HARD) == "it is set in project.toml"
 
 
 @pytest.mark.parametrize(

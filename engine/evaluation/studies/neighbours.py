@@ -39,7 +39,7 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
     asked = sorted({word.lower() for word in wanted} & place.keys())
     if not asked or len(words) < 2:
         return {}
-    profile = _profiles(_together(rows, place, min(MAX_CONTEXTS, len(words)), len(words)))
+    profile = _profiles(cooccurrences(rows, place, min(MAX_CONTEXTS, len(words)), len(words)))
     found = {}
     cosines = profile[[place[word] for word in asked]] @ profile.T
     for word, line in zip(asked, cosines, strict=True):
@@ -50,7 +50,9 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
     return found
 
 
-def _together(rows: Sequence[Sequence[str]], place: dict[str, int], contexts: int, count: int) -> NDArray[np.float32]:
+def cooccurrences(
+    rows: Sequence[Sequence[str]], place: dict[str, int], contexts: int, count: int
+) -> NDArray[np.float32]:
     """(words, contexts) how often a word stands within the window of each of the most frequent words."""
     apart = [-1] * WINDOW  # no window reaches from one text into the next
     flat = np.array(

@@ -41,12 +41,12 @@ def gradients(
     if not own:
         with torch.no_grad():
             like = forward(batches[0])  # for the shape of a vector alone
-        value, _ = whole.loss_and_slopes([], like)
+        value, _ = whole.loss_and_gradients([], like)
         return value, _summed([], parameters, peers)
     if keep_graphs:
         parts = list(run(forward, own))
-        value, slopes = whole.loss_and_slopes(parts, parts[0])
-        pairs: list[tuple[Tensor, Tensor]] = list(zip(parts, slopes, strict=True))
+        value, by_vector = whole.loss_and_gradients(parts, parts[0])
+        pairs: list[tuple[Tensor, Tensor]] = list(zip(parts, by_vector, strict=True))
         del parts
         return value, _summed(run(lambda pair: _backward(pair[0], parameters, pair[1]), pairs), parameters, peers)
     states: list[_RandomState | None] = []
@@ -58,16 +58,16 @@ def gradients(
             return forward(batch)
 
     found = list(run(first, own))
-    value, slopes = whole.loss_and_slopes(found, found[0])
+    value, by_vector = whole.loss_and_gradients(found, found[0])
     states = states or [None] * len(own)
 
     def second(item: tuple[MicroBatch, Tensor, _RandomState | None]) -> list[Tensor]:
-        batch, slope, state = item
+        batch, gradient, state = item
         if state is not None:
             state.restore()
-        return _backward(forward(batch), parameters, slope)
+        return _backward(forward(batch), parameters, gradient)
 
-    return value, _summed(run(second, list(zip(own, slopes, states, strict=True))), parameters, peers)
+    return value, _summed(run(second, list(zip(own, by_vector, states, strict=True))), parameters, peers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class _Whole:
     loss: Callable[[Tensor], Tensor]
     peers: Peers
 
-    def loss_and_slopes(self, parts: Sequence[Tensor], like: Tensor) -> tuple[float, list[Tensor]]:
+    def loss_and_gradients(self, parts: Sequence[Tensor], like: Tensor) -> tuple[float, list[Tensor]]:
         """The loss, and its gradient for the vectors of each own micro-batch. `like`: vectors of any micro-batch."""
         places = [torch.from_numpy(batch.places).to(like.device) for batch in self.own]
         vectors = like.new_zeros((self.count, like.shape[1]))
@@ -88,12 +88,12 @@ class _Whole:
         self.peers.add([vectors])
         vectors.requires_grad_()
         value = self.loss(vectors)
-        (slope,) = torch.autograd.grad(value, vectors)
-        return value.item(), [slope[where] for where in places]
+        (gradient,) = torch.autograd.grad(value, vectors)
+        return value.item(), [gradient[where] for where in places]
 
 
-def _backward(vectors: Tensor, parameters: Sequence[Tensor], slope: Tensor) -> list[Tensor]:
-    return [part.float() for part in torch.autograd.grad(vectors, list(parameters), slope)]
+def _backward(vectors: Tensor, parameters: Sequence[Tensor], gradient: Tensor) -> list[Tensor]:
+    return [part.float() for part in torch.autograd.grad(vectors, list(parameters), gradient)]
 
 
 def _summed(parts: Iterable[list[Tensor]], parameters: Sequence[Tensor], peers: Peers) -> list[Tensor]:

@@ -99,12 +99,12 @@ class _Pretraining(Loop):
         super()._publish()
         self.head.publish()
 
-    def _slopes(self) -> Gradients:
+    def _gradients(self) -> Gradients:
         step, budget = self.state.step, self.plan.micro_batch_tokens
         texts, alone = self.batches.batch(step), step < self.alone
-        value, slopes = masked_gradients(self.student, self.head, texts, self.workers, budget, head_alone=alone)
+        value, gradients = masked_gradients(self.student, self.head, texts, self.workers, budget, head_alone=alone)
         trained = self.own if alone else [*self.adapter, *self.own]
-        return Gradients(value, trained, slopes, self._rates(), sum(len(text.ids) for text in texts))
+        return Gradients(value, trained, gradients, self._rates(), sum(len(text.ids) for text in texts))
 
     def _rates(self) -> tuple[float, float]:
         """Learning rates of the adapter and of the head at this step."""

@@ -42,15 +42,15 @@ def masked_gradients(
             states = student.token_states([text.ids.tolist() for text in chosen])  # (t, d)
         places, targets = _joined(chosen, student.device)
         loss = torch.nn.functional.cross_entropy(head.scores(states[places]), targets, reduction="sum") / hidden
-        slopes = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-        return loss.item(), [slope.float() for slope in slopes]
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+        return loss.item(), [gradient.float() for gradient in gradients]
 
     value, total = 0.0, list[Tensor]()
-    for part, slopes in workers.in_order(one, batches):  # not kept to the end: see grad_cache
+    for part, gradients in workers.in_order(one, batches):  # not kept to the end: see grad_cache
         value += part
         if total:
-            torch._foreach_add_(total, slopes)
-        total = total or slopes
+            torch._foreach_add_(total, gradients)
+        total = total or gradients
     return value, total
 
 

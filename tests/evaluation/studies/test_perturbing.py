@@ -148,9 +148,9 @@ def test_a_corpus_without_text_has_no_synonyms():
 
 
 def test_no_context_reaches_from_one_text_into_the_next():
-    from engine.evaluation.studies.neighbours import _together
+    from engine.evaluation.studies.neighbours import cooccurrences
 
-    counts = _together([["roof", "house"], ["garden"]], {"roof": 0, "house": 1, "garden": 2}, 3, 3)
+    counts = cooccurrences([["roof", "house"], ["garden"]], {"roof": 0, "house": 1, "garden": 2}, 3, 3)
     assert counts.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
 
 

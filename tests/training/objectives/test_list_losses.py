@@ -142,6 +142,6 @@ def test_every_loss_stays_finite_where_chunks_are_masked() -> None:
     ]
     for value in values:
         assert value.dtype == torch.float32
-        (slope,) = torch.autograd.grad(value, scores, retain_graph=True)
+        (gradient,) = torch.autograd.grad(value, scores, retain_graph=True)
         assert torch.isfinite(value)
-        assert torch.isfinite(slope).all()
+        assert torch.isfinite(gradient).all()

@@ -70,8 +70,8 @@ def test_heads_of_other_architectures(kind: str, tmp_path: Path) -> None:
         with torch.no_grad():
             found, wanted = head.scores(base(ids).last_hidden_state[0]), whole(ids).logits[0]
         assert torch.allclose(found, wanted, atol=1e-4) is not fresh
-        slopes = torch.autograd.grad(head.scores(torch.ones(3, 32)).sum(), head.working, allow_unused=True)
-        assert sum(slope is not None for slope in slopes) >= 3
+        gradients = torch.autograd.grad(head.scores(torch.ones(3, 32)).sum(), head.working, allow_unused=True)
+        assert sum(gradient is not None for gradient in gradients) >= 3
 
 
 def test_a_fresh_head_starts_as_the_identity_and_at_the_tokens_frequencies(
@@ -133,17 +133,17 @@ def test_loss_and_gradients_by_hand_and_padding_does_not_count(with_head: ModelF
     for line, text in enumerate(texts):
         labels[line, text.places] = torch.from_numpy(text.targets)
     wanted = whole(input_ids=ids, attention_mask=(ids != 0).long(), labels=labels).loss
-    slopes = torch.autograd.grad(wanted, student.working)
+    gradients = torch.autograd.grad(wanted, student.working)
     for budget in (1, 40, 10_000):
         with Workers(2) as workers:
             value, found = masked_gradients(student, head, texts, workers, budget)
         assert value == pytest.approx(wanted.item(), rel=1e-5)
-        for one, other in zip(found, slopes, strict=False):
+        for one, other in zip(found, gradients, strict=False):
             torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-3)
     with Workers(1) as workers:
         value, found = masked_gradients(student, head, texts, workers, 40, head_alone=True)
     assert value == pytest.approx(wanted.item(), rel=1e-5)
-    assert [slope.shape for slope in found] == [master.shape for master in head.masters.values()]
+    assert [gradient.shape for gradient in found] == [master.shape for master in head.masters.values()]
 
 
 def test_token_states_leave_padding_out(tiny: ModelFolder, masked: TrainingConfig) -> None:

@@ -1,0 +1,108 @@
+"""The project's queries, rankings and chunks as training data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.errors import DamagedError
+from engine.core.records import Chunk, Query
+from engine.project.stage import StageContext
+from engine.queries.heldout import cap_queries
+from engine.ranking.rankings_file import RankedLists
+from engine.ranking.sampling import sample_lists
+from engine.settings.load import Settings
+from engine.training.config import TrainingConfig
+from engine.training.data import SampledLists, TrainingData
+from engine.training.recipe import teacher_folder
+
+MIN_QUERIES = 20
+HARD_PER_QUERY = 10
+
+
+def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
+    """The training queries whose chunks exist, of these the share that is wanted; a larger share holds the smaller ones."""
+    present = {chunk.id for chunk in chunks}
+    rows = [row for row, query in enumerate(queries) if query.split == "train" and query.chunk_id in present]
+    if settings.training.query_share == 1 or not rows:
+        return rows
+    wanted = max(1, round(settings.training.query_share * len(rows)))
+    return [rows[place] for place in cap_queries([queries[row].text for row in rows], wanted, settings.training.seed)]
+
+
+def too_few_queries(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
+    """Why there is too little to learn from; empty when there is enough."""
+    if len(chunks) < 2:
+        return "the documents make a single chunk"
+    if (count := len(train_rows(settings, queries, chunks))) < MIN_QUERIES:
+        return f"{count} training queries are too few to learn from (at least {MIN_QUERIES} are needed)"
+    return ""
+
+
+def training_data(context: StageContext, config: TrainingConfig) -> TrainingData:
+    """The project's queries, their rankings and the chunks, with all that `config` learns from.
+
+    Raises DamagedError where the rankings are not those of the queries.
+    """
+    queries, chunks = context.store.queries(), context.store.chunks()
+    ranked = RankedLists.load(context.project.folder_of(context.need("rankings", "rank")))
+    if ranked.query_ids.tolist() != [query.id for query in queries]:
+        raise DamagedError(
+            "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'.",
+            code="rankings-outdated", stage="rank", command="rank --force",
+        )  # fmt: skip
+    rows = train_rows(context.settings, queries, chunks)
+    position = {chunk.id: place for place, chunk in enumerate(chunks)}
+    heldout_rows = [
+        row for row, query in enumerate(queries) if query.split == "validation" and query.chunk_id in position
+    ]
+    places = _positions(ranked.ids, position)
+    base_queries, base_chunks = _base_vectors(context, config, [queries[row].text for row in rows], chunks)
+    return TrainingData(
+        queries=[queries[row].text for row in rows],
+        positives=np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64),
+        ranked_ids=places[rows],
+        ranked_scores=ranked.scores[rows],
+        chunks=[chunk.embedded_text for chunk in chunks],
+        base_queries=base_queries,
+        base_chunks=base_chunks,
+        heldout_queries=[queries[row].text for row in heldout_rows],
+        heldout_positives=np.array([position[queries[row].chunk_id] for row in heldout_rows], dtype=np.int64),
+        heldout_hard=places[heldout_rows][:, :HARD_PER_QUERY] if heldout_rows else None,
+        lists=sampled_lists(context, ranked, rows, position) if config.uses_lists else None,
+        cross_encoder=teacher_folder(context, config),
+    )
+
+
+def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:
+    """Chunk ids → positions; −1 for padding and for chunks that are gone since."""
+    known = np.array(sorted(position), dtype=np.int64)
+    place = np.array([position[key] for key in known.tolist()], dtype=np.int64)
+    slot = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[slot] == ids, place[slot], -1)
+
+
+def _base_vectors(
+    context: StageContext, config: TrainingConfig, texts: list[str], chunks: Sequence[Chunk]
+) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+    """The untouched encoder's vectors, where the teacher looks at them."""
+    if not config.needs_vectors:
+        return None, None
+    from engine.encoders.for_project import chunk_vectors, load_encoder, told_hardware
+
+    encoder = load_encoder(context, told_hardware(context, "encode"))
+    return encoder.encode_queries(texts, lambda _: context.check_stop()), chunk_vectors(context, encoder, chunks)
+
+
+def sampled_lists(
+    context: StageContext, ranked: RankedLists, rows: list[int], position: dict[int, int]
+) -> SampledLists:
+    """BMEmbed's lists: one chunk per rank interval (METHODS.md §1)."""
+    chosen = RankedLists(ranked.query_ids[rows], ranked.ids[rows], ranked.scores[rows])
+    settings, seed = context.settings.ranking, context.settings.training.seed
+    sampled = sample_lists(chosen, settings.m, settings.lists_per_query, seed, settings.strategy)
+    row_of = {int(query): row for row, query in enumerate(chosen.query_ids)}
+    owners = np.array([row_of[int(query)] for query in sampled.query_ids], dtype=np.int64)
+    return SampledLists(owners, _positions(sampled.chunk_ids, position), sampled.scores)
