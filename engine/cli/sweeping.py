@@ -44,12 +44,12 @@ def sweep(
     from engine.experiments.sweep.running import Sweep, failure
     from engine.experiments.sweep.tables import table as cells_of
     from engine.experiments.sweep.workspace import basis_of
-    from engine.training.recipe import found_first
+    from engine.ranking.hit_at_1 import bm25_hit_at_1
 
     with opened(name) as project:
         basis, chunks = basis_of(project.folder)
         with closing(project.folder.store()) as store:
-            first = found_first(store)
+            first = bm25_hit_at_1(store)
         cells = make_grid(grid or (), project.settings(), chunks, cells_of(table) if table else (), first)
         work = Sweep(project.folder, cells, basis)
         if force and not dry_run:

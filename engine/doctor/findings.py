@@ -70,11 +70,11 @@ def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list
 
 def _extent(project: ProjectFolder) -> tuple[int, int, float | None]:
     """(chunks, bytes of the database and the BM25 index, share of the training queries that BM25 solves, if that is known)"""
-    from engine.training.recipe import found_first
+    from engine.ranking.hit_at_1 import bm25_hit_at_1
 
     store = project.store()
     try:
-        chunks, first = store.counts()["chunks"], found_first(store)
+        chunks, first = store.counts()["chunks"], bm25_hit_at_1(store)
     finally:
         store.close()
     files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]

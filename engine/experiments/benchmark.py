@@ -25,8 +25,8 @@ from engine.corpus.imports import imported_queries
 from engine.experiments.recipes import DEFAULT, numbers_of, recipes_of, untrainable
 from engine.project.copies import copied
 from engine.project.folder import ProjectFolder
+from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.load import DEFAULT_MODEL, Settings, validate
-from engine.training.recipe import found_first
 
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
 FAULTS = (InputError, StageError, ResourceError, SettingsError)
@@ -96,7 +96,7 @@ class _Measurement:
     def rows(self, recipes: dict[str, dict[str, Any]], place: Path, default: dict[str, Any]) -> dict[str, Any]:
         """A row for every recipe, beside that of the `default` one, whose project is in `place`."""
         with closing(ProjectFolder.open(place).store()) as store:
-            first = found_first(store)
+            first = bm25_hit_at_1(store)
         rows, trained = {DEFAULT: default}, [(self._numbers({}, first), DEFAULT)]
         for name, changes in recipes.items():
             if not changes:

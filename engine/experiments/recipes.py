@@ -85,7 +85,7 @@ def _not_on_this_device(config: TrainingConfig, settings: Settings) -> str:
 def numbers_of(settings: Settings, first: float | None = None) -> dict[str, Any]:
     """Every number of the recipe in `settings`, what is automatic resolved: recipes with the same ones are one training.
 
-    `first`: what `engine.training.recipe.found_first` gives. Raises SettingsError for values that do not go together.
+    `first`: what `engine.ranking.hit_at_1.bm25_hit_at_1` gives. Raises SettingsError for values that do not go together.
     """
     from engine.training.recipe import config_of
 

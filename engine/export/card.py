@@ -117,14 +117,15 @@ def _sizes(source: Source) -> dict[str, int]:
 def _settings(source: Source) -> dict[str, dict[str, Any]]:
     """Every setting that shaped the encoder; of files their names alone, and nothing that tells where documents lie."""
     from engine.queries.choosing import with_backend
-    from engine.training.recipe import config_of, found_first
+    from engine.ranking.hit_at_1 import bm25_hit_at_1
+    from engine.training.recipe import config_of
 
     settings = with_backend(source)
     chosen = settings.model_dump(mode="json", exclude={"search"})
     try:
         chosen["training"] = {
             "preset": chosen["training"]["preset"],
-            **asdict(config_of(settings, found_first(source.store))),
+            **asdict(config_of(settings, bm25_hit_at_1(source.store))),
         }
     except EngineError:  # settings that do not go together are told by the next run
         chosen["training"] = {key: value for key, value in chosen["training"].items() if value is not None}

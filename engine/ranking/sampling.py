@@ -15,17 +15,13 @@ from engine.ranking.rankings_file import ABSENT, Ids, RankedLists, Scores
 class SampledLists:
     """L lists of at most m chunks, best interval first.
 
-    `query_ids` (L,) int64, a query's lists side by side; `chunk_ids` (L, m) int64, -1 where padded; `scores` (L, m)
-    float32 BM25 scores, -inf where padded; `ranks` (L, m) int32 ranks from 0, -1 where padded.
+    `queries` (L,), a query's lists side by side; `chunks` (L, m), -1 where padded: both ids, or positions in the training data.
+    `scores` (L, m): BM25, -inf where padded.
     """
 
-    query_ids: Ids
-    chunk_ids: Ids
+    queries: Ids
+    chunks: Ids
     scores: Scores
-    ranks: NDArray[np.int32]
-
-    def __len__(self) -> int:
-        return len(self.query_ids)
 
 
 def sample_lists(
@@ -51,10 +47,9 @@ def sample_lists(
     rows = np.repeat(kept, lists_per_query)[:, None]
     padded = flat < 0
     return SampledLists(
-        query_ids=np.repeat(ranked.query_ids[kept], lists_per_query),
-        chunk_ids=np.where(padded, ABSENT, ranked.ids[rows, flat]),
+        queries=np.repeat(ranked.query_ids[kept], lists_per_query),
+        chunks=np.where(padded, ABSENT, ranked.ids[rows, flat]),
         scores=np.where(padded, np.float32(-np.inf), ranked.scores[rows, flat]),
-        ranks=flat,
     )
 
 

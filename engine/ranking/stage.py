@@ -9,13 +9,12 @@ from typing import Any
 from engine.core.records import Query
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifacts import Artifact
+from engine.ranking.hit_at_1 import KEY, hit_at_1, noted_hit_at_1
 from engine.ranking.rankings_file import RankedLists
 
 VERSION = 1
 ARTIFACT = "rankings"
 STEP = 256
-TELLING = 100
-"""Of fewer training queries the share that BM25 solves is not known well enough."""
 NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 
 
@@ -61,11 +60,11 @@ class RankStage(Stage):
         share = _share(context, queries, lists)
         if share is not None:
             why = "of the training queries: BM25 ranks the chunk that they were made of first"
-            context.choose("solved by BM25", f"{share:.0%}", why)
+            context.choose("BM25 Hit@1", f"{share:.0%}", why)
         info = {
             "queries": context.need("queries", "generate").info["content"],
             "k": k,
-            "found_first": share,
+            KEY: share,
         }
         context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
         return {"queries": len(queries), "k": k if queries else 0}
@@ -78,18 +77,5 @@ def _share(context: StageContext, queries: Sequence[Query], lists: Sequence[tupl
     """What decides about the recipe is settled once for the same queries: no adapter grows stale by their being ranked again."""
     before = context.store.artifact(ARTIFACT)
     if before is not None and before.info.get("queries") == context.need("queries", "generate").info["content"]:
-        return before.info.get("found_first")
-    return found_first(queries, lists)
-
-
-def found_first(queries: Sequence[Query], lists: Sequence[tuple[Any, Any]]) -> float | None:
-    """The share of the training queries whose evidence chunk BM25 ranks first; None where they are too few to tell.
-
-    `lists`: (ids, scores) for each of the `queries`, best first.
-    """
-    first = [
-        bool(len(ids) and ids[0] == query.chunk_id)
-        for query, (ids, _) in zip(queries, lists, strict=True)
-        if query.split == "train"
-    ]
-    return sum(first) / len(first) if len(first) >= TELLING else None
+        return noted_hit_at_1(before)
+    return hit_at_1(queries, lists)

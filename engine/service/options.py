@@ -38,17 +38,17 @@ def settings(project: ProjectFolder, _request: ReadSettings) -> SettingsFound:
     data = settings_module.tables(settings_module.file_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
     written = tuple(f"{section}.{key}" for section, table in data.items() for key in table)
-    return SettingsFound(chosen.model_dump(), written, _preset(chosen, _found_first(project)))
+    return SettingsFound(chosen.model_dump(), written, _preset(chosen, _hit_at_1(project)))
 
 
-def _found_first(project: ProjectFolder) -> float | None:
-    from engine.training.recipe import found_first
+def _hit_at_1(project: ProjectFolder) -> float | None:
+    from engine.ranking.hit_at_1 import bm25_hit_at_1
 
     with (
         suppress(EngineError),
         closing(project.store()) as store,
     ):  # settings are shown whatever state the project is in
-        return found_first(store)
+        return bm25_hit_at_1(store)
     return None
 
 

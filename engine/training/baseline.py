@@ -18,9 +18,10 @@ from engine.encoders.for_project import project_model
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
+from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.load import Settings
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.recipe import config_of, found_first
+from engine.training.recipe import config_of
 from engine.training.stage import added_inputs, digest_of, publish_adapter
 
 KIND = "cl_baseline"
@@ -53,7 +54,7 @@ def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
         kind=KIND,
         version=VERSION,
         rankings=snapshot.need("rankings", "rank").fingerprint,
-        config=asdict(baseline_config(with_backend(snapshot), found_first(snapshot.store)))
+        config=asdict(baseline_config(with_backend(snapshot), bm25_hit_at_1(snapshot.store)))
         | added_inputs(snapshot.settings),
         model=project_model(snapshot.settings).fingerprint,
     )
@@ -95,7 +96,7 @@ def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
     from engine.training.dataset import training_data
     from engine.training.methods import learn
 
-    config = baseline_config(with_backend(context), found_first(context.store))
+    config = baseline_config(with_backend(context), bm25_hit_at_1(context.store))
     context.choose(
         "CL baseline",
         f"{config.steps} steps of {config.queries_per_step} queries",

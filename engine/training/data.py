@@ -10,23 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.errors import InputError, TooLittleTextError
+from engine.ranking.sampling import SampledLists
 from engine.training.config import TrainingConfig
 from engine.training.cross_encoder import CrossEncoderFolder
 
 IntArray = npt.NDArray[np.integer]
 FloatArray = npt.NDArray[np.floating]
-
-
-@dataclass(frozen=True, slots=True)
-class SampledLists:
-    """Ready-made ListNet lists: one chunk per rank interval, best first.
-
-    `queries` (l,) index the training queries; `chunks` (l, m) padded with −1; `scores` (l, m) BM25.
-    """
-
-    queries: IntArray
-    chunks: IntArray
-    scores: FloatArray
 
 
 @dataclass(frozen=True, slots=True)

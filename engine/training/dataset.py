@@ -12,10 +12,10 @@ from engine.core.records import Chunk, Query
 from engine.project.stage import StageContext
 from engine.queries.heldout import cap_queries
 from engine.ranking.rankings_file import RankedLists
-from engine.ranking.sampling import sample_lists
+from engine.ranking.sampling import SampledLists, sample_lists
 from engine.settings.load import Settings
 from engine.training.config import TrainingConfig
-from engine.training.data import SampledLists, TrainingData
+from engine.training.data import TrainingData
 from engine.training.recipe import teacher_folder
 
 MIN_QUERIES = 20
@@ -104,5 +104,5 @@ def sampled_lists(
     settings, seed = context.settings.ranking, context.settings.training.seed
     sampled = sample_lists(chosen, settings.m, settings.lists_per_query, seed, settings.strategy)
     row_of = {int(query): row for row, query in enumerate(chosen.query_ids)}
-    owners = np.array([row_of[int(query)] for query in sampled.query_ids], dtype=np.int64)
-    return SampledLists(owners, _positions(sampled.chunk_ids, position), sampled.scores)
+    owners = np.array([row_of[int(query)] for query in sampled.queries], dtype=np.int64)
+    return SampledLists(owners, _positions(sampled.chunks, position), sampled.scores)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
 from engine.queries.choosing import BUILT, guessed, with_backend
+from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
 from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
-    from engine.project.store.store import Store
     from engine.settings.load import Settings
 
 _SHAPING = (
@@ -31,20 +31,13 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
 
     Raises SettingsError for values that do not go together.
     """
-    return config_of(with_backend(snapshot), found_first(snapshot.store))
-
-
-def found_first(store: Store) -> float | None:
-    """The share of the training queries whose evidence chunk BM25 ranks first; None where the rankings do not tell."""
-    rankings = store.artifact("rankings")
-    share = rankings.info.get("found_first") if rankings else None
-    return None if share is None else float(share)
+    return config_of(with_backend(snapshot), bm25_hit_at_1(snapshot.store))
 
 
 def config_of(settings: Settings, first: float | None = None) -> TrainingConfig:
     """As `resolve_config`, without a look at what `queries.backend = "auto"` has chosen before.
 
-    `first`: what `found_first` gives. Raises SettingsError for values that do not go together.
+    `first`: what `bm25_hit_at_1` gives. Raises SettingsError for values that do not go together.
     """
     presets = CONTRASTIVE if is_contrastive(settings, first) else PRESETS
     config = presets[settings.training.preset].with_overrides(settings.training.overrides())

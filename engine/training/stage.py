@@ -14,10 +14,10 @@ from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.queries.heldout import too_few_to_choose
+from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.load import Settings
 from engine.training.config import TrainingConfig
 from engine.training.recipe import (
-    found_first,
     objective_reason,
     resolve_config,
     scope_reason,
@@ -109,7 +109,7 @@ class TrainStage(Stage):
             )
             context.choose("tokens of a text", str(config.max_tokens), f"longer ones are cut in training: {why}")
         if config.method != "PT":
-            settings, first = with_backend(context), found_first(context.store)
+            settings, first = with_backend(context), bm25_hit_at_1(context.store)
             context.choose("objective", config.objective, objective_reason(settings, first))
             context.choose("side", config.side, scope_reason(settings, config, first))
             context.choose("teacher", *teacher_choice(config, context.settings.ranking.m))

@@ -125,7 +125,7 @@ def test_the_recipe_is_that_which_the_queries_decide(
     text = '[encoder]\ndevice = "cpu"\ndtype = "float32"\n[training]\ngraph_memory_mb = 100000.0\n'
     (project.path / "project.toml").write_text(text)
     store = project.store()
-    store.put_artifact(Artifact("rankings", "f", "", 0.0, {"found_first": share}))
+    store.put_artifact(Artifact("rankings", "f", "", 0.0, {"bm25_hit_at_1": share}))
     store.close()
     monkeypatch.setattr(findings, "_free_memory", lambda _hardware: (10**12, ""))
     taken: list[TrainingConfig] = []

@@ -12,7 +12,8 @@ import pytest
 from engine.core.records import Query, Split
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifacts import Artifact
-from engine.ranking.stage import TELLING, _share, found_first
+from engine.ranking.hit_at_1 import MIN_QUERIES, hit_at_1
+from engine.ranking.stage import _share
 
 
 def _query(number: int, split: Split = "train") -> Query:
@@ -24,18 +25,18 @@ FIRST, SECOND, ABSENT, NOTHING = ([7, 8], [2.0, 1.0]), ([8, 7], [2.0, 1.0]), ([8
 
 def test_the_share_of_training_queries_whose_chunk_stands_first() -> None:
     lists = [*[FIRST] * 66, *[SECOND] * 20, *[ABSENT] * 10, *[NOTHING] * 4]
-    assert found_first([_query(number) for number in range(100)], lists) == pytest.approx(0.66)
+    assert hit_at_1([_query(number) for number in range(100)], lists) == pytest.approx(0.66)
 
 
 def test_held_out_queries_do_not_count() -> None:
     queries = [*map(_query, range(100)), *(_query(number, "heldout") for number in range(100, 150))]
-    assert found_first(queries, [*[FIRST] * 100, *[SECOND] * 50]) == 1.0
+    assert hit_at_1(queries, [*[FIRST] * 100, *[SECOND] * 50]) == 1.0
 
 
 def test_too_few_queries_do_not_tell() -> None:
-    queries = [_query(number) for number in range(TELLING - 1)]
-    assert found_first(queries, [FIRST] * (TELLING - 1)) is None
-    assert found_first([], []) is None
+    queries = [_query(number) for number in range(MIN_QUERIES - 1)]
+    assert hit_at_1(queries, [FIRST] * (MIN_QUERIES - 1)) is None
+    assert hit_at_1([], []) is None
 
 
 @pytest.mark.parametrize(("queries", "share"), [("the same", 0.25), ("others", 1.0)])
@@ -44,9 +45,9 @@ def test_the_share_is_settled_once_for_the_same_queries(tmp_path: Path, queries:
     with closing(ProjectFolder.create(tmp_path / "project", {}).store()) as store:
         store.put_artifact(Artifact("queries", "f", "", 0.0, {"content": queries}))
         context: Any = SimpleNamespace(store=store, need=lambda kind, _stage: store.artifact(kind))
-        asked = [_query(number) for number in range(TELLING)]
-        assert _share(context, asked, [FIRST] * TELLING) == 1.0
-        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"queries": "the same", "found_first": 0.25}))
-        assert _share(context, asked, [FIRST] * TELLING) == share
+        asked = [_query(number) for number in range(MIN_QUERIES)]
+        assert _share(context, asked, [FIRST] * MIN_QUERIES) == 1.0
+        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"queries": "the same", "bm25_hit_at_1": 0.25}))
+        assert _share(context, asked, [FIRST] * MIN_QUERIES) == share
         store.put_artifact(Artifact("rankings", "f", "", 0.0, {"queries": queries}))
-        assert _share(context, asked, [FIRST] * TELLING) is None
+        assert _share(context, asked, [FIRST] * MIN_QUERIES) is None

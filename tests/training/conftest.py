@@ -14,8 +14,9 @@ from engine.core.environment import prepare
 from engine.core.events import Event
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
+from engine.ranking.sampling import SampledLists
 from engine.training.config import TrainingConfig
-from engine.training.data import SampledLists, TrainingData
+from engine.training.data import TrainingData
 
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult

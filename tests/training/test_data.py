@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import InputError, TooLittleTextError
+from engine.ranking.sampling import SampledLists
 from engine.training.compute.micro_batches import micro_batches
 from engine.training.config import TrainingConfig
-from engine.training.data import BatchSampler, SampledLists, TrainingData, used_chunks, with_evidence
+from engine.training.data import BatchSampler, TrainingData, used_chunks, with_evidence
 
 RANKED = np.array([[3, 0, 5, 1, -1], [1, 2, 4, 5, 0], [0, 3, -1, -1, -1], [5, 4, 3, 2, 1]])
 SCORES = np.array([[9, 7, 5, 3, 0], [8, 6, 4, 2, 1], [4, 2, 0, 0, 0], [10, 9, 8, 7, 6]], dtype=np.float32)

@@ -10,9 +10,10 @@ import pytest
 
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifacts import Artifact
+from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.load import validate
 from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS
-from engine.training.recipe import config_of, found_first, objective_reason, scope_reason
+from engine.training.recipe import config_of, objective_reason, scope_reason
 
 HARD, EASY = 0.65, 0.85
 BUILT_RECIPE = replace(PRESETS["standard"], side="query", shared_chunks=SHARED_CHUNKS)
@@ -98,11 +99,17 @@ def test_the_reasons_name_the_share() -> None:
 
 
 @pytest.mark.parametrize(
-    ("info", "share"), [({"found_first": 0.25}, 0.25), ({"found_first": None}, None), ({"queries": "of before"}, None)]
+    ("info", "share"),
+    [
+        ({"bm25_hit_at_1": 0.25}, 0.25),
+        ({"found_first": 0.25}, 0.25),
+        ({"bm25_hit_at_1": None}, None),
+        ({"queries": "of before"}, None),
+    ],
 )
 def test_the_share_is_that_of_the_rankings(tmp_path: Path, info: dict[str, object], share: float | None) -> None:
     folder = ProjectFolder.create(tmp_path / "project", {})
     with closing(folder.store()) as store:
-        assert found_first(store) is None
+        assert bm25_hit_at_1(store) is None
         store.put_artifact(Artifact("rankings", "f", "", 0.0, info))
-        assert found_first(store) == share
+        assert bm25_hit_at_1(store) == share

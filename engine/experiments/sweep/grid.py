@@ -54,7 +54,7 @@ def make_grid(
 ) -> Grid:
     """The product of `axes` ("section.key=value,value"), with each of the `rows` of settings that are changed together.
 
-    `chunks`: how many the corpus has: a deeper ranking than that is none. `first`: what `engine.training.recipe.found_first`
+    `chunks`: how many the corpus has: a deeper ranking than that is none. `first`: what `engine.ranking.hit_at_1.bm25_hit_at_1`
     gives. Raises UsageError without any axis or value, and SettingsError for a setting or value that is none, which names
     the nearest, and for a cell that cannot be trained.
     """
@@ -166,7 +166,7 @@ def _effective(config: TrainingConfig) -> dict[str, Any]:
 
 
 def steps_of(cell: Cell, settings: Settings, first: float | None = None) -> int:
-    """Training steps of a cell, at most. `first`: what `engine.training.recipe.found_first` gives."""
+    """Training steps of a cell, at most. `first`: what `engine.ranking.hit_at_1.bm25_hit_at_1` gives."""
     config = config_of(changed_settings(settings, cell.changes), first)
     parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
     parts += config.pretrain_steps if config.method != "FT" else 0
