@@ -32,8 +32,8 @@ class IngestStage(Stage):
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """Everything but the files themselves, which the stage compares one by one."""
-        aside = {"drift", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file", "ocr",
-                 "ocr_languages", "ocr_seconds"}  # fmt: skip
+        aside = {"retrain_threshold", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file",
+                 "ocr", "ocr_languages", "ocr_seconds"}  # fmt: skip
         return {"corpus": snapshot.settings.corpus.model_dump(exclude=aside), "model": snapshot.settings.encoder.model}
 
     def run(self, context: StageContext) -> dict[str, Any]:

@@ -27,11 +27,11 @@ CHUNKS = "chunks"
 """The folder, in an adapter's own, of the adapter that chunks are encoded with where queries have another."""
 
 
-def chunk_adapter(adapter: Path | None, side: str) -> Path | None:
+def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
     """The adapter folder for chunks, of one for queries that was trained for `side`; None: the model as it is."""
-    if adapter is None or side == "query":
+    if adapter is None or scope == "queries":
         return None
-    return adapter / CHUNKS if side == "both-then-query" else adapter
+    return adapter / CHUNKS if scope == "both-then-queries" else adapter
 
 
 def project_model(settings: Settings) -> ModelFolder:

@@ -86,7 +86,7 @@ def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunk
 
     `copied`: bytes of the database and the BM25 index, of which a second copy is made.
     """
-    encoders = 2 + len(settings.evaluation.lambdas)
+    encoders = 2 + len(settings.evaluation.interpolation_weights)
     cached = encoders * chunks * (2 * size.width + 32)
     index = chunks * (INDEX_BYTES[settings.vectors.dtype] * size.width + LINK_BYTES)
     queries = min(settings.queries.max_queries, chunks * settings.queries.per_chunk)

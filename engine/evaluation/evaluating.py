@@ -171,23 +171,25 @@ class Evaluation:
         from engine.evaluation.rankings import pool_of, rank_within
 
         relevant = [key for judgment in heldout.judgments for key in judgment.grades]
-        most = self._context.settings.evaluation.merges_up_to
+        most = self._context.settings.evaluation.max_interpolation_chunks
         everything = len(self._ids) <= most
         pool = set(self._ids.tolist()) if everything else pool_of(heldout.rankings.values(), POOL_DEPTH, relevant)
         chunks = [chunk for chunk in self.chunks if chunk.id in pool]
-        if not everything and self.rankers.side != "query":
-            why = f"the corpus has more than {most:,} (evaluation.merges_up_to), and each merge would embed all of them"
+        if not everything and self.rankers.adapter_scope != "queries":
+            why = f"the corpus has more than {most:,} (evaluation.max_interpolation_chunks), and each merge would embed all of them"
             self._context.choose("merges compared among", f"{len(chunks):,} chunks", why)
         keys = np.array([chunk.id for chunk in chunks], dtype=np.int64)
         self._pool, values = chunks, {}
-        for strength in (0.0, *sorted(self._context.settings.evaluation.lambdas), 1.0):
+        for strength in (0.0, *sorted(self._context.settings.evaluation.interpolation_weights), 1.0):
             name = candidate_name(strength)
             encoder = self.rankers.encoder(strength)
             vectors = self.rankers.vectors(encoder, strength, chunks, name)
             asked = encoded_queries(self._context, encoder, heldout.texts)
             ranking, _ = rank_within(asked, vectors, keys, 10, self._among[heldout.kind])
             values[name] = self._measure(ranking, heldout.judgments)
-            if is_merge(name) and (everything or self.rankers.side == "query"):  # else it has no vectors of all chunks
+            if is_merge(name) and (
+                everything or self.rankers.adapter_scope == "queries"
+            ):  # else it has no vectors of all chunks
                 self._rank_merge(name, encoder, self.rankers.vectors(encoder, strength, self.chunks, name))
             self.described.place(name, strength, heldout, asked, vectors, chunks)
             self._context.check_stop()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.core.records import Chunk
 from engine.evaluation.rankings import padded, rank_within
 from engine.project.stage import StageContext
+from engine.settings.renamed import current_scope
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
@@ -38,7 +39,7 @@ class Rankers:
         self._hardware = told_hardware(context, "encode")
         artifact = context.need("adapter", "train")
         self.adapter = context.project.path / artifact.info["adapter"] if artifact.info.get("adapter") else None
-        self.side = str(artifact.info.get("side", "both"))
+        self.adapter_scope = current_scope(str(artifact.info.get("side", "both")))
         self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
         self.offsets: Floats | None = None
         self._of_base: Floats | None = None
@@ -70,11 +71,11 @@ class Rankers:
 
         return load_encoder(self._context, self._hardware, self.adapter if strength else None, strength or 1.0)
 
-    def trained(self, adapter: Path, side: str) -> tuple[Encoder, Encoder]:
+    def trained(self, adapter: Path, scope: str) -> tuple[Encoder, Encoder]:
         """The encoders of queries and of chunks with another adapter, trained for `side`, at full strength."""
         from engine.encoders.for_project import chunk_adapter, load_encoder
 
-        of_queries, of_chunks = adapter, chunk_adapter(adapter, side)
+        of_queries, of_chunks = adapter, chunk_adapter(adapter, scope)
         encoder = load_encoder(self._context, self._hardware, of_queries)
         return encoder, encoder if of_chunks == of_queries else load_encoder(self._context, self._hardware, of_chunks)
 
@@ -99,7 +100,7 @@ class Rankers:
     def vectors(self, encoder: Encoder, strength: float, chunks: Sequence[Chunk], name: str) -> Floats:
         """The chunks' unit vectors, where `encoder` encodes queries with the adapter at `strength` (λ): of the untouched
         encoder where the adapter acts on queries alone, of the chunks' own adapter where they have one."""
-        alone = self.side == "query"
+        alone = self.adapter_scope == "queries"
         if alone and self._of_base is not None:
             return self._of_base[np.searchsorted(self.ids, [chunk.id for chunk in chunks])]
         vectors = self.own_vectors(self._of_chunks(encoder, strength), chunks, name)
@@ -112,7 +113,9 @@ class Rankers:
         from engine.evaluation.general_knowledge import answered, general_knowledge
 
         known = general_knowledge()
-        if self._passages is None or self.side != "query":  # an adapter for queries alone leaves passages as they are
+        if (
+            self._passages is None or self.adapter_scope != "queries"
+        ):  # an adapter for queries alone leaves passages as they are
             of_chunks = self._of_chunks(encoder, strength)
             self._passages = of_chunks.encode_chunks(known.passages, between_batches(self._context))
         return answered(encoded_queries(self._context, encoder, known.questions), self._passages), self._passages
@@ -129,8 +132,10 @@ class Rankers:
         """The encoder of chunks where queries have `encoder` with the adapter at `strength` (λ)."""
         from engine.encoders.for_project import chunk_adapter, load_encoder
 
-        if strength and self.side == "both-then-query":
-            return load_encoder(self._context, self._hardware, chunk_adapter(self.adapter, self.side), strength)
+        if strength and self.adapter_scope == "both-then-queries":
+            return load_encoder(
+                self._context, self._hardware, chunk_adapter(self.adapter, self.adapter_scope), strength
+            )
         return encoder
 
 

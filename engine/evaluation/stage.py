@@ -98,7 +98,7 @@ class EvaluateStage(Stage):
             work.alias("served", selection.served)
         if context.settings.evaluation.cl_baseline:
             work.rank_baseline()
-        if context.settings.search.hubs:
+        if context.settings.search.csls:
             work.take_off_hubs(selection)
         fusion = work.fuse()
         if context.settings.search.term_weights:
@@ -130,5 +130,5 @@ def _baseline(snapshot: ProjectSnapshot) -> str:
 
 def _fused(snapshot: ProjectSnapshot) -> set[str]:
     """The settings that decide what is ranked, and how the rankings are joined."""
-    always = {"rrf_u", "fusion", "named_documents", "term_weights", "hubs"}
+    always = {"rrf_k", "fusion", "named_documents", "term_weights", "csls"}
     return always | {"weight"} if snapshot.settings.search.fusion == "weighted" else always

@@ -27,16 +27,16 @@ TEACHERS: dict[str, dict[str, Any]] = {
     "teacher-rrf": {"teacher": "rrf"},
     "teacher-cross-encoder": {"teacher": "cross-encoder"},
     "teacher-entropy": {"target": "entropy"},
-    "refresh": {"side": "both", "refresh_every": 50},
+    "refresh": {"adapter_scope": "both", "refresh_every": 50},
     "false-negatives-drop": {"false_negatives": "drop"},
     "false-negatives-relabel": {"false_negatives": "relabel"},
 }
 METHODS: dict[str, dict[str, Any]] = {
-    "PT": {"side": "both", "method": "PT"},
-    "PT-FT": {"side": "both", "method": "PT-FT"},
-    "side-both": {"side": "both"},
-    "side-query": {"side": "query"},
-    "side-both-then-query": {"side": "both-then-query"},
+    "PT": {"adapter_scope": "both", "method": "PT"},
+    "PT-FT": {"adapter_scope": "both", "method": "PT-FT"},
+    "adapter-scope-both": {"adapter_scope": "both"},
+    "adapter-scope-queries": {"adapter_scope": "queries"},
+    "adapter-scope-both-then-queries": {"adapter_scope": "both-then-queries"},
     "early-stopping-off": {"patience": 10_000_000},
 }
 MEMORY: dict[str, dict[str, Any]] = {

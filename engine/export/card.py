@@ -13,6 +13,7 @@ from engine.core.errors import EngineError
 from engine.core.systems import label_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
+from engine.settings.renamed import current_scope
 from engine.version import __version__
 
 FORMAT = 1
@@ -74,7 +75,7 @@ def _encoder(source: Source) -> dict[str, Any] | None:
         "base_weights_sha256": served.model.weights_sha256,
         "base_fingerprint": served.model.fingerprint,
         "strength": served.scale,
-        "side": served.side,
+        "side": served.scope,
         "max_tokens": effective_max_tokens(served.model, served.max_tokens),
         "prompts": {name: text for name, text in asdict(read_prompts(served.model)).items() if text},
         "dimension": source.index.width,
@@ -92,7 +93,7 @@ def _adapter(source: Source) -> dict[str, Any] | None:
     info = trained.info
     _, strength = source.adapter()
     return {
-        "digest": info["digest"], "base_fingerprint": info["model"], "side": info.get("side", "both"),
+        "digest": info["digest"], "base_fingerprint": info["model"], "side": current_scope(info.get("side", "both")),
         "steps": info["steps"], "best_step": info["best_step"], "served_at": strength,
     }  # fmt: skip
 

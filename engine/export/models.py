@@ -61,4 +61,4 @@ def _save(source: Source, name: str, folder: Path) -> None:
 
 def model_folders(source: Source) -> tuple[str, ...]:
     """The folders of the encoders that search uses."""
-    return (MODEL_FOLDER,) if source.served.side == "both" else (QUERY_FOLDER, CHUNK_FOLDER)
+    return (MODEL_FOLDER,) if source.served.scope == "both" else (QUERY_FOLDER, CHUNK_FOLDER)

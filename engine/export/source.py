@@ -36,11 +36,11 @@ class Served:
     chunk_encoder: str
 
     @property
-    def side(self) -> str:
+    def scope(self) -> str:
         """What the adapters act on."""
         if self.chunk_adapter == self.adapter:
             return "both"
-        return "both-then-query" if self.chunk_adapter else "query"
+        return "both-then-queries" if self.chunk_adapter else "queries"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.settings import load as settings_module
 from engine.settings.load import Settings
+from engine.settings.renamed import old_names
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
 FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
@@ -75,7 +76,7 @@ def known_projects() -> list[Path]:
 
 
 # Of so few sentences an adapter on queries alone learns too little (docs/LOG.md, "Queries alone").
-SAMPLE_TRAINING = {"preset": "quick", "side": "both"}
+SAMPLE_TRAINING = {"preset": "quick", "adapter_scope": "both"}
 
 
 def sample_documents() -> Path:
@@ -221,6 +222,12 @@ class ProjectFolder:
                 )
             write_text(shown.resolve(), text)
         return settings
+
+    def renamed_settings(self) -> str:
+        """A note on keys of project.toml that have a new name; empty where there are none. Raises SettingsError."""
+        old = old_names(settings_module.tables(self.settings_text()))
+        names = ", ".join(f"{key} is now {new}" for key, new in old.items())
+        return f"project.toml uses old names, which the next version will not read: {names}." if names else ""
 
     def sources(self, settings: Settings) -> list[Path]:
         """The folders and files to read; relative ones are taken from the project folder."""

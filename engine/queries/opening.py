@@ -178,7 +178,11 @@ def _gguf(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[],
 
     settings = with_backend(snapshot).queries
     return GgufModel(
-        gguf_file(snapshot.project.path, settings.model), settings.context_tokens, teller, should_stop, settings.at_once
+        gguf_file(snapshot.project.path, settings.model),
+        settings.context_tokens,
+        teller,
+        should_stop,
+        settings.concurrency,
     )
 
 
@@ -187,9 +191,11 @@ def _endpoint(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable
     from engine.queries.llm.endpoint_model import Endpoint
 
     settings, address, folder = snapshot.settings.queries, _address(snapshot), snapshot.project.path
-    at_once = settings.at_once or 1
+    at_once = settings.concurrency or 1
     reason = (
-        "queries.at_once is set" if settings.at_once else "queries.at_once says how many messages a server gets at once"
+        "queries.concurrency is set"
+        if settings.concurrency
+        else "queries.concurrency says how many messages a server gets at once"
     )
     teller.choose("answers at once", at_once, reason)
     return Endpoint(

@@ -62,7 +62,7 @@ class GenerateStage(Stage):
         added that would write them now, or the one that wrote them is gone; empty where none is so."""
         drift, model, told = adaptation_corpus(snapshot)[1], added_since(snapshot), []
         if drift:
-            limit = f"up to {100 * snapshot.settings.corpus.drift:g} % may (corpus.drift)"
+            limit = f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may (corpus.retrain_threshold)"
             told.append(f"kept: {100 * drift:.1f} % of the chunks changed since, {limit}")
         if model:
             anew = f"'engine generate {snapshot.project.argument} --force' ('Generate again' in the app)"
@@ -122,7 +122,7 @@ def recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
 def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
     """(fingerprint of the corpus that the adaptation stages stand for, share of chunks changed since then).
 
-    While the share is at most `corpus.drift` and nothing else has changed, the adapter is kept, so the former
+    While the share is at most `corpus.retrain_threshold` and nothing else has changed, the adapter is kept, so the former
     fingerprint stays valid.
     """
     current = snapshot.store.corpus_fingerprint()
@@ -134,7 +134,9 @@ def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
     ):
         return current, 0.0
     drift = snapshot.store.drift()
-    return (str(former.info["corpus"]), drift) if drift <= snapshot.settings.corpus.drift else (current, drift)
+    return (
+        (str(former.info["corpus"]), drift) if drift <= snapshot.settings.corpus.retrain_threshold else (current, drift)
+    )
 
 
 @dataclass

@@ -125,6 +125,8 @@ class Run:
             state, error = "failed", dict[str, str]()
             try:
                 self._tell(RunStarted(run=self.id, stages=list(stages)))
+                if note := self.project.renamed_settings():
+                    self._tell(Warned(stage="run", text=note))
                 repaired = self.project.repair()
                 if repaired:
                     self._tell(Warned(stage="run", text=repaired))

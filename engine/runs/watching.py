@@ -228,10 +228,10 @@ class _Keeper:
     def _tell_drift(self) -> None:
         with closing(self.project.store()) as store:
             drift = store.drift() if store.artifact("queries") is not None else 0.0
-        limit = self.project.settings().corpus.drift
+        limit = self.project.settings().corpus.retrain_threshold
         if drift > limit:
             self.tell(
-                f"{100 * drift:.0f} % of the chunks changed since the adapter was trained (corpus.drift is "
+                f"{100 * drift:.0f} % of the chunks changed since the adapter was trained (corpus.retrain_threshold is "
                 f"{100 * limit:.0f} %): a new adaptation is worthwhile, with 'engine run {self.project.argument}'."
             )
 

@@ -37,8 +37,8 @@ def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
 
     semantic, bm25 = rankings["semantic"], rankings["bm25"]
     if settings.fusion == "rrf":
-        fused = rrf([semantic, bm25], u=settings.rrf_u)
-        parts = rrf_parts([semantic, bm25], settings.rrf_u)
+        fused = rrf([semantic, bm25], u=settings.rrf_k)
+        parts = rrf_parts([semantic, bm25], settings.rrf_k)
     else:
         fused = convex(semantic, bm25, settings.weight)
         parts = convex_parts(semantic, bm25, settings.weight)

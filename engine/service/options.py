@@ -24,6 +24,7 @@ from engine.core.messages.project import (
 )
 from engine.project.folder import ProjectFolder
 from engine.settings import load as settings_module
+from engine.settings.renamed import with_current_names
 
 if TYPE_CHECKING:
     from engine.settings.load import Settings
@@ -37,7 +38,7 @@ def settings(project: ProjectFolder, _request: ReadSettings) -> SettingsFound:
     file = project.path / "project.toml"
     data = settings_module.tables(settings_module.file_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
-    written = tuple(f"{section}.{key}" for section, table in data.items() for key in table)
+    written = tuple(f"{section}.{key}" for section, table in with_current_names(data).items() for key in table)
     return SettingsFound(chosen.model_dump(), written, _preset(chosen, _hit_at_1(project)))
 
 

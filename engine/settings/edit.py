@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import SettingsError
 from engine.settings.load import Settings, commented_default, sections, tables, toml_value, validate
+from engine.settings.renamed import current_changes
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -21,6 +22,7 @@ def change(text: str, changes: Mapping[str, Any], origin: str = "project.toml") 
     A key that stood there as a commented default takes that line's place, and gives it back. Raises SettingsError for a
     change, or a text, that is not valid.
     """
+    changes = current_changes(tables(text, origin), changes)
     wanted = with_changes(tables(text, origin), changes)
     settings = validate(wanted, origin)
     text = text if text.endswith("\n") or not text else text + "\n"

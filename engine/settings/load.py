@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from engine.core.errors import SettingsError, nearest
+from engine.settings.renamed import with_current_names
 from engine.settings.schema import DEFAULT_MODEL as DEFAULT_MODEL
 from engine.settings.schema import FROM_MODEL, FROM_PRESET
 from engine.settings.schema import CorpusSettings as CorpusSettings
@@ -64,7 +65,7 @@ def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
 def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
     """Settings from a parsed table. Raises SettingsError."""
     try:
-        return Settings.model_validate(data)
+        return Settings.model_validate(with_current_names(data))
     except ValidationError as error:
         raise _explain(error, origin) from None
 
@@ -138,6 +139,7 @@ def template(chosen: dict[str, dict[str, Any]]) -> str:
         f"# '{FROM_MODEL}': what the model's own folder says.",
         "",
     ]
+    chosen = with_current_names(chosen)
     for name, section in sections().items():
         lines.append(f"[{name}]")
         for key, field in section.model_fields.items():

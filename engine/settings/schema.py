@@ -88,7 +88,7 @@ class CorpusSettings(Section):
     context: Literal["none", "headings", "title"] = Field(
         default="none", description="what is put before a chunk's text when it is indexed and embedded"
     )
-    drift: float = Field(
+    retrain_threshold: float = Field(
         default=0.1,
         ge=0,
         le=1,
@@ -180,7 +180,7 @@ class QuerySettings(Section):
         default=4096, ge=512, le=131_072, description="tokens that a language model reads and writes at once"
     )
     answer_tokens: int = Field(default=768, ge=64, le=8192, description="longest answer of a language model, in tokens")
-    at_once: int = Field(
+    concurrency: int = Field(
         default=0,
         ge=0,
         le=64,
@@ -281,9 +281,12 @@ class TrainingSettings(Section):
     queries_per_step: int | None = Field(default=None, ge=1, le=4096, description="queries per step")
     negatives_per_query: int | None = Field(default=None, ge=0, le=64, description="BM25 negatives added per query")
     shared_chunks: int | None = Field(
-        default=None, ge=0, le=1_000_000, description="random chunks that join each step's; cheap where side is query"
+        default=None,
+        ge=0,
+        le=1_000_000,
+        description="random chunks that join each step's; cheap where adapter_scope is queries",
     )
-    side: Literal["both", "query", "both-then-query"] | None = Field(
+    adapter_scope: Literal["both", "queries", "both-then-queries"] | None = Field(
         default=None,
         description=(
             "what the adapter acts on; left out: queries alone where they are built from sentences, or, where the texts are much "
@@ -291,7 +294,10 @@ class TrainingSettings(Section):
         ),
     )
     query_steps: int | None = Field(
-        default=None, ge=1, le=MAX_WHOLE_NUMBER, description="steps for queries alone where side is both-then-query"
+        default=None,
+        ge=1,
+        le=MAX_WHOLE_NUMBER,
+        description="steps for queries alone where adapter_scope is both-then-queries",
     )
     query_learning_rate: float | None = Field(
         default=None, gt=0, le=0.1, description="peak learning rate of the steps for queries alone"
@@ -332,7 +338,7 @@ class TrainingSettings(Section):
     )
     warmup: float | None = Field(default=None, ge=0, le=1, description="share of the steps with a rising learning rate")
     weight_decay: float | None = Field(default=None, ge=0, le=1, description="weight decay of AdamW")
-    clip_norm: float | None = Field(default=None, gt=0, description="longest gradient")
+    clip_norm: float | None = Field(default=None, gt=0, description="maximum gradient norm")
     model_dropout: bool | None = Field(default=None, description="whether the model's own dropout is on; slow on a CPU")
     false_negatives: Literal["keep", "drop", "relabel"] | None = Field(
         default=None,
@@ -394,10 +400,11 @@ class EvaluationSettings(Section):
     bootstrap_samples: int = Field(
         default=10_000, ge=100, le=1_000_000, description="samples of every confidence interval"
     )
-    lambdas: list[Annotated[float, Field(ge=0.01, le=0.99, multiple_of=0.01)]] = Field(
-        default=[0.25, 0.5, 0.75], description="merges of base and adapted that compete with both"
+    interpolation_weights: list[Annotated[float, Field(ge=0.01, le=0.99, multiple_of=0.01)]] = Field(
+        default=[0.25, 0.5, 0.75],
+        description="interpolation weights of the adapter (1: whole, 0: base) that compete with both",
     )
-    merges_up_to: int = Field(
+    max_interpolation_chunks: int = Field(
         default=4000,
         ge=0,
         le=MAX_WHOLE_NUMBER,
@@ -456,7 +463,7 @@ class SearchSettings(Section):
             "or by the even sum, unless held-out queries show another way to be better (auto)"
         ),
     )
-    rrf_u: int = Field(default=40, ge=1, le=MAX_WHOLE_NUMBER, description="constant of reciprocal rank fusion")
+    rrf_k: int = Field(default=40, ge=1, le=MAX_WHOLE_NUMBER, description="constant of reciprocal rank fusion")
     weight: float = Field(default=0.5, ge=0, le=1, description="weight of the semantic score where fusion is weighted")
     top: int = Field(default=10, ge=1, le=1000, description="hits shown")
     named_documents: bool = Field(
@@ -470,7 +477,7 @@ class SearchSettings(Section):
             "it helps"
         ),
     )
-    hubs: bool = Field(
+    csls: bool = Field(
         default=True,
         description=(
             "whether semantic search takes off what makes some chunks near to every query (CSLS), unless judged queries, or "

@@ -20,14 +20,15 @@ from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.load import Settings
+from engine.settings.renamed import current_scope
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.recipe import config_of
 from engine.training.stage import added_inputs, digest_of, publish_adapter
 
 KIND = "cl_baseline"
-"""Of its artifact. `info`: `adapter` (its folder, or None), `reason` why there is none, `side` (`both`, or `both-then-query`, where
-chunks have an adapter of their own in it; left out by former versions, which knew `both` alone), `digest`, `steps`, `best_step`,
-`ended`, and `seconds`, what its training took since it was last begun or resumed."""
+"""Of its artifact. `info`: `adapter` (its folder, or None), `reason` why there is none, `side` (`both`, or
+`both-then-queries`, where chunks have an adapter of their own in it; left out by former versions, which knew `both` alone),
+`digest`, `steps`, `best_step`, `ended`, and `seconds`, what its training took since it was last begun or resumed."""
 VERSION = 1
 _PLAIN: dict[str, Any] = {
     "objective": "infonce", "negatives_per_query": 0, "shared_chunks": 0, "method": "FT",
@@ -45,7 +46,9 @@ def baseline_config(settings: Settings, first: float | None = None) -> TrainingC
     config = config_of(settings, first)
     if settings.training.preset == "paper" and settings.training.queries_per_step is None:
         config = replace(config, queries_per_step=PRESETS["cl"].queries_per_step)
-    return replace(config, **_PLAIN, side="both-then-query" if config.side == "both-then-query" else "both")
+    return replace(
+        config, **_PLAIN, adapter_scope="both-then-queries" if config.adapter_scope == "both-then-queries" else "both"
+    )
 
 
 def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
@@ -88,7 +91,7 @@ def _sound(snapshot: ProjectSnapshot, artifact: Artifact) -> bool:
 
 def side_of(info: Mapping[str, Any]) -> str:
     """What a baseline acts on."""
-    return str(info.get("side", "both"))
+    return current_scope(str(info.get("side", "both")))
 
 
 def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ Target = Literal["fixed", "entropy"]
 Wish = Literal["auto", "on", "off"]
 FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
-Side = Literal["both", "query", "both-then-query"]
+AdapterScope = Literal["both", "queries", "both-then-queries"]
 SHARED_CHUNKS = 8192
 
 WITHOUT_NEGATIVES = frozenset({"shared_listnet", "listnet", "listmle"})
@@ -41,9 +41,9 @@ class TrainingConfig:
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain. A step whose graphs fit in
     `graph_memory_mb` runs each text once, others twice (GradCache). On a GPU both memory settings count 32-fold.
 
-    `side`: with `query` the adapter acts on queries alone; chunks keep the untouched encoder's vectors, so a step encodes
-    no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries. With
-    `both-then-query`, `query_steps` for queries alone at `query_learning_rate` follow those for both sides: there are two
+    `adapter_scope`: with `queries` the adapter acts on queries alone; chunks keep the untouched encoder's vectors, so a
+    step encodes no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries. With
+    `both-then-queries`, `query_steps` for queries alone at `query_learning_rate` follow those for both sides: there are two
     adapters then, and the chunks keep the vectors of the first (engine/training/query_refinement.py).
 
     `method` is METHODS.md §3: fine-tuning with the objective (FT), masked-language modelling on the chunks (PT), or the
@@ -51,7 +51,7 @@ class TrainingConfig:
     """
 
     method: Method = "FT"
-    side: Side = "both"
+    adapter_scope: AdapterScope = "both"
     objective: Objective = "mixed"
     teacher: Teacher = "auto"
     cross_encoder: str = ""
@@ -113,18 +113,18 @@ class TrainingConfig:
             raise _outside(
                 "negatives_per_query", 0, "1 or more, because mined chunks (refresh_every) join the negatives"
             )
-        if self.side == "query" and (self.refresh_every or self.method != "FT"):
+        if self.adapter_scope == "queries" and (self.refresh_every or self.method != "FT"):
             raise SettingsError(
                 "An adapter for queries alone cannot be trained like this.",
-                "Pre-training and mined negatives change the chunks' vectors, which training.side = 'query' keeps.",
-                "Set training.side to both, or training.method to FT and training.refresh_every to 0.",
+                "Pre-training and mined negatives change the chunks' vectors, which training.adapter_scope = 'queries' keeps.",
+                "Set training.adapter_scope to both, or training.method to FT and training.refresh_every to 0.",
                 code="training-settings-conflict",
             )
-        if self.side == "both-then-query" and self.method == "PT":
+        if self.adapter_scope == "both-then-queries" and self.method == "PT":
             raise SettingsError(
                 "Pre-training cannot be followed by training for queries alone.",
                 "training.method is PT, which learns from no query.",
-                "Set training.side to both, or training.method to PT-FT.",
+                "Set training.adapter_scope to both, or training.method to PT-FT.",
                 code="training-settings-conflict",
             )
         if self.teacher == "cross-encoder" and not self.cross_encoder:
@@ -168,7 +168,7 @@ class TrainingConfig:
     @property
     def needs_vectors(self) -> bool:
         """Whether training wants the untouched encoder's vectors: its teacher, or because the chunks keep them."""
-        return self.needs_base or self.side == "query"
+        return self.needs_base or self.adapter_scope == "queries"
 
     @property
     def needs_base(self) -> bool:
@@ -181,9 +181,9 @@ class TrainingConfig:
         return self.objective in ("mixed", "shared_listnet", "infonce") and self.used_teacher != "cross-encoder"
 
     def for_refinement(self) -> TrainingConfig:
-        """Of `both-then-query`, the recipe of the part for queries alone."""
+        """Of `both-then-queries`, the recipe of the part for queries alone."""
         return replace(
-            self, method="FT", side="query", refresh_every=0, steps=self.query_steps,
+            self, method="FT", adapter_scope="queries", refresh_every=0, steps=self.query_steps,
             learning_rate=self.query_learning_rate,
             shared_chunks=max(self.shared_chunks, SHARED_CHUNKS) if self.compares_all else self.shared_chunks,
         )  # fmt: skip

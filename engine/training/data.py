@@ -234,7 +234,7 @@ def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArr
 
 def used_chunks(data: TrainingData, config: TrainingConfig) -> IntArray:
     """Every chunk that a batch of this recipe can hold, ascending."""
-    if config.shared_chunks or config.side == "query":
+    if config.shared_chunks or config.adapter_scope == "queries":
         return np.arange(len(data.chunks), dtype=np.int64)
     first, last = config.negative_ranks
     if data.lists is not None and config.uses_lists:

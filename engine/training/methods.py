@@ -56,11 +56,11 @@ def learn(
             start = result.adapter
             why = f"pre-training gave it in {result.steps} steps on the corpus (training.method is PT-FT)"
             context.choose("first adapter", "pre-trained", why)
-    refines = config.side == "both-then-query"
+    refines = config.adapter_scope == "both-then-queries"
     result = train_together(
         model,
         data,
-        replace(config, side="both") if refines else config,
+        replace(config, adapter_scope="both") if refines else config,
         hardware,
         folder,
         emit=counted_to(context.emit, config.query_steps) if refines else context.emit,

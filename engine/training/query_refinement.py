@@ -1,4 +1,4 @@
-"""The second part of `side = "both-then-query"`: the queries' side is trained on, against chunks that stay as they are.
+"""The second part of `adapter_scope = "both-then-queries"`: the queries' side is trained on, against chunks that stay as they are.
 
 A step encodes no chunk, so each query is compared with the whole corpus, not with the chunks of a batch alone: what
 Zhan et al. 2021 ("Optimizing Dense Retrieval Model Training with Hard Negatives", ADORE) do after joint training.

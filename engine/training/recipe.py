@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.settings.load import Settings
 
 _SHAPING = (
-    "objective", "side", "method", "teacher", "cross_encoder", "teacher_temperature", "teacher_bm25_weight", "target",
+    "objective", "adapter_scope", "method", "teacher", "cross_encoder", "teacher_temperature", "teacher_bm25_weight", "target",
     "target_entropy", "infonce_weight", "refresh_every", "shared_chunks",
 )  # fmt: skip
 MIN_CONTRAST = 8
@@ -86,7 +86,7 @@ def _longest(settings: Settings, config: TrainingConfig) -> int:
 
 
 def _side(settings: Settings, config: TrainingConfig, first: float | None) -> tuple[dict[str, Any], str]:
-    """What is set where project.toml leaves `training.side` or `training.shared_chunks` out, with the reason.
+    """What is set where project.toml leaves `training.adapter_scope` or `training.shared_chunks` out, with the reason.
 
     Built queries repeat their chunk's words. Where they move the chunks' vectors too, these come to stand for words that
     BM25 finds as well, and hybrid search loses (docs/LOG.md, "Queries alone"), unless BM25 fails on many of them.
@@ -94,18 +94,21 @@ def _side(settings: Settings, config: TrainingConfig, first: float | None) -> tu
     chosen = settings.training
     joins = config.compares_all
     shared = {"shared_chunks": SHARED_CHUNKS} if joins and chosen.shared_chunks is None else {}
-    if chosen.side is not None:
-        return shared if chosen.side == "query" else {}, "it is set in project.toml"
+    if chosen.adapter_scope is not None:
+        return shared if chosen.adapter_scope == "queries" else {}, "it is set in project.toml"
     if is_contrastive(settings, first):
-        return {"side": "both"}, "where texts are much alike, their vectors have to be told apart, too"
+        return {"adapter_scope": "both"}, "where texts are much alike, their vectors have to be told apart, too"
     if not joins or chosen.preset in ("paper", "cl"):
         return {}, "the recipe trains queries and chunks"
     if config.method != "FT" or config.refresh_every:
         return {}, "pre-training and mined negatives need chunks that are trained, too"
     if guessed(settings).backend not in BUILT:
         why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are told from all chunks"
-        return {"side": "both-then-query"}, why
-    return {"side": "query", **shared}, "built queries repeat their chunk's words and would harm the chunks' vectors"
+        return {"adapter_scope": "both-then-queries"}, why
+    return {
+        "adapter_scope": "queries",
+        **shared,
+    }, "built queries repeat their chunk's words and would harm the chunks' vectors"
 
 
 def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from engine.queries.choosing import with_backend
 from engine.queries.heldout import too_few_to_choose
 from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.load import Settings
+from engine.settings.renamed import current_scope
 from engine.training.config import TrainingConfig
 from engine.training.recipe import (
     objective_reason,
@@ -74,7 +75,7 @@ class TrainStage(Stage):
         """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
         info = snapshot.need(ARTIFACT, "train").info
         if info.get("adapter") and digest_of(
-            snapshot.project.path / info["adapter"], info.get("side", "both")
+            snapshot.project.path / info["adapter"], current_scope(info.get("side", "both"))
         ) != info.get("digest"):
             raise DamagedError(
                 f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.",
@@ -111,7 +112,7 @@ class TrainStage(Stage):
         if config.method != "PT":
             settings, first = with_backend(context), bm25_hit_at_1(context.store)
             context.choose("objective", config.objective, objective_reason(settings, first))
-            context.choose("side", config.side, scope_reason(settings, config, first))
+            context.choose("adapter scope", config.adapter_scope, scope_reason(settings, config, first))
             context.choose("teacher", *teacher_choice(config, context.settings.ranking.m))
             if context.settings.training.false_negatives not in (None, config.false_negatives):
                 why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
@@ -160,12 +161,12 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in added.items() if value != 1}
 
 
-def digest_of(folder: Path, side: str) -> str:
+def digest_of(folder: Path, scope: str) -> str:
     """Of an adapter folder; of both adapters in it where chunks have one of their own."""
     from engine.encoders.fingerprint import adapter_digest
 
     parts = [adapter_digest(folder)]
-    if side == "both-then-query":
+    if scope == "both-then-queries":
         parts.append(adapter_digest(folder / CHUNKS))
     return "+".join(parts)
 
@@ -176,19 +177,19 @@ def publish_adapter(context: StageContext, name: str, config: TrainingConfig, re
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
         if result.chunk_adapter is not None:
             shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
-    side = _trained_side(config, result)
+    scope = _trained_scope(config, result)
     return {
-        "adapter": building.name, "reason": "", "side": side,
-        "digest": digest_of(context.project.path / building.name, side),
+        "adapter": building.name, "reason": "", "side": scope,
+        "digest": digest_of(context.project.path / building.name, scope),
         "steps": result.steps, "best_step": result.best_step, "ended": result.ended,
     }  # fmt: skip
 
 
-def _trained_side(config: TrainingConfig, result: TrainResult) -> str:
+def _trained_scope(config: TrainingConfig, result: TrainResult) -> str:
     """What the adapters act on. A part for queries alone that found nothing better has left none."""
-    if config.side == "both-then-query":
-        return config.side if result.chunk_adapter else "both"
-    return config.side
+    if config.adapter_scope == "both-then-queries":
+        return config.adapter_scope if result.chunk_adapter else "both"
+    return config.adapter_scope
 
 
 def _without_adapter(context: StageContext, reason: str) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class _Training(Loop):
 
     def _fixed(self, base_chunks: FloatArray | None) -> FloatArray | None:
         """The vectors that chunks keep where queries alone are trained."""
-        if self.config.side != "query":
+        if self.config.adapter_scope != "queries":
             return None
         return base_chunks if self.data.fixed_chunks is None else self.data.fixed_chunks
 

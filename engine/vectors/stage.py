@@ -21,6 +21,7 @@ from engine.encoders.for_project import (
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifacts import Artifact
 from engine.queries.articles import article_numbers
+from engine.settings.renamed import current_scope
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,11 +43,11 @@ class EmbedStage(Stage):
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The chunks, the served encoder, and how vectors are stored."""
         snapshot.need("corpus", "ingest")
-        adapter, scale, side = _served(snapshot)
+        adapter, scale, scope = _served(snapshot)
         return {
             "chunks": snapshot.store.corpus_fingerprint(),
             "encoder": served_fingerprint(snapshot, adapter, scale),
-            **_chunk_side(snapshot, adapter, scale, side),
+            **_chunk_scope(snapshot, adapter, scale, scope),
             **({"hubs": key} if (key := hubs_of(snapshot)) else {}),
             "vectors": snapshot.settings.vectors.model_dump(),
         }
@@ -76,9 +77,9 @@ class EmbedStage(Stage):
     def run(self, context: StageContext) -> dict[str, Any]:
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
 
-        adapter, scale, side = _served(context)
+        adapter, scale, scope = _served(context)
         hardware = told_hardware(context, "encode")
-        of_chunks = chunk_adapter(adapter, side)
+        of_chunks = chunk_adapter(adapter, scope)
         encoder = load_encoder(context, hardware, *((of_chunks, scale) if of_chunks else ()))  # of the chunks
         chunks = context.store.chunks()
         if not chunks:
@@ -111,11 +112,11 @@ class EmbedStage(Stage):
 STAGE = EmbedStage()
 
 
-def _chunk_side(snapshot: ProjectSnapshot, adapter: Path | None, scale: float, side: str) -> dict[str, Any]:
+def _chunk_scope(snapshot: ProjectSnapshot, adapter: Path | None, scale: float, scope: str) -> dict[str, Any]:
     """What else decides the chunks' vectors; nothing where it is as ever, so that former indexes stay valid."""
-    if side == "both-then-query":
-        return {"side": side, "chunk_encoder": served_fingerprint(snapshot, chunk_adapter(adapter, side), scale)}
-    return {"side": side} if side != "both" else {}
+    if scope == "both-then-queries":
+        return {"side": scope, "chunk_encoder": served_fingerprint(snapshot, chunk_adapter(adapter, scope), scale)}
+    return {"side": scope} if scope != "both" else {}
 
 
 def hubs_of(snapshot: ProjectSnapshot) -> str:
@@ -155,7 +156,7 @@ def _served(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
         )
     if not served.get("adapter"):
         return None, 1.0, "both"
-    return snapshot.project.path / served["adapter"], float(served["scale"]), served.get("side", "both")
+    return snapshot.project.path / served["adapter"], float(served["scale"]), current_scope(served.get("side", "both"))
 
 
 def _named(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:

@@ -73,7 +73,9 @@ def test_weights_of_four_bits() -> None:
 
 
 def test_disk() -> None:
-    settings = validate({"evaluation": {"lambdas": [0.5]}, "queries": {"max_queries": 70}, "ranking": {"k": 40}})
+    settings = validate(
+        {"evaluation": {"interpolation_weights": [0.5]}, "queries": {"max_queries": 70}, "ranking": {"k": 40}}
+    )
     need = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234)
     vectors = 3 * 50 * (2 * 10 + 32)
     index = 50 * (2 * 10 + 150)

@@ -38,7 +38,7 @@ def states(project: Path) -> dict[str, str]:
 
 
 def test_queries_made_anew_within_the_drift_are_never_joined_to_former_rankings(project: Path) -> None:
-    set_key(project, "drift", "0.9")
+    set_key(project, "retrain_threshold", "0.9")
     copy_documents(project / "documents", ("minutes",), 2)
     engine_here("ingest", str(project))
     engine_here("index", str(project))
@@ -53,7 +53,7 @@ def test_queries_made_anew_within_the_drift_are_never_joined_to_former_rankings(
 
 
 def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_drift(project: Path) -> None:
-    set_key(project, "drift", "0.9")
+    set_key(project, "retrain_threshold", "0.9")
     copy_documents(project / "documents", ("minutes",), 1)
     engine_here("ingest", str(project))
     engine_here("index", str(project))
@@ -116,7 +116,7 @@ def cosine_of(hit: Hit) -> float:
 
 @pytest.mark.slow
 def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> None:
-    set_key(project, "side", '"query"')
+    set_key(project, "adapter_scope", '"queries"')
     set_key(project, "shared_chunks", "5000")
     engine_here("train", str(project))
     engine_here("evaluate", str(project))
@@ -125,11 +125,11 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     evaluation, trained = store.artifact("evaluation"), store.artifact("adapter")
     assert evaluation is not None
     assert trained is not None
-    assert evaluation.info["served"]["side"] == trained.info["side"] == "query"
+    assert evaluation.info["served"]["side"] == trained.info["side"] == "queries"
     engine_here(
         "embed", str(project)
     )  # whatever is served: the chunks' vectors are the untouched encoder's from here on
-    served = {"name": "merge-0.5", "scale": 0.5, "adapter": trained.info["adapter"], "side": "query"}
+    served = {"name": "merge-0.5", "scale": 0.5, "adapter": trained.info["adapter"], "side": "queries"}
     store.put_artifact(replace(evaluation, fingerprint="another", info={**evaluation.info, "served": served}))
     engine_here("embed", str(project))
     vectors = store.artifact("vectors")
@@ -153,7 +153,7 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
 
 @pytest.mark.slow
 def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Path) -> None:
-    set_key(project, "side", '"both-then-query"')
+    set_key(project, "adapter_scope", '"both-then-queries"')
     set_key(project, "query_steps", "3")
     engine_here("train", str(project))
     opened = Project.open(project)
@@ -165,13 +165,17 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
         if not folder.is_dir():
             shutil.copytree(adapter, folder)
         stir(folder, seed=number)
-    info = {**trained.info, "side": "both-then-query", "digest": f"{adapter_digest(adapter)}+{adapter_digest(folder)}"}
+    info = {
+        **trained.info,
+        "side": "both-then-queries",
+        "digest": f"{adapter_digest(adapter)}+{adapter_digest(folder)}",
+    }
     store.put_artifact(replace(trained, info=info))
     engine_here("evaluate", str(project))
     evaluation = store.artifact("evaluation")
     assert evaluation is not None
-    assert evaluation.info["served"]["side"] == "both-then-query"
-    served = {"name": "merge-0.5", "scale": 0.5, "adapter": info["adapter"], "side": "both-then-query"}
+    assert evaluation.info["served"]["side"] == "both-then-queries"
+    served = {"name": "merge-0.5", "scale": 0.5, "adapter": info["adapter"], "side": "both-then-queries"}
     store.put_artifact(replace(evaluation, fingerprint="another", info={**evaluation.info, "served": served}))
     engine_here("embed", str(project))
     vectors = store.artifact("vectors")
@@ -197,7 +201,7 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
 
 @pytest.mark.slow
 def test_nothing_is_embedded_anew_for_another_adapter_for_queries(project: Path) -> None:
-    set_key(project, "side", '"query"')
+    set_key(project, "adapter_scope", '"queries"')
     set_key(project, "seed", "7")
     told = [json.loads(line) for line in engine_here("run", str(project), "--json").stdout.splitlines()]
     assert "train" in {event["stage"] for event in told if "summary" in event}

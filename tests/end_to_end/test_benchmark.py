@@ -191,7 +191,9 @@ def test_recipes_are_trained_side_by_side_and_kept_for_another_look(
 
 
 @pytest.mark.parametrize(
-    ("solved", "same"), [(None, {"teacher-mixture", "side-query", "mixed"}), (0.6, set[str]())], ids=["easy", "hard"]
+    ("solved", "same"),
+    [(None, {"teacher-mixture", "adapter-scope-queries", "mixed"}), (0.6, set[str]())],
+    ids=["easy", "hard"],
 )
 def test_every_recipe_ends_with_a_row_or_a_reason(
     dataset: Path,

@@ -73,7 +73,11 @@ def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, told = ProjectFolder.open(project), list[Event]()
-    recipe = {"training.side": "both-then-query", "training.query_steps": 4, "training.query_learning_rate": 0.02}
+    recipe = {
+        "training.adapter_scope": "both-then-queries",
+        "training.query_steps": 4,
+        "training.query_learning_rate": 0.02,
+    }
     folder.change_settings({"evaluation.cl_baseline": True, **recipe})
 
     def unwatched(settings: Settings, first: float | None) -> TrainingConfig:
@@ -89,7 +93,7 @@ def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
     assert steps[-1][0] == 16
     assert {total for _, total in steps} == {16}
     of_chunks = project / info["adapter"] / "chunks"
-    assert (info["side"], info["steps"]) == ("both-then-query", 16)
+    assert (info["side"], info["steps"]) == ("both-then-queries", 16)
     assert info["best_step"] > 12
     chunks = store.chunks()[:3]
     rankers = Rankers(context, chunks)

@@ -49,7 +49,7 @@ def serve(project: Path, strength: float, side: str) -> ProjectFolder:
     assert trained is not None
     adapter = trained.info["adapter"] if strength else None
     own = project / trained.info["adapter"]
-    if side == "both-then-query":
+    if side == "both-then-queries":
         shutil.copytree(own, own / "chunks")
         stir(own / "chunks", seed=1)
     store.put_artifact(replace(trained, info={**trained.info, "side": side, "digest": stir(own)}))
@@ -159,7 +159,7 @@ def test_of_an_adapter_for_queries_both_encoders_come_and_say_what_for(
 def test_where_chunks_have_an_adapter_of_their_own_both_come(
     projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
 ) -> None:
-    project = projects(strength, "both-then-query")
+    project = projects(strength, "both-then-queries")
     made = export_project(project, tmp_path / "taken")
     assert made.kinds == ("adapter", "model")
     store = project.store()
@@ -374,7 +374,7 @@ def test_the_card_tells_of_learnt_weights_of_words(project: Path, tmp_path: Path
     store.close()
     made = export_project(folder, tmp_path / "taken", ["adapter"])
     page = (made.folder / "README.md").read_text("utf-8")
-    assert "search.hubs" not in page
+    assert "search.csls" not in page
     assert ("counts 1,234 words of queries less than BM25 does (`search.term_weights`)" in page) is wanted
 
 

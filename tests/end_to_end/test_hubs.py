@@ -140,7 +140,7 @@ def test_an_export_of_vectors_comes_with_what_is_taken_off(corrected: Path, tmp_
     owners = articles_of(corrected, np.array([one["chunk_id"] for one in ids]))
     assert [one["hub_offset"] for one in ids] == pytest.approx(hub_offsets(vectors, owners, bank).tolist(), abs=2e-3)
     page = (made.folder / "README.md").read_text("utf-8")
-    assert "(CSLS, `search.hubs`)" in page
+    assert "(CSLS, `search.csls`)" in page
     assert "`vectors/hub_queries.npy`" in page
     assert "not in this export" not in page
     shown = np.load(made.folder / "vectors" / "hub_queries.npy")

@@ -45,7 +45,9 @@ def paths(project: Path, query: str) -> list[str]:
 
 def set_drift(project: Path, drift: float) -> None:
     settings = project / "project.toml"
-    settings.write_text(re.sub(r"^drift = .*$", f"drift = {drift}", settings.read_text(), flags=re.M))
+    settings.write_text(
+        re.sub(r"^retrain_threshold = .*$", f"retrain_threshold = {drift}", settings.read_text(), flags=re.M)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +167,7 @@ def test_below_the_drift_the_adapter_is_kept_and_the_reason_told(project: Path) 
     (skipped,) = [event for event in events_of("generate", str(project)) if event["event"] == "stage_skipped"]
     assert "kept" in skipped["reason"]
     assert "30 %" in skipped["reason"]
-    assert "corpus.drift" in skipped["reason"]
+    assert "corpus.retrain_threshold" in skipped["reason"]
     for stage in ("rank", "train", "evaluate"):
         assert [event["event"] for event in events_of(stage, str(project))].count("stage_skipped") == 1, stage
     states = {

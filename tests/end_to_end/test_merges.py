@@ -13,7 +13,9 @@ from engine.project.folder import ProjectFolder
 
 
 def evaluated(project: Path, most: int) -> tuple[set[str], list[dict[str, Any]]]:
-    ProjectFolder.open(project).change_settings({"training.side": "both", "evaluation.merges_up_to": most})
+    ProjectFolder.open(project).change_settings(
+        {"training.adapter_scope": "both", "evaluation.max_interpolation_chunks": most}
+    )
     told = [json.loads(line) for line in engine_here("run", str(project), "--json").stdout.splitlines()]
     report = json.loads(engine_here("report", str(project), "--json").stdout)
     systems = {name for table in report["tables"].values() for name in table["systems"]}
@@ -27,6 +29,6 @@ def test_merges_have_rows_up_to_a_size_of_the_corpus_and_it_is_told_where_they_h
     without, told = evaluated(project, 5)
     assert without == {name for name in with_rows if "merge" not in name}
     assert len(told) == 1
-    assert told[0]["reason"].startswith("the corpus has more than 5 (evaluation.merges_up_to)")
+    assert told[0]["reason"].startswith("the corpus has more than 5 (evaluation.max_interpolation_chunks)")
     with closing(ProjectFolder(project).store()) as store:
         assert int(told[0]["value"].removesuffix(" chunks").replace(",", "")) < store.counts()["chunks"]

@@ -67,8 +67,8 @@ def test_what_cannot_be_trained_here_is_said_beforehand() -> None:
 
 
 def test_a_recipe_is_the_default_or_not_by_how_many_queries_bm25_solves() -> None:
-    """Where BM25 solves few, the default is contrast on both sides, and `side-query` is a training of its own."""
-    default, query = validate({}), validate({"training": RECIPES["side-query"]})
+    """Where BM25 solves few, the default is contrast on both sides, and `adapter-scope-queries` is a training of its own."""
+    default, query = validate({}), validate({"training": RECIPES["adapter-scope-queries"]})
     assert numbers_of(default) == numbers_of(query)
     assert numbers_of(default, 0.6) != numbers_of(query, 0.6)
     assert numbers_of(query, 0.6) == numbers_of(query)

@@ -27,7 +27,7 @@ def ranking(**scores: float) -> Any:
 
 def test_shares_of_reciprocal_ranks() -> None:
     rankings = {"bm25": ranking(c7=9.0, c3=8.0, c5=1.0), "semantic": ranking(c3=0.9, c4=0.8, c7=0.7)}
-    fused = fuse(rankings, SearchSettings(fusion="rrf", rrf_u=10))
+    fused = fuse(rankings, SearchSettings(fusion="rrf", rrf_k=10))
     # c3: bm25 rank 2, semantic rank 1: 1/12 + 1/11 = 23/132; c7: ranks 1 and 3: 1/11 + 1/13 = 24/143
     assert [chunk for chunk, _ in fused.order] == [3, 7, 4, 5]
     assert dict(fused.order)[3] == pytest.approx(23 / 132)

@@ -22,7 +22,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four documents, an empty file, and one of no known format. Tests copy it."""
     path = tmp_path_factory.mktemp("built") / "project"
     chosen: dict[str, dict[str, Any]] = {
-        "corpus": {"paths": ["documents"], "chunk_tokens": 96, "drift": 0.0},
+        "corpus": {"paths": ["documents"], "chunk_tokens": 96, "retrain_threshold": 0.0},
         "queries": {"max_queries": 60, "consistency_top": 0},
         "ranking": {"k": 20},
     }

@@ -22,7 +22,7 @@ def test_settings_tell_what_is_set_and_what_the_preset_gives(project: ProjectFol
     answer = call("settings")
     assert answer["settings"] == project.settings().model_dump()
     assert set(answer["set"]) == {
-        "corpus.paths", "corpus.chunk_tokens", "corpus.drift", "queries.max_queries", "queries.consistency_top",
+        "corpus.paths", "corpus.chunk_tokens", "corpus.retrain_threshold", "queries.max_queries", "queries.consistency_top",
         "ranking.k", "training.preset", "training.steps",
     }  # fmt: skip
     preset = answer["preset"]
@@ -37,12 +37,12 @@ def test_what_is_left_out_is_told_as_training_takes_it(project: ProjectFolder, c
     """The preset's own numbers are not the whole recipe: built queries are trained alone, and texts are as long as encoded."""
     project.change_settings({"training.preset": "standard", "encoder.max_tokens": 512})
     preset = call("settings")["preset"]
-    assert (preset["side"], preset["shared_chunks"], preset["max_tokens"]) == ("query", 8192, 512)
+    assert (preset["adapter_scope"], preset["shared_chunks"], preset["max_tokens"]) == ("queries", 8192, 512)
     project.change_settings(
-        {"training.side": "both", "training.negatives_per_query": 0, "training.objective": "triplet"}
+        {"training.adapter_scope": "both", "training.negatives_per_query": 0, "training.objective": "triplet"}
     )
     preset = call("settings")["preset"]  # values that do not go together
-    assert (preset["side"], preset["negatives_per_query"], preset["steps"]) == ("both", 1, 200)
+    assert (preset["adapter_scope"], preset["negatives_per_query"], preset["steps"]) == ("both", 1, 200)
 
 
 def test_what_the_queries_ask_for_is_told_once_they_are_ranked(project: ProjectFolder, call: Any) -> None:
@@ -50,12 +50,12 @@ def test_what_the_queries_ask_for_is_told_once_they_are_ranked(project: ProjectF
     with closing(project.store()) as store:
         store.put_artifact(Artifact("rankings", "f", "", 0.0, {"bm25_hit_at_1": 0.6}))
     preset = call("settings")["preset"]
-    assert (preset["objective"], preset["side"], preset["steps"]) == ("infonce", "both", 150)
+    assert (preset["objective"], preset["adapter_scope"], preset["steps"]) == ("infonce", "both", 150)
 
 
 def test_change_writes_and_gives_all_settings(project: ProjectFolder, call: Any) -> None:
-    answer = call("change", changes={"search.top": 3, "corpus.drift": None})
-    assert (answer["settings"]["search"]["top"], answer["settings"]["corpus"]["drift"]) == (3, 0.1)
+    answer = call("change", changes={"search.top": 3, "corpus.retrain_threshold": None})
+    assert (answer["settings"]["search"]["top"], answer["settings"]["corpus"]["retrain_threshold"]) == (3, 0.1)
     assert answer["settings"] == project.settings().model_dump()
     with pytest.raises(SettingsError, match=r"search\.top"):
         call("change", changes={"search.top": 0})
@@ -89,12 +89,12 @@ def test_the_schema_of_every_kind(call: Any) -> None:
 
     assert shown("corpus.paths") == ("texts", [], None, None, False)
     assert shown("corpus.chunk_tokens") == ("integer", [], 16, 8192, False)
-    assert shown("corpus.drift") == ("number", [], 0, 1, False)
+    assert shown("corpus.retrain_threshold") == ("number", [], 0, 1, False)
     assert shown("corpus.context") == ("choice", ["none", "headings", "title"], None, None, False)
     assert shown("encoder.model") == ("text", [], None, None, False)
     assert shown("queries.kinds")[0] == "choices"
     assert "keyword" in shown("queries.kinds")[1]
-    assert shown("evaluation.lambdas") == ("numbers", [], 0.01, 0.99, False)
+    assert shown("evaluation.interpolation_weights") == ("numbers", [], 0.01, 0.99, False)
     assert shown("evaluation.veto") == ("flag", [], None, None, False)
     assert shown("training.steps") == ("integer", [], 1, 1_000_000_000, True)
     assert shown("training.seed") == ("integer", [], 0, 2**32 - 1, False)

@@ -24,7 +24,7 @@ VALUES = st.one_of(
 BY_HAND = """\
 # my project
 training = { steps = 50, preset = "quick" }   # all in one line
-corpus.drift = 0.25
+corpus.retrain_threshold = 0.25
 corpus.paths = [
     "a",  # the first
     "b",
@@ -117,7 +117,9 @@ def test_a_key_without_a_line_of_its_own_comes_last_in_its_section() -> None:
 
 
 def test_the_last_key_of_a_dotted_section_can_be_taken_out() -> None:
-    _, text = change("corpus.drift = 0.5\nsearch = { top = 3 }\n", {"corpus.drift": None, "search.top": None})
+    _, text = change(
+        "corpus.retrain_threshold = 0.5\nsearch = { top = 3 }\n", {"corpus.retrain_threshold": None, "search.top": None}
+    )
     assert {name: table for name, table in tomllib.loads(text).items() if table} == {}
 
 
@@ -165,7 +167,7 @@ def test_what_an_editor_saves_while_a_change_is_made_stays(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, real = project.path / "project.toml", settings_file.change
-    edits = ["weight = 0.25   # by hand", "rrf_u = 7   # by hand"]
+    edits = ["weight = 0.25   # by hand", "rrf_k = 7   # by hand"]
 
     def change(*arguments: Any) -> Any:
         result = real(*arguments)
@@ -175,7 +177,7 @@ def test_what_an_editor_saves_while_a_change_is_made_stays(
 
     monkeypatch.setattr(settings_file, "change", change)
     found = project.change_settings({"search.top": 3}).search
-    assert (found.top, found.weight, found.rrf_u) == (3, 0.25, 7)
+    assert (found.top, found.weight, found.rrf_k) == (3, 0.25, 7)
     assert project.settings().search == found
     assert file.read_text().count("# by hand") == 2
 
@@ -201,14 +203,14 @@ def test_a_file_that_is_no_toml_is_left_alone(project: ProjectFolder) -> None:
 
 
 def test_changes_at_once_are_all_kept(project: ProjectFolder) -> None:
-    changes: list[dict[str, Any]] = [{"search.top": 3}, {"search.rrf_u": 4}, {"training.steps": 5}, {"ranking.k": 6}]
+    changes: list[dict[str, Any]] = [{"search.top": 3}, {"search.rrf_k": 4}, {"training.steps": 5}, {"ranking.k": 6}]
     threads = [threading.Thread(target=project.change_settings, args=(one,)) for one in changes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     settings = project.settings()
-    assert (settings.search.top, settings.search.rrf_u, settings.training.steps, settings.ranking.k) == (3, 4, 5, 6)
+    assert (settings.search.top, settings.search.rrf_k, settings.training.steps, settings.ranking.k) == (3, 4, 5, 6)
 
 
 def test_a_linked_settings_file_stays_a_link(project: ProjectFolder, tmp_path: Path) -> None:

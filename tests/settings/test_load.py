@@ -62,7 +62,7 @@ def test_a_key_like_no_other_is_to_be_removed(tmp_path: Path) -> None:
         ("corpus", "paths", "documents"),
         ("corpus", "paths", [1]),
         ("corpus", "context", "everything"),
-        ("corpus", "drift", 1.1),
+        ("corpus", "retrain_threshold", 1.1),
         ("encoder", "device", "tpu"),
         ("training", "steps", 0),
         ("training", "steps", True),
@@ -72,7 +72,7 @@ def test_a_key_like_no_other_is_to_be_removed(tmp_path: Path) -> None:
         ("training", "lora_dropout", 1.0),
         ("training", "seed", 2**32),
         ("training", "seed", -1),
-        ("evaluation", "lambdas", [0.5, 1.5]),
+        ("evaluation", "interpolation_weights", [0.5, 1.5]),
         ("evaluation", "heldout_share", 0.9),
         ("evaluation", "veto", "yes"),
         ("search", "top", 0),
@@ -199,11 +199,14 @@ def test_what_stands_for_a_prompt_that_is_left_out_is_no_prompt_without_the_comm
 
 
 CHOSEN: dict[str, dict[str, Any]] = {
-    "corpus": {"paths": ["/a b/c", 'q"uote', "back\\slash", "café", "tab\t", "del\x7f", "line\nend"], "drift": 0.5},
+    "corpus": {
+        "paths": ["/a b/c", 'q"uote', "back\\slash", "café", "tab\t", "del\x7f", "line\nend"],
+        "retrain_threshold": 0.5,
+    },
     "encoder": {"model": "/models/mini", "dtype": "float32"},
     "queries": {"kinds": ["title"]},
     "training": {"preset": "quick", "learning_rate": 1e-5, "steps": 12, "seed": 3},
-    "evaluation": {"veto": False, "lambdas": []},
+    "evaluation": {"veto": False, "interpolation_weights": []},
     "search": {"mode": "bm25", "top": 3},
 }
 

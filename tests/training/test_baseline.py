@@ -14,15 +14,22 @@ from engine.training.recipe import config_of
 
 
 def test_the_baseline_is_the_recipe_with_plain_infonce():
-    settings = validate({"training": {"preset": "quick", "steps": 33, "seed": 7, "teacher": "rrf", "side": "query"}})
+    settings = validate(
+        {"training": {"preset": "quick", "steps": 33, "seed": 7, "teacher": "rrf", "adapter_scope": "queries"}}
+    )
     found, own = baseline_config(settings), config_of(settings)
-    assert (found.objective, found.side, found.negatives_per_query, found.shared_chunks) == ("infonce", "both", 0, 0)
+    assert (found.objective, found.adapter_scope, found.negatives_per_query, found.shared_chunks) == (
+        "infonce",
+        "both",
+        0,
+        0,
+    )
     assert not found.needs_teacher
     assert not found.needs_vectors
     changed = {
         field.name for field in dataclasses.fields(own) if getattr(own, field.name) != getattr(found, field.name)
     }
-    assert changed == {"objective", "side", "negatives_per_query", "shared_chunks", "teacher"}
+    assert changed == {"objective", "adapter_scope", "negatives_per_query", "shared_chunks", "teacher"}
     assert (found.steps, found.seed, found.learning_rate) == (33, 7, own.learning_rate)
 
 
@@ -31,12 +38,14 @@ def test_of_the_published_recipe_it_is_the_published_baseline(preset):
     assert baseline_config(validate({"training": {"preset": preset}})) == PRESETS["cl"]
 
 
-@pytest.mark.parametrize(("side", "own"), [("both", "both"), ("both-then-query", "both-then-query"), ("query", "both")])
+@pytest.mark.parametrize(
+    ("side", "own"), [("both", "both"), ("both-then-queries", "both-then-queries"), ("queries", "both")]
+)
 def test_a_part_for_queries_alone_follows_where_it_follows_in_the_recipe(side, own):
-    found = baseline_config(validate({"training": {"preset": "quick", "side": side, "query_steps": 9}}))
-    assert (found.side, found.query_steps) == (own, 9)
+    found = baseline_config(validate({"training": {"preset": "quick", "adapter_scope": side, "query_steps": 9}}))
+    assert (found.adapter_scope, found.query_steps) == (own, 9)
     refined = found.for_refinement()
-    assert (refined.objective, refined.side, refined.negatives_per_query) == ("infonce", "query", 0)
+    assert (refined.objective, refined.adapter_scope, refined.negatives_per_query) == ("infonce", "queries", 0)
     assert refined.shared_chunks > 0  # a batch of queries alone has few chunks
 
 

@@ -149,7 +149,7 @@ def test_a_loss_that_was_chosen_is_not_put_down_to_the_preset(
 def test_a_refresh_that_never_comes_is_told(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(StageContext, "warn", lambda _, text: told.append(text))
-    project.change_settings({"training.refresh_every": 4, "training.side": "both"})
+    project.change_settings({"training.refresh_every": 4, "training.adapter_scope": "both"})
     stage_here(project.path, "train")
     assert [text for text in told if "hard negatives" in text] == [
         "No hard negatives will be mined: training.refresh_every is 4, and there are 4 steps."

@@ -33,7 +33,7 @@ STEPS, MORE = 6, 8
 @pytest.fixture
 def staged(recipe: TrainingConfig) -> TrainingConfig:
     return replace(
-        recipe, side="both-then-query", steps=STEPS, query_steps=MORE, eval_every=2, checkpoint_every=2,
+        recipe, adapter_scope="both-then-queries", steps=STEPS, query_steps=MORE, eval_every=2, checkpoint_every=2,
         queries_per_step=16, learning_rate=2e-3, query_learning_rate=5e-3, heldout_pool=200, patience=9,
     )  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_the_first_part_is_the_training_of_both_sides_and_the_second_goes_on_fro
     go: Learn, tiny: ModelFolder, seen: TrainingData, staged: TrainingConfig, tmp_path: Path
 ) -> None:
     result = go(staged)
-    both = go(replace(staged, side="both"), "both")
+    both = go(replace(staged, adapter_scope="both"), "both")
     assert same(chunk_tensors(result), adapter(both))
     vectors = Encoder.load(tiny, adapter=both.adapter, hardware=CPU, max_tokens=128).encode_chunks(list(seen.chunks))
     alone = train(
@@ -121,7 +121,7 @@ def test_where_nothing_better_is_found_one_adapter_is_enough(go: Learn, staged: 
     result = go(replace(staged, query_learning_rate=1e-9), told=told)
     assert result.chunk_adapter is None
     assert (result.steps, result.best_step <= STEPS) == (STEPS, True)
-    assert same(adapter(result), adapter(go(replace(staged, side="both"), "both")))
+    assert same(adapter(result), adapter(go(replace(staged, adapter_scope="both"), "both")))
     (choice,) = (event for event in told if isinstance(event, Choice) and event.setting == "query adapter")
     assert (choice.value, "no step of 8" in choice.reason) == ("none", True)
 
@@ -171,9 +171,11 @@ def test_of_events_that_count_no_steps_nothing_is_changed() -> None:
 
 
 def test_the_second_parts_recipe(recipe: TrainingConfig) -> None:
-    staged = replace(recipe, side="both-then-query", query_steps=7, query_learning_rate=0.01, refresh_every=3)
+    staged = replace(
+        recipe, adapter_scope="both-then-queries", query_steps=7, query_learning_rate=0.01, refresh_every=3
+    )
     second = staged.for_refinement()
-    assert (second.side, second.steps, second.learning_rate, second.refresh_every) == ("query", 7, 0.01, 0)
+    assert (second.adapter_scope, second.steps, second.learning_rate, second.refresh_every) == ("queries", 7, 0.01, 0)
     assert second.shared_chunks == 8192
     assert replace(staged, shared_chunks=20_000).for_refinement().shared_chunks == 20_000
     apart = replace(staged, objective="triplet", negatives_per_query=2)

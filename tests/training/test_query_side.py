@@ -26,7 +26,7 @@ from engine.training.trainer import TrainResult
 
 CPU = Hardware("cpu", "float32", 2, ())
 Run = Callable[..., TrainResult]
-QUERY = {"side": "query", "shared_chunks": 1000, "negatives_per_query": 0}
+QUERY = {"adapter_scope": "queries", "shared_chunks": 1000, "negatives_per_query": 0}
 
 
 def test_shared_chunks_join_every_step(data: TrainingData, recipe: TrainingConfig) -> None:
@@ -120,13 +120,13 @@ def test_a_broken_off_training_resumes_to_the_bit(run: Run, recipe: TrainingConf
 @pytest.mark.parametrize("values", [{"refresh_every": 5}, {"method": "PT-FT"}, {"method": "PT"}])
 def test_what_would_change_chunk_vectors_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(SettingsError, match="queries alone"):
-        TrainingConfig(side="query", **values)  # type: ignore[arg-type]
+        TrainingConfig(adapter_scope="queries", **values)  # type: ignore[arg-type]
 
 
 def test_after_pre_training_alone_no_query_is_learnt_from() -> None:
     with pytest.raises(SettingsError, match="learns from no query"):
-        TrainingConfig(side="both-then-query", method="PT")
-    assert TrainingConfig(side="both-then-query", method="PT-FT").for_refinement().method == "FT"
+        TrainingConfig(adapter_scope="both-then-queries", method="PT")
+    assert TrainingConfig(adapter_scope="both-then-queries", method="PT-FT").for_refinement().method == "FT"
 
 
 def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
@@ -136,21 +136,21 @@ def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("sections", "side", "shared"),
     [
-        ({}, "query", SHARED_CHUNKS),  # extractive queries are the default
-        ({"queries": {"backend": "both"}}, "query", SHARED_CHUNKS),
-        ({"queries": {"backend": "imported"}}, "both-then-query", 0),
-        ({"queries": {"backend": "gguf"}}, "both-then-query", 0),
+        ({}, "queries", SHARED_CHUNKS),  # extractive queries are the default
+        ({"queries": {"backend": "both"}}, "queries", SHARED_CHUNKS),
+        ({"queries": {"backend": "imported"}}, "both-then-queries", 0),
+        ({"queries": {"backend": "gguf"}}, "both-then-queries", 0),
         ({"training": {"preset": "paper"}}, "both", 0),
         ({"training": {"preset": "cl"}}, "both", 0),
         ({"training": {"objective": "triplet", "negatives_per_query": 4}}, "both", 0),
-        ({"training": {"objective": "infonce"}}, "query", SHARED_CHUNKS),
+        ({"training": {"objective": "infonce"}}, "queries", SHARED_CHUNKS),
         ({"training": {"method": "PT-FT"}}, "both", 0),
         ({"training": {"refresh_every": 50}}, "both", 0),
-        ({"training": {"side": "both"}}, "both", 0),
-        ({"training": {"side": "both", "shared_chunks": 5}}, "both", 5),
-        ({"training": {"side": "query"}, "queries": {"backend": "imported"}}, "query", SHARED_CHUNKS),
-        ({"training": {"side": "query", "shared_chunks": 0}}, "query", 0),
-        ({"training": {"side": "query", "objective": "triplet"}}, "query", 0),
+        ({"training": {"adapter_scope": "both"}}, "both", 0),
+        ({"training": {"adapter_scope": "both", "shared_chunks": 5}}, "both", 5),
+        ({"training": {"adapter_scope": "queries"}, "queries": {"backend": "imported"}}, "queries", SHARED_CHUNKS),
+        ({"training": {"adapter_scope": "queries", "shared_chunks": 0}}, "queries", 0),
+        ({"training": {"adapter_scope": "queries", "objective": "triplet"}}, "queries", 0),
         ({"training": {"teacher": "cross-encoder", "cross_encoder": "judge"}}, "both", 0),
     ],
 )
@@ -158,4 +158,4 @@ def test_where_it_is_left_out_the_side_follows_the_queries(
     sections: dict[str, dict[str, object]], side: str, shared: int
 ) -> None:
     config = config_of(validate(sections))
-    assert (config.side, config.shared_chunks) == (side, shared)
+    assert (config.adapter_scope, config.shared_chunks) == (side, shared)

@@ -16,8 +16,8 @@ from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS
 from engine.training.recipe import config_of, objective_reason, scope_reason
 
 HARD, EASY = 0.65, 0.85
-BUILT_RECIPE = replace(PRESETS["standard"], side="query", shared_chunks=SHARED_CHUNKS)
-CONTRASTIVE_RECIPE = replace(CONTRASTIVE["standard"], side="both")
+BUILT_RECIPE = replace(PRESETS["standard"], adapter_scope="queries", shared_chunks=SHARED_CHUNKS)
+CONTRASTIVE_RECIPE = replace(CONTRASTIVE["standard"], adapter_scope="both")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_built_queries_that_bm25_does_not_solve_are_learnt_by_contrast(first: fl
 
 def test_contrast_is_infonce_within_the_batch_of_queries_and_chunks() -> None:
     config = config_of(validate({}), HARD)
-    assert (config.objective, config.side, config.negatives_per_query, config.shared_chunks) == (
+    assert (config.objective, config.adapter_scope, config.negatives_per_query, config.shared_chunks) == (
         "infonce",
         "both",
         0,
@@ -54,8 +54,8 @@ def test_contrast_is_infonce_within_the_batch_of_queries_and_chunks() -> None:
         {"training": {"preset": "paper"}},
         {"training": {"preset": "cl"}},
         {"training": {"objective": "shared_listnet"}},
-        {"training": {"side": "query"}},
-        {"training": {"side": "both"}},
+        {"training": {"adapter_scope": "queries"}},
+        {"training": {"adapter_scope": "both"}},
         {"training": {"method": "PT-FT"}},
         {"training": {"teacher": "bm25"}},
         {"training": {"teacher_temperature": 3.0}},

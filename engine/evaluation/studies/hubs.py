@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Rankers
 
 WHAT = "similarities less what hubs have too much"
-SET_BY_HAND = "Similarities are plain cosines, because project.toml says so (search.hubs)."
+SET_BY_HAND = "Similarities are plain cosines, because project.toml says so (search.csls)."
 
 
 @dataclass(frozen=True, slots=True)

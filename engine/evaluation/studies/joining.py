@@ -87,7 +87,7 @@ class HybridFusion:
         depth = self._settings.evaluation.depth
         if weight is None:
             semantic, bm25 = ((one.rankings[part], one.scores[part]) for part in (name, "bm25"))
-            return rrf([bm25, semantic], depth, self._settings.search.rrf_u)[0]
+            return rrf([bm25, semantic], depth, self._settings.search.rrf_k)[0]
         return convex(*self._completed(one, name), weight, depth)[0]
 
     def _completed(self, one: QuerySet, name: str) -> tuple[Fused, Fused]:

@@ -16,7 +16,7 @@ from engine.training.recipe import config_of
 
 SECTIONS = ("ranking", "training")
 _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
-_JOINING = ("search.fusion", "search.weight", "search.term_weights", "search.hubs")
+_JOINING = ("search.fusion", "search.weight", "search.term_weights", "search.csls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def steps_of(cell: Cell, settings: Settings, first: float | None = None) -> int:
     config = config_of(changed_settings(settings, cell.changes), first)
     parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
     parts += config.pretrain_steps if config.method != "FT" else 0
-    return parts + (config.query_steps if config.side == "both-then-query" else 0)
+    return parts + (config.query_steps if config.adapter_scope == "both-then-queries" else 0)
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:

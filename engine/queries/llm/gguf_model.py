@@ -151,7 +151,7 @@ class GgufModel:
     def _open(self, teller: Reporter, wished: int) -> None:
         threads, reason = free_threads()
         teller.choose("threads", threads, reason)
-        most, reason = (wished, "queries.at_once is set") if wished else self._room()
+        most, reason = (wished, "queries.concurrency is set") if wished else self._room()
         while (decoder := self._opened(threads, most)) is None and most > 1:
             most, reason = most // 2, "there is no memory for more"
         if decoder is None:

@@ -115,9 +115,9 @@ def test_letters_typed_on_the_list_find_a_setting(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, new_project)
         screen.query_one("#setting-list").focus()
-        await pilot.press(*"drift")
-        await until(pilot, lambda: screen.query_one("#find", Input).value == "drift")
-        await until_text(pilot, "corpus.drift")
+        await pilot.press(*"retrain")
+        await until(pilot, lambda: screen.query_one("#find", Input).value == "retrain")
+        await until_text(pilot, "corpus.retrain_threshold")
         assert "vectors.dtype" not in screen_text(pilot.app)  # type: ignore[arg-type]
 
     drive(story)

@@ -59,10 +59,10 @@ def test_cells_that_train_the_same_are_known() -> None:
 @pytest.mark.parametrize(
     ("recipe", "steps"),
     [
-        ({"side": "both"}, 200),
-        ({"side": "both-then-query", "query_steps": 30}, 230),
-        ({"side": "both", "method": "PT", "pretrain_steps": 50}, 50),
-        ({"side": "both", "method": "PT-FT", "pretrain_steps": 50, "steps": 7}, 57),
+        ({"adapter_scope": "both"}, 200),
+        ({"adapter_scope": "both-then-queries", "query_steps": 30}, 230),
+        ({"adapter_scope": "both", "method": "PT", "pretrain_steps": 50}, 50),
+        ({"adapter_scope": "both", "method": "PT-FT", "pretrain_steps": 50, "steps": 7}, 57),
     ],
 )
 def test_what_a_cell_costs(recipe: dict[str, Any], steps: int) -> None:
@@ -124,7 +124,7 @@ def test_a_setting_that_is_none_names_the_nearest(axis: str, near: str) -> None:
         (["ranking.k=many"], SettingsError, "ranking.k"),
         (["training.objective=lisnet"], SettingsError, "listnet"),
         (["corpus.chunk_tokens=64"], SettingsError, "no setting that a sweep"),
-        (["training.side=query", "training.method=PT"], SettingsError, "cannot be trained"),
+        (["training.adapter_scope=queries", "training.method=PT"], SettingsError, "cannot be trained"),
     ],
 )
 def test_what_cannot_be_a_grid(axes: list[str], error: type[Exception], told: str) -> None:

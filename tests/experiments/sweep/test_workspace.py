@@ -54,7 +54,7 @@ def test_the_copy_has_what_the_stages_need_and_no_documents(project: ProjectFold
     assert sorted(path.name for path in copy.path.iterdir() if path.is_dir()) == [
         "adapters", "cache", "lexical", "rankings", "reports",
     ]  # fmt: skip
-    assert copy.settings().evaluation.lambdas == []
+    assert copy.settings().evaluation.interpolation_weights == []
     assert not copy.settings().evaluation.robustness
     assert (project.path / "project.toml").read_bytes() == before
     ours, theirs = project.store(), copy.store()
@@ -126,7 +126,7 @@ def test_a_cell_has_the_projects_present_settings_and_its_own_changes(project: P
     found = space.open({"training.steps": 3}).settings()
     assert found.ranking.k == project.settings().ranking.k != 200
     assert (found.training.steps, found.training.learning_rate) == (3, 0.004)
-    assert (found.evaluation.lambdas, found.search.term_weights) == ([], False)
+    assert (found.evaluation.interpolation_weights, found.search.term_weights) == ([], False)
 
 
 def test_steering_reaches_the_copy_at_work(project: ProjectFolder) -> None:

@@ -1,0 +1,54 @@
+"""Settings under the names that they had before 0.9: read for this version, and reported once in each run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+KEYS = {
+    "corpus.drift": "corpus.retrain_threshold",
+    "queries.at_once": "queries.concurrency",
+    "training.side": "training.adapter_scope",
+    "evaluation.lambdas": "evaluation.interpolation_weights",
+    "evaluation.merges_up_to": "evaluation.max_interpolation_chunks",
+    "search.rrf_u": "search.rrf_k",
+    "search.hubs": "search.csls",
+}
+SCOPES = {"query": "queries", "both-then-query": "both-then-queries"}
+"""Values of training.adapter_scope, also in artifacts."""
+
+
+def current_scope(scope: str) -> str:
+    """An adapter scope under its current name."""
+    return SCOPES.get(scope, scope)
+
+
+def old_names(tables: Mapping[str, Any]) -> dict[str, str]:
+    """The old keys in parsed tables, each with its current name."""
+    found = {}
+    for old, new in KEYS.items():
+        section, key = old.split(".")
+        table = tables.get(section)
+        if isinstance(table, Mapping) and key in table:
+            found[old] = new
+    return found
+
+
+def with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of parsed tables under the current names. Where a key is there under both, the current one counts."""
+    result = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
+    for old, new in old_names(tables).items():
+        (section, key), current = old.split("."), new.split(".")[1]
+        value = result[section].pop(key)
+        result[section].setdefault(current, value)
+    training = result.get("training")
+    if isinstance(training, dict) and isinstance(scope := training.get("adapter_scope"), str):
+        training["adapter_scope"] = current_scope(scope)
+    return result
+
+
+def current_changes(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes ("section.key" → value, None to remove) under the current names; what they replace under an old one is removed."""
+    current = {KEYS.get(key, key): value for key, value in changes.items()}
+    replaced = {old: None for old, new in old_names(tables).items() if new in current}
+    return {**replaced, **current}
