@@ -13,7 +13,7 @@ from engine.core.events import Event
 from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder, locate
 from engine.project.stage import ORDER, ProjectSnapshot
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
     from engine.core.messages.project import Exported

@@ -90,8 +90,8 @@ def _counts(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
+    from engine.core.disk import disk_errors, write_text
     from engine.core.errors import UsageError
-    from engine.project.folder import disk_errors, write_text
 
     if target is None:
         print(_csv(rows), end="")

@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.core.disk import write_text
 from engine.core.errors import DatasetError
 from engine.core.records import JudgedQuery
 from engine.corpus.beir import ImportedQuery, read_beir_judgments, read_evidence_questions, read_queries_jsonl
-from engine.project.folder import ProjectFolder, write_text
+from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
 MARKS_FILE = "judgments-app.jsonl"  # hits that the user marked: rewritten with every mark, unlike imported files

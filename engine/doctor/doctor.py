@@ -15,7 +15,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
 from engine.doctor.findings import file_size, gpu, needs
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 PACKAGES = (
     "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",

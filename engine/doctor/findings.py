@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
 from engine.project.folder import ProjectFolder
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
     from engine.encoders.hardware import Hardware

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
     from engine.encoders.hardware import Hardware, Purpose
     from engine.encoders.model_folder import ModelFolder
-    from engine.settings.load import Settings
+    from engine.settings.schema import Settings
 
 
 CHUNKS = "chunks"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.core.text import megabytes
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
     from engine.encoders.hardware import Hardware

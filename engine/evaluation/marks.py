@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from engine.core.disk import write_text
 from engine.core.errors import DatasetError
 from engine.core.records import Chunk, JudgedQuery
 from engine.corpus.imports import MARKED, MARKS_FILE
 from engine.evaluation.judgments import relevant_chunks
-from engine.project.folder import ProjectFolder, write_text
+from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold
 

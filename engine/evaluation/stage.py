@@ -7,8 +7,7 @@ from typing import Any
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, model_fingerprint, served_fingerprint
 from engine.evaluation.evaluating import Evaluation
-from engine.evaluation.reporting.concluding import ARTIFACT as ARTIFACT
-from engine.evaluation.reporting.concluding import conclude
+from engine.evaluation.reporting.concluding import ARTIFACT, conclude
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 

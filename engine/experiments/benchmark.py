@@ -26,7 +26,8 @@ from engine.experiments.recipes import DEFAULT, numbers_of, recipes_of, untraina
 from engine.project.copies import copied
 from engine.project.folder import ProjectFolder
 from engine.ranking.hit_at_1 import bm25_hit_at_1
-from engine.settings.load import DEFAULT_MODEL, Settings, validate
+from engine.settings.load import validate
+from engine.settings.schema import DEFAULT_MODEL, Settings
 
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
 FAULTS = (InputError, StageError, ResourceError, SettingsError)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import UsageError
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
     from engine.training.config import TrainingConfig

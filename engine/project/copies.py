@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from engine.project.folder import ARTIFACT_ROOTS, ProjectFolder, disk_errors
+from engine.core.disk import disk_errors
+from engine.project.folder import ARTIFACT_ROOTS, ProjectFolder
 
 MADE = (*ARTIFACT_ROOTS, "checkpoints", "imports", "cache")
 

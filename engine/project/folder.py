@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import disk_errors as disk_errors
-from engine.core.disk import sync_folder, sync_tree
-from engine.core.disk import write_text as write_text
+from engine.core.disk import disk_errors, sync_folder, sync_tree, write_text
 from engine.core.errors import DamagedError, EngineError, ProjectBusyError, SettingsError, UsageError, nearest
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.settings import load as settings_module
-from engine.settings.load import Settings
 from engine.settings.renamed import old_names
+from engine.settings.schema import Settings
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
 FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")

@@ -13,7 +13,7 @@ from engine.core.events import Choice, Emit, Progress, Warned
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 WORDS = {"corpus": "chunks", "lexical": "BM25 index", "vectors": "vector index"}
 SINGULAR = ("lexical", "adapter", "evaluation", "vectors")

@@ -14,7 +14,7 @@ from engine.project.store.store import Store
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot, StageContext
-    from engine.settings.load import Settings
+    from engine.settings.schema import Settings
 
 MODELS = ("gguf", "endpoint")  # backends that ask a language model
 BUILT = ("extractive", "both")  # backends that build queries from sentences

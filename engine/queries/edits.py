@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from engine.core.disk import write_text
 from engine.core.errors import DatasetError, UsageError
 from engine.core.records import Query
-from engine.project.folder import ProjectFolder, write_text
+from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 FILE = "query-edits.jsonl"
 Edits = dict[tuple[str, str], str | None]

@@ -16,13 +16,12 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from engine.core import events
+from engine.core.disk import disk_errors, write_text
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, nearest
 from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
 from engine.core.subprocesses import crash, end, import_path, run_folder_missing, to_dict
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
-from engine.project.control import cancel as cancel
-from engine.project.control import latest_run as latest_run
-from engine.project.folder import ProjectFolder, disk_errors, write_text
+from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot, Stage, stage_fingerprint
 from engine.project.store.store import Store
 from engine.training.compute import launch

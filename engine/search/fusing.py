@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.settings.load import SearchSettings
+from engine.settings.schema import SearchSettings
 
 if TYPE_CHECKING:
     import numpy as np

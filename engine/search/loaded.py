@@ -15,7 +15,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.search.latest import Latest
-from engine.settings.load import SearchSettings, Settings
+from engine.settings.schema import SearchSettings, Settings
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from engine.core.messages.search import Mode
 from engine.project.control import while_running
 from engine.search.fusing import Ranking
 from engine.search.loaded import Loaded
-from engine.settings.load import SearchSettings
+from engine.settings.schema import SearchSettings
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     from engine.core.systems import named
     from engine.evaluation.reporting.report import read_report
     from engine.project.stage import ProjectSnapshot
-    from engine.settings.load import Settings
+    from engine.settings.schema import Settings
 
     with closing(project.store()) as store:
         artifact = ProjectSnapshot(project, Settings(), store).need("evaluation", "evaluate")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
 from engine.core.messages.search import Judge, Judged, Judgments, ReadJudgments, query_words
 from engine.corpus.imports import JUDGING, JUDGING_SECONDS
-from engine.project.folder import ProjectFolder, disk_errors
+from engine.project.folder import ProjectFolder
 from engine.search.workers import preload
 
 

@@ -27,7 +27,7 @@ from engine.settings import load as settings_module
 from engine.settings.renamed import with_current_names
 
 if TYPE_CHECKING:
-    from engine.settings.load import Settings
+    from engine.settings.schema import Settings
 
 KINDS: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "flag"}
 LIST_KINDS = {"text": "texts", "integer": "numbers", "number": "numbers", "choice": "choices"}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+from engine.core.disk import disk_errors
 from engine.core.errors import DamagedError, UsageError
 from engine.core.messages.queries import (
     Deleted,
@@ -19,7 +20,7 @@ from engine.core.messages.queries import (
     evidence_span,
 )
 from engine.core.records import Query
-from engine.project.folder import ProjectFolder, disk_errors
+from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
 MAX_PAGE_LENGTH = 1000

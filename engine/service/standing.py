@@ -20,7 +20,8 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 from engine.search.workers import preload
 from engine.settings import edit as settings_file
-from engine.settings.load import Settings, file_text, tables, validate
+from engine.settings.load import file_text, tables, validate
+from engine.settings.schema import Settings
 
 
 def status(project: ProjectFolder, _request: ReadStatus) -> ProjectStatus:

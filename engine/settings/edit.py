@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import SettingsError
-from engine.settings.load import Settings, commented_default, sections, tables, toml_value, validate
+from engine.settings.load import commented_default, sections, tables, toml_value, validate
 from engine.settings.renamed import current_changes
+from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

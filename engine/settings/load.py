@@ -11,20 +11,13 @@ from pydantic.fields import FieldInfo
 
 from engine.core.errors import SettingsError, nearest
 from engine.settings.renamed import with_current_names
-from engine.settings.schema import DEFAULT_MODEL as DEFAULT_MODEL
-from engine.settings.schema import FROM_MODEL, FROM_PRESET
-from engine.settings.schema import CorpusSettings as CorpusSettings
-from engine.settings.schema import EncoderSettings as EncoderSettings
-from engine.settings.schema import EvaluationSettings as EvaluationSettings
-from engine.settings.schema import LexicalSettings as LexicalSettings
-from engine.settings.schema import Prompt as Prompt
-from engine.settings.schema import QuerySettings as QuerySettings
-from engine.settings.schema import RankingSettings as RankingSettings
-from engine.settings.schema import SearchSettings as SearchSettings
-from engine.settings.schema import Section as Section
-from engine.settings.schema import Settings as Settings
-from engine.settings.schema import TrainingSettings as TrainingSettings
-from engine.settings.schema import VectorSettings as VectorSettings
+from engine.settings.schema import (
+    FROM_MODEL,
+    FROM_PRESET,
+    Prompt,
+    Section,
+    Settings,
+)
 
 
 def load(path: Path) -> Settings:

@@ -19,8 +19,8 @@ from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.ranking.hit_at_1 import bm25_hit_at_1
-from engine.settings.load import Settings
 from engine.settings.renamed import current_scope
+from engine.settings.schema import Settings
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.recipe import config_of
 from engine.training.stage import added_inputs, digest_of, publish_adapter

@@ -13,7 +13,7 @@ from engine.project.stage import StageContext
 from engine.queries.heldout import cap_queries
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.recipe import teacher_folder

@@ -13,7 +13,7 @@ from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_enco
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
-    from engine.settings.load import Settings
+    from engine.settings.schema import Settings
 
 _SHAPING = (
     "objective", "adapter_scope", "method", "teacher", "cross_encoder", "teacher_temperature", "teacher_bm25_weight", "target",

@@ -15,8 +15,8 @@ from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.queries.heldout import too_few_to_choose
 from engine.ranking.hit_at_1 import bm25_hit_at_1
-from engine.settings.load import Settings
 from engine.settings.renamed import current_scope
+from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.recipe import (
     objective_reason,

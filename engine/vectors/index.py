@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.unit_vectors import unit_rows
-from engine.project.folder import write_text
 from engine.ranking.hubness import ADDED, SCALE, lifted, lifted_query, lowered, offsets_of
 
 if TYPE_CHECKING:

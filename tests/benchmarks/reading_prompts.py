@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from answers_at_once import FORMS, HUNDRED_MILLION, build_tiny_gguf, quantised
 
-from engine.queries.llm.gguf_model import _library
+from engine.gguf.llama import library
 
 TOKENS = 512
 # Tokens of a computation, prompts, whether they are read side by side.
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     asked = parser.parse_args()
     assert set(asked.forms.split(",")) <= set(FORMS)
-    lib = _library()
+    lib = library()
     with tempfile.TemporaryDirectory() as folder:
         source = build_tiny_gguf(Path(folder) / "F32.gguf", size=HUNDRED_MILLION)
         for form in asked.forms.split(","):

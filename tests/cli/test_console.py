@@ -12,6 +12,7 @@ from engine.cli import console
 from engine.cli.app import print_json
 from engine.core import events
 from engine.core.errors import InputError
+from engine.core.text import harmless, visible
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\u202egpj.exe\u2066\x7f\udcff\u200b"
 
@@ -21,18 +22,18 @@ def is_harmless(text: str) -> bool:
 
 
 def test_one_character_for_one_and_what_scripts_need_stays() -> None:
-    assert console.harmless(EVIL) == "a�[2J�]0;title��31m�gpj.exe���\u200b"
+    assert harmless(EVIL) == "a�[2J�]0;title��31m�gpj.exe���\u200b"
     kept = "می\u200cخواهم क्\u200dष Donau\u00addampf שלום\u200f ℝ"
-    assert console.harmless(kept) == kept
-    assert console.harmless("a\nb\tc\u00a0d\u2028e") == "a b c d e"
+    assert harmless(kept) == kept
+    assert harmless("a\nb\tc\u00a0d\u2028e") == "a b c d e"
     for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A)):
-        assert console.harmless(chr(code)) == "�"
+        assert harmless(chr(code)) == "�"
 
 
 def test_whole_texts_show_what_would_steer_the_terminal_and_keep_their_lines() -> None:
     shown = "a␛[2J␛]0;title␇<U+009B>31m<U+202E>gpj.exe<U+2066>␡<U+DCFF>\u200b"
-    assert console.visible(EVIL) == shown
-    assert console.visible("a\r\nb\tc\rd\n�") == "a\nb c␍d\n�"
+    assert visible(EVIL) == shown
+    assert visible("a\r\nb\tc\rd\n�") == "a\nb c␍d\n�"
     assert is_harmless(shown)
 
 

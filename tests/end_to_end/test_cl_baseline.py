@@ -14,7 +14,7 @@ from engine.evaluation.rankers import Rankers
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.runs.pipeline import in_use, stage_status
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 from engine.training import baseline, meter
 from engine.training.baseline import KIND, baseline_adapter, baseline_config
 from engine.training.config import TrainingConfig

@@ -35,7 +35,7 @@ from engine.gguf.places import OWN, own_models
 from engine.project.folder import ProjectFolder
 from engine.queries.choosing import Choice, usable
 from engine.queries.opening import query_recipe
-from engine.settings.load import QuerySettings, Settings
+from engine.settings.schema import QuerySettings, Settings
 
 VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from fixtures.project_files import files, mode, names, put_file
 
+from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError, SettingsError, UsageError
-from engine.project.folder import FOLDERS, ProjectFolder, known_projects, locate, projects_root, write_text
+from engine.project.folder import FOLDERS, ProjectFolder, known_projects, locate, projects_root
 from engine.project.store.artifacts import Artifact
 
 # create and open

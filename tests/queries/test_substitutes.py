@@ -13,7 +13,7 @@ from fixtures.fake_endpoint import Raw, completion, serving, user
 from engine.core.errors import CancelledError, EngineError
 from engine.queries.llm import endpoint_model as endpoint_module
 from engine.queries.substitutes import language_model, substitutes
-from engine.settings.load import QuerySettings, Settings
+from engine.settings.schema import QuerySettings, Settings
 
 ASKED = [("roof repair costs", ["roof", "Repair", "costs"]), ("garden", ["garden"]), ("42", [])]
 EMPTY = SimpleNamespace(artifact=lambda _kind: None)  # a database without any artifact

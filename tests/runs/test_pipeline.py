@@ -176,7 +176,7 @@ def test_the_run_that_is_running_is_asked_to_stop(project: ProjectFolder, dead_p
     (project.path / "runs" / "20260104-000000-000-eeee").mkdir()
     (project.path / "runs" / "20260104-000000-000-eeee" / "run.json").write_text("[]")
     with project.locked():
-        assert pipeline.cancel(project) == current.name
+        assert control.cancel(project) == current.name
     assert (current / "cancel").exists()
     assert not any((folder / "cancel").exists() for folder in others)
 
@@ -184,7 +184,7 @@ def test_the_run_that_is_running_is_asked_to_stop(project: ProjectFolder, dead_p
 def test_nothing_is_asked_to_stop_when_nothing_runs(project: ProjectFolder) -> None:
     record_run(project, "20260101-000000-000-aaaa", "running", os.getpid(), 100.0)
     with pytest.raises(UsageError, match="No run holds"):
-        pipeline.cancel(project)
+        control.cancel(project)
 
 
 class RottenIndexError(DamagedError):

@@ -337,12 +337,12 @@ def test_with_a_real_model_and_adapter(
 ) -> None:
     from fixtures.tiny_model import build_tiny_model
 
+    from engine.core.disk import write_text
     from engine.core.environment import prepare
     from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
     from engine.encoders.encoder import Encoder
     from engine.encoders.hardware import choose_hardware
     from engine.encoders.model_folder import resolve_model
-    from engine.project.folder import write_text
 
     prepare()
     model = Path(build_tiny_model(tmp_path_factory.mktemp("model") / "tiny"))

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.core.disk import write_text
 from engine.core.records import Chunk, Document
-from engine.project.folder import ProjectFolder, write_text
+from engine.project.folder import ProjectFolder
 from engine.project.store.records import FileRecord
 from engine.search.fusing import fuse
 from engine.search.searcher import Searcher
 from engine.search.words import holds_word, symbols
-from engine.settings.load import SearchSettings
+from engine.settings.schema import SearchSettings
 
 
 def ranking(**scores: float) -> Any:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, NotBuiltError, SettingsError, UsageError
 from engine.core.events import RunStarted, encode
 from engine.core.messages.search import Found
 from engine.core.messages.wire import to_json
 from engine.lexical.index import LexicalIndex
-from engine.project.folder import ProjectFolder, write_text
+from engine.project.folder import ProjectFolder
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.ranking.term_weights import write_weights

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from engine.cli.app import app
 from engine.cli.console import show_found, source_names
+from engine.core.disk import write_text
 from engine.core.messages.search import Found, Hit, Ranked
 from engine.core.records import Chunk, Document
-from engine.project.folder import ProjectFolder, write_text
+from engine.project.folder import ProjectFolder
 from engine.project.store.records import FileRecord
 
 HIT = Hit(

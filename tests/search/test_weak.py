@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.project.folder import ProjectFolder, write_text
+from engine.core.disk import write_text
+from engine.project.folder import ProjectFolder
 from engine.project.store.artifacts import Artifact
 from engine.search.searcher import Searcher
 from engine.search.weak import without_weak

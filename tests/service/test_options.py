@@ -9,7 +9,8 @@ import pytest
 from engine.core.errors import SettingsError
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifacts import Artifact
-from engine.settings.load import Settings, sections, validate
+from engine.settings.load import sections, validate
+from engine.settings.schema import Settings
 
 
 def keys(call: Any) -> dict[str, dict[str, Any]]:

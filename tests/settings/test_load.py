@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from engine.core.errors import SettingsError, nearest
 from engine.settings.edit import change
-from engine.settings.load import Settings, load, sections, template, validate
+from engine.settings.load import load, sections, template, validate
+from engine.settings.schema import Settings
 
 SECTIONS = {name: field.annotation for name, field in Settings.model_fields.items()}
 KEYS = [(name, key) for name, section in SECTIONS.items() for key in section.model_fields]

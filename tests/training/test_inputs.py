@@ -15,7 +15,8 @@ from engine.core.errors import ModelError, SettingsError
 from engine.core.records import Chunk, Query
 from engine.encoders.model_folder import ModelFolder
 from engine.ranking.rankings_file import RankedLists
-from engine.settings.load import Settings, validate
+from engine.settings.load import validate
+from engine.settings.schema import Settings
 from engine.training import stage
 from engine.training.baseline import baseline_fingerprint
 from engine.training.config import TrainingConfig

@@ -19,10 +19,10 @@ from bmembed_tui.widgets.dropped import dropped_path
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from engine.core.errors import EngineError
-from engine.settings.load import CorpusSettings
+from engine.settings.schema import CorpusSettings
 
 if TYPE_CHECKING:
-    from engine.settings.load import Settings
+    from engine.settings.schema import Settings
 
 QUIET_SECONDS = 0.3  # of quiet typing before the files are counted anew
 

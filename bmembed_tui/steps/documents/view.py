@@ -18,7 +18,7 @@ from bmembed_tui.widgets.plain import plain, rich_text
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic, SafeTable
 from bmembed_tui.widgets.text_rows import fitted
 from engine.core.errors import EngineError
-from engine.settings.load import CorpusSettings
+from engine.settings.schema import CorpusSettings
 
 HERE = ("ingest", "index")
 WIDE = 90  # columns from which the folders stand beside the counts

@@ -23,7 +23,7 @@ from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
-from engine.settings.load import DEFAULT_MODEL
+from engine.settings.schema import DEFAULT_MODEL
 
 BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 DEVICES = tuple((name, name) for name in ("auto", "cpu", "cuda"))

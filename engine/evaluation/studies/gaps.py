@@ -8,7 +8,7 @@ from engine.evaluation.studies.fusion import MIN_QUERIES as MIN_HELD_OUT
 from engine.evaluation.studies.fusion import told_points
 from engine.evaluation.studies.joining import Measure, Rankings
 from engine.metrics.differences import Difference, paired_difference
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 Gap = tuple[Difference, int]
 """A difference in nDCG@10, in percent, and the number of its queries."""

@@ -11,7 +11,7 @@ from engine.core.systems import BM25, SERVED
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EVEN, SET_BY_HAND, WEIGHTS, FusionChoice, choose_fusion, not_tuned
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 Rankings = NDArray[np.int64]
 Fused = tuple[Rankings, NDArray[np.float64]]

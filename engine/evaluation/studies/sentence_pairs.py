@@ -25,7 +25,7 @@ from engine.metrics.power import with_needed_pairs
 from engine.metrics.spearman import spearman_difference, spearman_interval
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder

@@ -20,7 +20,7 @@ from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.gaps import Gap, gap_between, held_out_and_judged, told, why_not
 from engine.evaluation.studies.joining import HybridFusion, Measure
 from engine.project.stage import StageContext
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 from engine.training.term_weights import Example, learn_weights
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 from engine.core.errors import SettingsError, UsageError, nearest
 from engine.project.stage import fingerprint
 from engine.settings.edit import with_changes
-from engine.settings.load import Settings, sections, toml_value, validate, value_of
+from engine.settings.load import sections, toml_value, validate, value_of
+from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.recipe import config_of
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.core.disk import write_text
 from engine.core.records import Chunk, QueryKind
-from engine.project.folder import ProjectFolder, write_text
+from engine.project.folder import ProjectFolder
 from engine.queries.backend import Answer, Dropped, Item
 from engine.queries.llm.shapes import well_formed
 

@@ -16,7 +16,7 @@ from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.settings.screen import SettingsScreen
 from bmembed_tui.settings.text import fault_line, restored
 from engine.project.folder import ProjectFolder
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 
 class AloneScreen(SettingsScreen):

@@ -23,7 +23,8 @@ from engine.evaluation.studies.hubs import Hubs, HubTrial, decided
 from engine.lexical.filenames import FilenameMatch
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import HubnessReference, hub_offsets
-from engine.settings.load import QuerySettings, Settings, validate
+from engine.settings.load import validate
+from engine.settings.schema import QuerySettings, Settings
 
 CHUNKS, WIDTH, QUERIES = 40, 16, 260
 HUB = 0

@@ -19,7 +19,7 @@ from engine.evaluation.studies.perturbing import CONDITIONS
 from engine.evaluation.studies.robustness import make_trial, measure_trial
 from engine.evaluation.studies.robustness_trial import RobustnessTrial, drop_unasked
 from engine.lexical.filenames import FilenameMatch
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 WORDS = ["roof", "garden", "window", "kitchen", "cellar", "chimney", "staircase", "balcony", "corridor", "terrace"]
 

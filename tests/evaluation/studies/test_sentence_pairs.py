@@ -14,7 +14,7 @@ import pytest
 
 from engine.core.errors import CancelledError, DatasetError
 from engine.evaluation.studies.sentence_pairs import LEAST, Pair, SentencePairs, pairs_fingerprint, read_pairs
-from engine.settings.load import EvaluationSettings, Settings
+from engine.settings.schema import EvaluationSettings, Settings
 
 ROWS = [(f"a {number}", f"b, {number}", number / 2) for number in range(LEAST)]
 

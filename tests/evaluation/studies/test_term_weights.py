@@ -14,7 +14,7 @@ from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.term_weights import LEARNT, Gap, TermTrial, decided
 from engine.lexical.filenames import FilenameMatch
 from engine.metrics.differences import paired_difference
-from engine.settings.load import Settings
+from engine.settings.schema import Settings
 
 LEARNT_WORDS = {"impact": 0.5, "affect": 0.6}
 

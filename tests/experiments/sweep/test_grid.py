@@ -9,7 +9,8 @@ import pytest
 from engine.core.errors import SettingsError, UsageError
 from engine.experiments.sweep.grid import make_grid, steps_of
 from engine.experiments.sweep.tables import TABLES, table
-from engine.settings.load import Settings, validate
+from engine.settings.load import validate
+from engine.settings.schema import Settings
 
 LISTS = {"training": {"objective": "listnet"}}
 
