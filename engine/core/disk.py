@@ -7,17 +7,24 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from engine.core.errors import EngineError, ResourceError
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a small private file so that it is complete or unchanged after a crash."""
-    temporary = path.with_name(f".tmp-{path.name}")
+    with replaced(path, path.with_name(f".tmp-{path.name}")) as file:
+        file.write(text.encode("utf-8"))
+
+
+@contextmanager
+def replaced(path: Path, temporary: Path) -> Iterator[BinaryIO]:
+    """Write a private file under the name `temporary`; it takes the place of `path` when the block ends without an exception."""
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -10,11 +10,11 @@ import errno
 import hashlib
 import os
 import struct
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
+from engine.core.disk import replaced
 from engine.core.errors import ResourceError
 
 _MAGIC = b"BMVEC\x00\x01\n"
@@ -23,28 +23,17 @@ HASH_BYTES = 32
 
 
 def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
-    """Write hashes (n,) S32 and vectors (n, d) float16 to `path` by way of a temporary file, fsync and rename.
-
-    Raises ResourceError when the disk is full.
-    """
+    """Write hashes (n,) S32 and vectors (n, d) float16, whole or not at all. Raises ResourceError when the disk is full."""
     head = _HEAD.pack(_MAGIC, *vectors.shape)
     parts = [head, hashes.tobytes(), vectors.astype("<f2", copy=False).tobytes()]
     digest = hashlib.sha256()
-    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".shard-", suffix=".part", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
+        with replaced(path, path.with_name(f".{path.stem}-{os.getpid()}.part")) as file:
             for part in parts:
                 digest.update(part)
                 file.write(part)
             file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-        _sync_folder(path.parent)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ResourceError(
                 "The disk is full.", f"{path} could not be written.", "Free some space and run again.",
@@ -73,13 +62,3 @@ def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:
 def map_vectors(path: Path, rows: int, width: int) -> np.ndarray:
     """The vectors (n, d) float16 of a checked shard, mapped rather than read."""
     return np.memmap(path, dtype="<f2", mode="r", offset=_HEAD.size + rows * HASH_BYTES, shape=(rows, width))
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -48,7 +48,7 @@ Languages = Mapping[int, str]
 
 
 class LexicalIndex:
-    """An opened index. Searching is safe from several threads; `update` is not while the same object searches."""
+    """An opened index. Safe to search from several threads."""
 
     def __init__(self, folder: Path, manifest: Manifest, index: tantivy.Index) -> None:
         self._folder, self._manifest, self._index = folder, manifest, index
@@ -68,11 +68,11 @@ class LexicalIndex:
         stem: bool = True,
         stop_words: bool = True,
     ) -> LexicalIndex:
-        """Writes the index of (id, text) pairs into `folder` (made if missing, replaced if built) and opens it.
+        """Writes the index of (id, text) pairs into `folder`, which is made or empty, and opens it.
 
         `language` is the main one of the corpus, `languages` those of chunks in others.
 
-        Ids are unique and fit in 64 bits signed; ValueError otherwise, and nothing is changed.
+        Ids are unique and fit in 64 bits signed; ValueError otherwise.
         """
         manifest, others = Manifest(language=language, stem=stem, stop_words=stop_words), languages or {}
         _write(folder, _analysed(chunks, manifest, others), manifest, others)
@@ -83,7 +83,7 @@ class LexicalIndex:
         """Opens the index in `folder`. Raises DamagedError when anything is missing, changed or of another version."""
         manifest = storage.read_manifest(folder)
         with _panics_are_damage(folder):
-            index = tantivy.Index.open(str(storage.lockable(storage.generation_folder(folder, manifest.generation))))
+            index = tantivy.Index.open(str(storage.lockable(storage.files_folder(folder, manifest.generation))))
             _register(index)
             opened = cls(folder, manifest, index)
             found = opened._searcher.num_docs
@@ -94,7 +94,7 @@ class LexicalIndex:
     def weighted(self, weights: Mapping[str, float]) -> LexicalIndex:
         """This index, with words of queries counted `weights` times (engine/training/term_weights.py); others count as ever.
 
-        It reads the same files, and is not for `update`.
+        It reads the same files.
         """
         twin = copy.copy(self)
         twin._weights = weights
@@ -115,14 +115,14 @@ class LexicalIndex:
         """What analyses texts in the main language."""
         return self._analyzers.main
 
-    def update(self, add: Iterable[tuple[int, str]], remove: Iterable[int], languages: Languages | None = None) -> None:
-        """Adds (id, text) pairs and removes ids, in place; an id that is both known and added is replaced.
+    def updated(
+        self, folder: Path, add: Iterable[tuple[int, str]], remove: Iterable[int], languages: Languages | None = None
+    ) -> LexicalIndex:
+        """Writes this index with (id, text) pairs added and ids removed into `folder`, and opens it; an id that is both known and
+        added is replaced. `languages`: of all chunks, also those that stay.
 
-        `languages`: of all chunks, also those that stay.
-
-        The stored terms of the chunks that stay are written anew with the added ones, so that the scores equal those of
-        an index built from scratch (tantivy alone would go on counting removed chunks). An interrupted update changes
-        nothing.
+        The stored terms of the chunks that stay are written anew, so that the scores equal those of an index built from scratch
+        (tantivy alone would go on counting removed chunks).
         """
         others = languages or {}
         added = list(_analysed(add, self._manifest, others))
@@ -132,10 +132,8 @@ class LexicalIndex:
             yield from (chunk for chunk in self.stored() if chunk[0] not in gone)
             yield from added
 
-        _write(self._folder, merged(), self._manifest, others)
-        opened = LexicalIndex.open(self._folder)
-        self._manifest, self._index, self._searcher = opened._manifest, opened._index, opened._searcher
-        self._analyzers, self._scorer = opened._analyzers, None
+        _write(folder, merged(), self._manifest, others)
+        return LexicalIndex.open(folder)
 
     def ids(self) -> set[int]:
         """The ids of all chunks."""
@@ -317,16 +315,14 @@ def _analysed(chunks: Iterable[tuple[int, str]], settings: Manifest, others: Lan
 
 
 def _write(folder: Path, chunks: Iterable[StoredChunk], settings: Manifest, others: Languages) -> None:
-    """Writes chunks as a new generation and makes it the current one; on any failure the old one stays."""
-    generation = storage.new_generation(folder)
-    target = storage.generation_folder(folder, generation)
-    try:
-        written = _write_segment(target, chunks)
-        languages = Counter(others.get(key, settings.language) for key in written)
-        storage.publish(folder, settings.renewed(generation, dict(languages), storage.describe(target)))
-    except BaseException:
-        storage.drop(target)
-        raise
+    target = storage.files_folder(folder)
+    target.mkdir(mode=0o700, parents=True)
+    folder.chmod(0o700)
+    written = _write_segment(target, chunks)
+    counts = dict(Counter(others.get(key, settings.language) for key in written))
+    several = counts if counts.keys() - {settings.language} else {}
+    manifest = replace(settings, generation=1, count=len(written), languages=several, files=storage.describe(target))
+    storage.write_manifest(folder, manifest)
 
 
 def _write_segment(target: Path, chunks: Iterable[StoredChunk]) -> set[int]:

@@ -180,7 +180,7 @@ def _texts(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, 
 def _update(
     context: StageContext, folder: Path, former: Artifact | None, hashes: dict[int, str], wanted: _Wanted
 ) -> tuple[int, int] | None:
-    """(added, removed) when a copy of the former index could be brought in line; None when it must be built.
+    """(added, removed) when the index could be made from the former one; None when it must be built.
 
     Where the former index stands for the same inputs, the user forces the stage or the index is damaged.
     """
@@ -192,13 +192,13 @@ def _update(
 
     source = context.project.path / former.folder
     try:
-        known = LexicalIndex.open(source).ids()
+        index = LexicalIndex.open(source)
+        known = index.ids()
         others = _otherwise_indexed(context, source, wanted)
         added, removed = (hashes.keys() - known) | (hashes.keys() & others), known - hashes.keys()
-        shutil.copytree(source, folder, dirs_exist_ok=True)
         chunks = context.store.chunks_by_id(added)
         fresh = _texts(context, [chunks[key] for key in sorted(added)], wanted.titles)
-        LexicalIndex.open(folder).update(fresh, sorted(removed), _of_chunks(context, wanted))
+        index.updated(folder, fresh, sorted(removed), _of_chunks(context, wanted))
     except DamagedError as error:
         context.warn(f"{error.what} It is built anew.")
         shutil.rmtree(folder)

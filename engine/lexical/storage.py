@@ -1,8 +1,5 @@
-"""The index folder: one sub-folder per generation of the tantivy index, and `bm25.json`, which names the current one.
-
-`bm25.json` is replaced by one rename after the new generation is complete, so that a crash at any moment leaves the
-last complete index. It holds the size and sha256 of every file, since tantivy does not notice flipped bits when it
-opens.
+"""The index folder: a sub-folder with the files of tantivy, and `bm25.json`, which holds the size and sha256 of each, since
+tantivy does not notice flipped bits when it opens.
 """
 
 from __future__ import annotations
@@ -13,9 +10,10 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from engine.core.disk import write_text
 from engine.core.errors import DamagedError, ResourceError
 
 FORMAT_VERSION = 1
@@ -27,25 +25,20 @@ _LOCKS = {".tantivy-meta.lock", ".tantivy-writer.lock"}
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `bm25.json` says. `files` maps a name in the generation's folder to (bytes, hex sha256).
+    """What `bm25.json` says. `files` maps a name in the sub-folder to (bytes, hex sha256).
 
-    `languages`: chunks per language; empty where all are analysed in `language`.
+    `languages`: chunks per language; empty where all are analysed in `language`. `generation`: names the sub-folder; above 1 in
+    indexes that versions before 6 have updated in place.
     """
 
     language: str
     stem: bool
     stop_words: bool
     count: int = 0
-    generation: int = 0
+    generation: int = 1
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     version: int = FORMAT_VERSION
     languages: dict[str, int] = field(default_factory=dict)
-
-    def renewed(self, generation: int, languages: dict[str, int], files: dict[str, tuple[int, str]]) -> Manifest:
-        """The same settings for a new generation, of so many chunks per language."""
-        several = languages if languages.keys() - {self.language} else {}
-        count = sum(languages.values())
-        return replace(self, generation=generation, count=count, languages=several, files=files)
 
 
 def damaged(folder: Path, why: str) -> DamagedError:
@@ -56,8 +49,8 @@ def damaged(folder: Path, why: str) -> DamagedError:
     )  # fmt: skip
 
 
-def generation_folder(folder: Path, generation: int) -> Path:
-    """Where a generation of the index lies."""
+def files_folder(folder: Path, generation: int = 1) -> Path:
+    """Where tantivy's files lie."""
     return folder / f"generation-{generation}"
 
 
@@ -101,57 +94,21 @@ def _drop_stale_copies(place: Path) -> None:
             continue
 
 
-def new_generation(folder: Path) -> int:
-    """Makes an empty generation folder beside those that exist and returns its number."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    taken = [int(path.name.rpartition("-")[2]) for path in folder.glob("generation-*") if path.name[11:].isdigit()]
-    generation = max(taken, default=0) + 1
-    generation_folder(folder, generation).mkdir(mode=0o700)
-    return generation
-
-
-def drop(generation: Path) -> None:
-    """Removes an unfinished generation."""
-    shutil.rmtree(generation, ignore_errors=True)
-
-
 def describe(folder: Path) -> dict[str, tuple[int, str]]:
-    """Size and sha256 of every file of a generation, after forcing it to disk."""
+    """Size and sha256 of every file of tantivy's, which become private."""
     files = {}
     for path in sorted(folder.iterdir()):
         if path.name in _LOCKS:
             continue
         path.chmod(0o600)
         with path.open("rb") as file:
-            os.fsync(file.fileno())
             files[path.name] = (path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
     return files
 
 
-def publish(folder: Path, manifest: Manifest) -> None:
-    """Makes a generation the current one, durably, and removes the others."""
-    sync_folder(generation_folder(folder, manifest.generation))
-    temporary = folder / f"{MANIFEST}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(asdict(manifest), file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(folder / MANIFEST)
-    sync_folder(folder)
-    current = generation_folder(folder, manifest.generation)
-    for path in folder.glob("generation-*"):
-        if path != current:
-            drop(path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Forces the names in a folder to disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write `bm25.json`."""
+    write_text(folder / MANIFEST, json.dumps(asdict(manifest), indent=1))
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -180,7 +137,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
-    current = generation_folder(folder, manifest.generation)
+    current = files_folder(folder, manifest.generation)
     if not manifest.files:
         raise damaged(folder, f"{MANIFEST} names no files")
     for name, (size, digest) in manifest.files.items():

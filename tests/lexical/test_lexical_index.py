@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.errors import DamagedError, ResourceError
-from engine.lexical import index as index_module
 from engine.lexical import storage
 from engine.lexical.bm25 import length_table
 from engine.lexical.index import LexicalIndex
@@ -149,8 +148,8 @@ def test_search_many_with_threads_keeps_the_order(tmp_path: Path) -> None:
 
 def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:
     chunks = random_chunks(120)
-    index = LexicalIndex.build(tmp_path / "a", chunks[:80], "none")
-    index.update([(3, "replaced text PHX-121"), *chunks[80:]], remove=[0, 1, 999])
+    former = LexicalIndex.build(tmp_path / "former", chunks[:80], "none")
+    index = former.updated(tmp_path / "a", [(3, "replaced text PHX-121"), *chunks[80:]], remove=[0, 1, 999])
     wanted = [(key, text) for key, text in chunks if key not in (0, 1, 3)] + [(3, "replaced text PHX-121")]
     fresh = LexicalIndex.build(tmp_path / "b", wanted, "none")
     reopened = LexicalIndex.open(tmp_path / "a")
@@ -162,45 +161,30 @@ def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:
     assert list(index.stored()) == list(fresh.stored())
 
 
-def test_a_failed_update_leaves_the_index_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = build(tmp_path)
-    before = sorted(path.name for path in (tmp_path / "index").iterdir())
-
-    def no_space(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(index_module.storage, "publish", no_space)
-    with pytest.raises(OSError, match="No space"):
-        index.update([(99, "new")], [])
-    assert LexicalIndex.open(tmp_path / "index").ids() == index.ids() == {10, 11, 12, 13, -5, 14}
-    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == before
-
-
-def test_an_unfinished_generation_beside_the_index_is_ignored_and_cleared(tmp_path: Path) -> None:
+def test_an_index_of_a_later_generation_opens(tmp_path: Path) -> None:
+    """Former versions updated an index in place."""
     build(tmp_path)
-    torn = storage.generation_folder(tmp_path / "index", 2)
-    torn.mkdir()
-    (torn / "meta.json").write_text("{")
-    index = LexicalIndex.open(tmp_path / "index")
-    index.update([(99, "fresh words")], [])
-    assert index.search("fresh", 1)[0].tolist() == [99]
-    assert [path.name for path in (tmp_path / "index").glob("generation-*")] == ["generation-3"]
+    folder = tmp_path / "index"
+    (folder / "generation-1").rename(folder / "generation-3")
+    manifest = json.loads((folder / storage.MANIFEST).read_text())
+    (folder / storage.MANIFEST).write_text(json.dumps({**manifest, "generation": 3}))
+    former = LexicalIndex.open(folder)
+    assert former.search("pump", 3)[0].size
+    assert former.updated(tmp_path / "new", [(99, "new")], []).search("new", 1)[0].tolist() == [99]
 
 
 def test_ids_must_be_unique_and_fit(tmp_path: Path) -> None:
-    for chunks in ([(1, "a"), (1, "b")], [(2**63, "a")]):
+    for number, chunks in enumerate(([(1, "a"), (1, "b")], [(2**63, "a")])):
         with pytest.raises(ValueError, match="chunk id"):
-            build(tmp_path, chunks)
+            build(tmp_path / str(number), chunks)
 
 
-def test_an_empty_index_and_a_rebuild_in_place(tmp_path: Path) -> None:
+def test_an_empty_index(tmp_path: Path) -> None:
     index = build(tmp_path, [])
     assert index.count == 0
     assert len(index.search("anything", 5)[0]) == 0
     assert list(index.scorer().rank(index.analyzer.query_terms("anything"), 5)[0]) == []
-    index.update([(4, "anything goes")], [])
-    assert index.search("anything", 5)[0].tolist() == [4]
-    assert build(tmp_path, CHUNKS).count == 6
+    assert index.updated(tmp_path / "new", [(4, "anything goes")], []).search("anything", 5)[0].tolist() == [4]
 
 
 def test_files_are_private(tmp_path: Path) -> None:

@@ -122,16 +122,15 @@ def test_one_language_is_as_it_was(tmp_path: Path, one: LexicalIndex) -> None:
 
 
 def test_an_update_is_a_building_anew(tmp_path: Path, mixed: LexicalIndex) -> None:
-    index = LexicalIndex.build(tmp_path / "index", ENGLISH.items(), "en")
-    index.update(GERMAN.items(), [], LANGUAGES)
+    former = LexicalIndex.build(tmp_path / "former", ENGLISH.items(), "en")
+    index = former.updated(tmp_path / "index", GERMAN.items(), [], LANGUAGES)
     assert list(index.stored()) == list(mixed.stored())
     assert index._manifest.languages == mixed._manifest.languages == {"en": 5, "de": 3}
     assert found(index, "Kündigungsfrist") == [11]
-    index.update([(13, GERMAN[13])], [11, 12], {13: "de"})
+    index = index.updated(tmp_path / "fewer", [(13, GERMAN[13])], [11, 12], {13: "de"})
     assert index._manifest.languages == {"en": 5, "de": 1}
-    index.update([], [13])
-    assert index._manifest.languages == {}
-    assert LexicalIndex.open(tmp_path / "index")._manifest.languages == {}
+    assert index.updated(tmp_path / "none", [], [13])._manifest.languages == {}
+    assert LexicalIndex.open(tmp_path / "none")._manifest.languages == {}
 
 
 def test_no_main_language(tmp_path: Path) -> None:
