@@ -21,6 +21,14 @@ from engine.corpus.scan import BEIR_CORPUS
 _MAX_LINE_LENGTH = 16 * 2**20  # bytes
 
 
+class MalformedError(DatasetError):
+    """What stands at `place`, a file or a line of it, is not what it should be: the `problem` in words."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place} cannot be used.", f"Because {problem}.", "Correct the file and run again.")
+        self.place, self.problem = place, problem
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedQuery:
     """A training query that the user brings. `document` names where the evidence stands: a title, path or id."""
@@ -41,12 +49,12 @@ class BeirReader:
         for place, row in _json_lines(path):
             key = _identifier(row, "_id", place)
             if key in seen:
-                raise _malformed(place, f"the _id '{key}' occurs twice")
+                raise MalformedError(place, f"the _id '{key}' occurs twice")
             seen.add(key)
             text, title = _text(row, "text", place), _text(row, "title", place, "")
             yield ReadDocument(title.strip(), text if text.strip() else title, external_id=key, format="beir")
         if not seen:
-            raise _malformed(str(path), "it holds no documents")
+            raise MalformedError(str(path), "it holds no documents")
 
 
 READER = BeirReader()
@@ -65,7 +73,7 @@ def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
         if key in grades:
             judged.append(JudgedQuery(key, text, grades=tuple(grades.pop(key).items())))
     if grades and not judged:
-        raise _malformed(str(folder / "queries.jsonl"), f"no query in it is judged in qrels/{split}.tsv")
+        raise MalformedError(str(folder / "queries.jsonl"), f"no query in it is judged in qrels/{split}.tsv")
     return judged
 
 
@@ -78,7 +86,7 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
     for place, row in _json_lines(path):
         text, evidence = _text(row, "query", place), _evidence(row, ("evidence",), place)
         if not evidence:
-            raise _malformed(place, "the key 'evidence' is missing or empty")
+            raise MalformedError(place, "the key 'evidence' is missing or empty")
         where = _text(row, "path", place, "") or None
         key = hashlib.sha256(json.dumps([text, evidence, where]).encode()).hexdigest()[:16]
         judged.setdefault(key, JudgedQuery(key, text, evidence, path=where))
@@ -95,7 +103,7 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
     for place, row in _json_array(path) if _starts_array(path) else _json_lines(path):
         text = _text(row, "query" if "query" in row or "text" not in row else "text", place)
         if not text.strip():
-            raise _malformed(place, "the query is empty")
+            raise MalformedError(place, "the query is empty")
         document = _text(row, "document" if "document" in row else "doc", place, "")
         queries.append(ImportedQuery(text, _evidence(row, ("evidence", "evidence_list"), place), document or None))
     return queries
@@ -108,7 +116,7 @@ def _read_qrels(path: Path) -> dict[str, dict[str, int]]:
         if not line.strip() or (number == 1 and len(cells) == 3 and not _is_number(cells[2])):
             continue
         if len(cells) != 3 or not _is_number(cells[2]):
-            raise _malformed(f"{path}, line {number}", "it is not 'query-id TAB corpus-id TAB score'")
+            raise MalformedError(f"{path}, line {number}", "it is not 'query-id TAB corpus-id TAB score'")
         query, document, score = (cell.strip() for cell in cells)
         if float(score) > 0:
             grades.setdefault(query, {})[document] = round(float(score))
@@ -128,10 +136,10 @@ def _lines(path: Path, longest: int = _MAX_LINE_LENGTH) -> Iterator[str]:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(longest + 1), b""), 1):
                 if len(line) > longest:
-                    raise _malformed(f"{path}, line {number}", f"it is longer than {longest // 2**20} MB")
+                    raise MalformedError(f"{path}, line {number}", f"it is longer than {longest // 2**20} MB")
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise _malformed(f"{path}, line {number}", "it is not UTF-8") from error
+        raise MalformedError(f"{path}, line {number}", "it is not UTF-8") from error
     except OSError as error:
         raise _unreadable(path, error) from error
 
@@ -158,19 +166,19 @@ def _parsed(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _malformed(place, f"it is not JSON ({error})") from error
+        raise MalformedError(place, f"it is not JSON ({error})") from error
 
 
 def _object(row: Any, place: str) -> dict[str, Any]:
     if not isinstance(row, dict):
-        raise _malformed(place, "it is not a JSON object")
+        raise MalformedError(place, "it is not a JSON object")
     return row
 
 
 def _identifier(row: dict[str, Any], key: str, place: str) -> str:
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise _malformed(place, f"the key '{key}' is missing or not a string")
+        raise MalformedError(place, f"the key '{key}' is missing or not a string")
     return clean(str(value))
 
 
@@ -179,7 +187,7 @@ def _text(row: dict[str, Any], key: str, place: str, default: str | None = None)
     if value is None and default is not None:
         return default
     if not isinstance(value, str):
-        raise _malformed(place, f"the key '{key}' is {'missing' if key not in row else 'not a string'}")
+        raise MalformedError(place, f"the key '{key}' is {'missing' if key not in row else 'not a string'}")
     return visible(clean(value))
 
 
@@ -189,12 +197,8 @@ def _evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[s
         return ()
     values = [row[key]] if isinstance(row[key], str) else row[key]
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise _malformed(place, f"the key '{key}' is neither a string nor a list of strings")
+        raise MalformedError(place, f"the key '{key}' is neither a string nor a list of strings")
     return tuple(visible(clean(value)) for value in values if value.strip())
-
-
-def _malformed(place: str, why: str) -> DatasetError:
-    return DatasetError(f"{place} cannot be used.", f"Because {why}.", "Correct the file and run again.")
 
 
 def _unreadable(path: Path, error: OSError) -> DatasetError:

@@ -15,6 +15,7 @@ from typing import cast
 from engine.core.errors import DatasetError, NoDocumentsError
 from engine.core.records import Document
 from engine.corpus.attempts import passwords_file
+from engine.corpus.beir import MalformedError
 from engine.corpus.formats import PICTURES, STREAMED
 from engine.corpus.former import BY_OCR, Former
 from engine.corpus.invisible import made_visible
@@ -306,10 +307,11 @@ def _read_here(file: ScannedFile) -> Iterator[ReadDocument]:
         for found in reader_for(file.format).read(file.absolute):
             if isinstance(found, ReadDocument):
                 yield made_visible(found)
+    except MalformedError as error:
+        place = error.place.removeprefix(str(file.absolute)).lstrip(", ")
+        raise UnreadableFileError(file.absolute, ": ".join(filter(None, ("damaged", place, error.problem)))) from error
     except DatasetError as error:
-        place = error.what.partition(" cannot be ")[0].removeprefix(str(file.absolute)).lstrip(", ")
-        why = error.why.removeprefix("Because ").rstrip(".")
-        raise UnreadableFileError(file.absolute, ": ".join(filter(None, ("damaged", place, why)))) from error
+        raise UnreadableFileError(file.absolute, f"damaged: {error.why.rstrip('.')}") from error
 
 
 def _hash_file(path: Path) -> str:

@@ -35,6 +35,8 @@ class UnreadableFileError(InputError):
     not affected.
     """
 
+    code = "file-unreadable"
+
     def __init__(self, path: Path, reason: str, kind: Kind = "") -> None:
         super().__init__(
             f"{path.name} cannot be read.", reason, "Convert the file, or leave it out with corpus.exclude."

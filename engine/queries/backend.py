@@ -28,7 +28,8 @@ class Dropped(NamedTuple):
 class Answer:
     """What a backend made of one chunk. `problem` says why nothing came of it; empty when all went well.
 
-    `lasting` tells whether asking again would meet the same problem: a bad answer is one, a time limit is none.
+    `lasting` tells whether asking again would meet the same problem: a bad answer is one, a time limit is none. `refused`: a
+    server found fault with the message itself.
     `tokens` is what a language model has written for it, `seconds` its share of the time that this took; `estimated`: a
     server has not told how many tokens, or not of each of its answers.
     """
@@ -37,6 +38,7 @@ class Answer:
     dropped: Sequence[Dropped] = ()
     problem: str = ""
     lasting: bool = True
+    refused: bool = False
     tokens: int = 0
     seconds: float = 0.0
     estimated: bool = False

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from engine.core.records import Chunk, Document, Query
 from engine.corpus.beir import ImportedQuery
 from engine.queries.filters.evidence import telling
+from engine.queries.rejection import Reason
 from engine.queries.rules.tokens import fold
 
 _KEY = 24
@@ -38,12 +39,12 @@ def attach_imported(
     rejected: list[RejectedItem] = []
     for item in items:
         if not item.text.strip():
-            rejected.append(RejectedItem(item, "empty query"))
+            rejected.append(RejectedItem(item, Reason.EMPTY))
             continue
         wanted = named.get(fold(item.document), frozenset()) if item.document else frozenset()
         hit = finder.find(item.evidence, wanted)
         if hit is None:
-            reason = "evidence not found" if any(item.evidence) else "no evidence given"
+            reason = Reason.EVIDENCE_NOT_FOUND if any(item.evidence) else Reason.NO_EVIDENCE
             rejected.append(RejectedItem(item, reason))
         else:
             chunk, evidence = hit

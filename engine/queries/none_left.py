@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from engine.core.errors import StageError
 from engine.queries.choosing import MODELS
-from engine.queries.llm.conversation import CUT, NOT_FOUND, SHORT
-from engine.queries.llm.reasons import NO_ANSWER
+from engine.queries.rejection import Reason
 
 MEANS = "nothing can be trained, and search uses the base encoder"
-_MENDS = (  # beginning of a reason → what to do about it, for a project on the command line
-    (CUT, "raise queries.answer_tokens"),
-    (NO_ANSWER, "'engine sample {0}' shows what the model or its server answers"),
-    (NOT_FOUND, "take another model, which quotes its document: 'engine sample {0}' shows what this one answers"),
-    (SHORT, "take another model, which quotes its document: 'engine sample {0}' shows what this one answers"),
-    ("source chunk", "raise queries.consistency_top, or set it to 0: then such queries are kept"),
-)
+_QUOTES = "take another model, which quotes its document: 'engine sample {0}' shows what this one answers"
+_MENDS: dict[str, str] = {  # for a project on the command line
+    Reason.CUT: "raise queries.answer_tokens",
+    Reason.NO_ANSWER: "'engine sample {0}' shows what the model or its server answers",
+    Reason.NOT_FOUND: _QUOTES,
+    Reason.SHORT: _QUOTES,
+    Reason.CHUNK_NOT_FOUND: "raise queries.consistency_top, or set it to 0: then such queries are kept",
+}
 _ASKED, _LISTED = "'engine sample {0}' shows what the model answers", "'engine queries {0} --rejected' lists them"
 _SILENT = {
     "imported": "none was imported, or none belongs to a document here: 'engine queries {0} --rejected' lists those",
@@ -61,7 +61,7 @@ def _by_count(rejected: Mapping[str, int]) -> list[str]:
 def _mend(rejected: Mapping[str, int], other: str) -> str:
     """What to do about the most frequent reason."""
     first = next(iter(_by_count(rejected)), "")
-    return next((mend for start, mend in _MENDS if rejected.get(first) and first.startswith(start)), other)
+    return _MENDS.get(first, other) if rejected.get(first) else other
 
 
 def _sentence(text: str) -> str:

@@ -19,12 +19,12 @@ from engine.queries.choosing import MODELS, backend_of, settled, usable
 from engine.queries.llm.cost import HOUR, Budget, Pace, measured
 from engine.queries.llm.prompted import Prompted
 from engine.queries.opening import corpus_language, open_backend
+from engine.queries.rejection import Reason, Rejected
 from engine.queries.reporter import NullReporter, Reporter
 from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
-    from engine.queries.filters.consistency import Rejected
 
 SUBPROCESS = "engine.queries.sample_process"
 
@@ -184,12 +184,11 @@ def _pace(one: Asked) -> Pace:
 def _verdicts(snapshot: ProjectSnapshot, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[str]:
     """For each query why a run would leave it out, or an empty text."""
     from engine.queries.filters.dedupe import deduplicate
-    from engine.queries.filters.quality import REPEATED
 
     index = _index(snapshot)
-    reasons = {id(lost.query): lost.reason for lost in _poor(snapshot, queries, chunks, index)}
+    reasons = {id(lost.query): lost.text for lost in _poor(snapshot, queries, chunks, index)}
     sound = [query for query in queries if id(query) not in reasons]
-    reasons |= {id(repeat.query): REPEATED for repeat in deduplicate(sound).dropped}
+    reasons |= {id(repeat.query): Reason.REPEATED for repeat in deduplicate(sound).dropped}
     ranks = _bm25_found(snapshot, queries, index)
     return [reasons.get(id(query), ranks.get(place, "")) for place, query in enumerate(queries)]
 

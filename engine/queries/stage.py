@@ -17,11 +17,11 @@ from engine.project.store.artifacts import Artifact
 from engine.queries.articles import document_keys
 from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, settle
 from engine.queries.edits import apply_edits, content, read_edits
-from engine.queries.filters.consistency import Filtered, Rejected, by_reason, consistency_filter, told_share
+from engine.queries.filters.consistency import Filtered, consistency_filter, told_share
 from engine.queries.heldout import assign_split, cap_queries, least_of
-from engine.queries.llm.reasons import BEYOND
 from engine.queries.none_left import MEANS, none_left
 from engine.queries.opening import model_identity, out_of_reach, query_recipe, writer_noted
+from engine.queries.rejection import Reason, Rejected, by_reason
 from engine.queries.rules.tokens import fold
 from engine.queries.writing import forget_gone, written
 
@@ -35,7 +35,6 @@ BLOCK = 512
 MIN_GROUPS = 10
 """Of documents that belong together. With fewer, neither half of the held-out ones would tell much, or there would be none."""
 PARTS = 20  # that few documents are cut into
-JUDGED, DUPLICATE = "equals a judged query", "duplicate"
 
 
 class GenerateStage(Stage):
@@ -89,7 +88,9 @@ class GenerateStage(Stage):
         # The corpus as it is now, also when the run was forced while a former one still stood for it.
         made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
         artifact = Artifact(ARTIFACT, made_from, "", time.time(), info)
-        context.store.replace_queries(queries, artifact, [*candidates.lost, *filtered.rejected])
+        context.store.replace_queries(
+            queries, artifact, [(one.query, one.text) for one in (*candidates.lost, *filtered.rejected)]
+        )
         forget_gone(context)
         heldout = sum(query.split == "heldout" for query in queries)
         if not queries:
@@ -171,8 +172,8 @@ def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: Choice) 
     allowed = [query for query in queries if fold(query.text) not in judged]
     if len(allowed) < len(queries):
         context.warn(f"{len(queries) - len(allowed)} queries equal judged ones and are not trained on.")
-        counts[JUDGED] = len(queries) - len(allowed)
-        lost = lost + [Rejected(query, JUDGED) for query in queries if fold(query.text) in judged]
+        counts[Reason.JUDGED] = len(queries) - len(allowed)
+        lost = lost + [Rejected(query, Reason.JUDGED) for query in queries if fold(query.text) in judged]
     return Candidates(allowed, made or len(queries), counts, lost)
 
 
@@ -214,7 +215,7 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     sound = _sifted(context, candidates, chunks)
     distinct = deduplicate(sound.kept, check=context.check_stop)
     unique = distinct.kept
-    repeats = [Rejected(one.query, f"{DUPLICATE}: {one.original.text}") for one in distinct.dropped]
+    repeats = [Rejected(one.query, Reason.DUPLICATE, one.original.text) for one in distinct.dropped]
     _tell_share(context, "duplicates", Filtered(unique, repeats), "a query is kept when none before it says the same")
     rejected = sound.rejected + repeats
     top = context.settings.queries.consistency_top
@@ -225,10 +226,9 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
         lambda queries: _base_ranks(context, queries, chunks, top),
     ]
     filtered = consistency_filter(unique, rankers, top=top)
-    lost = [Rejected(one.query, f"source chunk beyond the top {top}") for one in filtered.rejected]
     asks = f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder"
     _tell_share(context, "consistency filter", filtered, asks)
-    return Filtered(filtered.kept, rejected + lost)
+    return Filtered(filtered.kept, rejected + filtered.rejected)
 
 
 def _sifted(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
@@ -295,7 +295,7 @@ def _capped(context: StageContext, found: Filtered) -> Filtered:
     settings = context.settings
     texts = [query.text for query in found.kept]
     rows = set(cap_queries(texts, settings.queries.max_queries, settings.training.seed))
-    lost = [Rejected(query, BEYOND) for row, query in enumerate(found.kept) if row not in rows]
+    lost = [Rejected(query, Reason.BEYOND) for row, query in enumerate(found.kept) if row not in rows]
     return Filtered([query for row, query in enumerate(found.kept) if row in rows], [*found.rejected, *lost])
 
 

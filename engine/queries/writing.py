@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from engine.core.records import Chunk, Query
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.queries.backend import Item, Passage
-from engine.queries.filters.consistency import Rejected, told_share
+from engine.queries.filters.consistency import told_share
 from engine.queries.llm.cost import HOUR, Budget, Course, Pace, told_duration
 from engine.queries.llm.coverage import base_vectors, covering_order, distinct, word_vectors
-from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, is_refusal, passage_key
-from engine.queries.llm.reasons import BEYOND, NO_ANSWER
+from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, passage_key
 from engine.queries.opening import corpus_language, open_model, writer_recipe
+from engine.queries.rejection import Reason, Rejected
 from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
@@ -111,10 +111,10 @@ class _Walk:
         self.context.progress(answered, answered, "chunks")
         self._tell_share()
         queries = [query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])]
-        made = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
-        beyond = [Rejected(query, BEYOND) for _, query in self.found[budget.queries :]]
+        made = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != Reason.NO_ANSWER)
+        beyond = [Rejected(query, Reason.BEYOND) for _, query in self.found[budget.queries :]]
         if beyond:
-            self.rejected[BEYOND] = len(beyond)
+            self.rejected[Reason.BEYOND] = len(beyond)
         return Written(queries, made, self.rejected, self.lost + beyond)
 
     def _order(self, budget: Budget) -> list[int]:
@@ -169,7 +169,7 @@ class _Walk:
         passages = (Passage(position, self.chunks[position], self._title(position)) for position in open_ones)
         for position, answer in self._backend.answers(passages):
             key = self._key(position)
-            if is_refusal(answer.problem) and self.ledger.refused(key):
+            if answer.refused and self.ledger.refused(key):
                 answer = replace(answer, lasting=True)
             entry = self.ledger.add(key, answer)
             if entry.problem:
@@ -189,7 +189,7 @@ class _Walk:
         self.seconds += entry.seconds
         self.rejected.update(entry.dropped)
         if entry.problem:
-            self.rejected[NO_ANSWER] += 1
+            self.rejected[Reason.NO_ANSWER] += 1
         self.found += [(position, _query(item, chunk)) for item in entry.items]
         self.lost += [Rejected(_query(dropped.item, chunk), dropped.reason) for dropped in entry.lost]
 
@@ -198,7 +198,7 @@ class _Walk:
         run, and its time is that of an answer, not of a server that failed."""
         course = self._course
         self._why.update(entry.dropped)
-        self._why[NO_ANSWER] += bool(entry.problem)
+        self._why[Reason.NO_ANSWER] += bool(entry.problem)
         pace = course.take(Pace(1, entry.seconds, len(entry.items), entry.tokens, entry.estimated), own)
         if pace is not None:
             self._tell_cost(pace)
@@ -240,7 +240,7 @@ class _Walk:
             self.context.choose("cost", cost, f"{pace.told()}; {limits}")
 
     def _tell_share(self) -> None:
-        total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != NO_ANSWER)
+        total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != Reason.NO_ANSWER)
         if total:
             share = f"{told_share(len(self.found) / total)} kept"
             self.context.choose("evidence check", share, f"of {total} questions: their evidence stands in the chunk")

@@ -15,6 +15,7 @@ from engine.core.events import Choice, Event, Warned
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.queries.none_left import none_left
+from engine.queries.rejection import Reason
 from engine.runs.pipeline import all_status
 
 Make = Callable[..., ProjectFolder]
@@ -68,7 +69,7 @@ def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatc
     monkeypatch.setattr(stage, "_bm25_ranks", lambda _context, queries, _top: [0] * len(queries))
     monkeypatch.setattr(stage, "_base_ranks", lambda _context, queries, _chunks, _top: [0] * len(queries))
     (warning,) = warnings(generate_here(asked_project(backend="extractive", consistency_top=5)))
-    assert " × source chunk beyond the top 5): " in warning
+    assert f" × {Reason.CHUNK_NOT_FOUND}): " in warning
     assert warning.endswith("Raise queries.consistency_top, or set it to 0: then such queries are kept.")
 
 
@@ -76,13 +77,13 @@ def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatc
     ("made", "rejected", "backend", "expected"),
     [
         (
-            9, {"duplicate": 2, "cut: its answer was longer than queries.answer_tokens": 7}, "gguf",
-            "Of 9 queries none is left (7 × cut: its answer was longer than queries.answer_tokens, 2 × duplicate): "
+            9, {"duplicate": 2, Reason.CUT: 7}, "gguf",
+            f"Of 9 queries none is left (7 × {Reason.CUT}, 2 × duplicate): "
             f"{MEANS} Raise queries.answer_tokens.",
         ),
         (
-            0, {"the language model gave no usable answer for the chunk": 4}, "endpoint",
-            "No query was made (4 × the language model gave no usable answer for the chunk): "
+            0, {Reason.NO_ANSWER: 4}, "endpoint",
+            f"No query was made (4 × {Reason.NO_ANSWER}): "
             f"{MEANS} 'engine sample 'my notes'' shows what the model or its server answers.",
         ),
         (0, {}, "gguf", f"There is no training query: {MEANS} The model wrote none: 'engine sample 'my notes'' shows"),

@@ -239,21 +239,21 @@ def guarded(path: Path) -> Iterator[None]:
             code="write-failed",
         ) from error
     except sqlite3.DatabaseError as error:
-        text = str(error)
-        if "disk is full" in text or "disk I/O" in text:
+        text, code = str(error), getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             raise ResourceError(
                 "The project's database could not be written.",
                 f"SQLite says: {text}.",
                 "Free some disk space and run again.",
-                code="disk-full",
+                code="disk-full" if code == sqlite3.SQLITE_FULL else "write-failed",
                 command="run",
             ) from error
-        if "locked" in text:
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise EngineError(
                 "The project's database is busy.", text, "Try again when the other program is done.",
                 code="project-busy",
             ) from error  # fmt: skip
-        if "readonly" in text or "unable to open" in text:
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
             raise EngineError(
                 f"{path} cannot be opened.", text, "Check the folder's permissions.", code="file-access"
             ) from error

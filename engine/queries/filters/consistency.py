@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from engine.core.records import Query
+from engine.queries.rejection import Reason, Rejected
 
 Ranks: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.integer]]"
 RankOf: TypeAlias = Callable[[Sequence[Query]], Ranks]
-
-
-class Rejected(NamedTuple):
-    """A query left out, and why: a kind of reason, and after a colon what is said of this query alone."""
-
-    query: Query
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +37,6 @@ def told_share(share: float) -> str:
     return "under 1 %" if percent == "0" and share > 0 else f"{percent} %"
 
 
-def by_reason(rejected: Sequence[Rejected]) -> Counter[str]:
-    """Number of queries by the kind of their reason."""
-    return Counter(one.reason.partition(": ")[0] for one in rejected)
-
-
 def consistency_filter(queries: Sequence[Query], rank_of: Sequence[RankOf], top: int = 20) -> Filtered:
     """Keep a query when its source chunk is within the first `top` of any of the retrievers (METHODS.md §5).
 
@@ -57,7 +45,6 @@ def consistency_filter(queries: Sequence[Query], rank_of: Sequence[RankOf], top:
     shape.
     """
     open_positions = list(range(len(queries)))
-    best: dict[int, int] = {}
     for rank in rank_of:
         asked = [queries[position] for position in open_positions]
         if not asked:
@@ -65,15 +52,10 @@ def consistency_filter(queries: Sequence[Query], rank_of: Sequence[RankOf], top:
         ranks = np.asarray(rank(asked))
         if ranks.shape != (len(asked),):
             raise ValueError(f"ranks of shape {ranks.shape} for {len(asked)} queries")
-        for position, found in zip(open_positions, ranks.tolist(), strict=True):
-            if found > 0:
-                best[position] = min(found, best.get(position, found))
-        open_positions = [position for position in open_positions if not 0 < best.get(position, 0) <= top]
+        open_positions = [
+            position for position, found in zip(open_positions, ranks.tolist(), strict=True) if not 0 < found <= top
+        ]
     lost = set(open_positions)
     kept = [query for position, query in enumerate(queries) if position not in lost]
-    rejected = [Rejected(queries[position], _reason(position in best, top)) for position in open_positions]
-    return Filtered(kept, rejected)
-
-
-def _reason(found: bool, top: int) -> str:
-    return f"source chunk beyond rank {top}" if found else "source chunk not found"
+    detail = f"beyond the top {top}"
+    return Filtered(kept, [Rejected(queries[row], Reason.CHUNK_NOT_FOUND, detail) for row in open_positions])

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.records import Chunk, Document, Query
-from engine.queries.filters.consistency import Filtered, Rejected
+from engine.queries.filters.consistency import Filtered
 from engine.queries.filters.dedupe import jaccard
+from engine.queries.rejection import Reason, Rejected
 from engine.queries.rules.tokens import Things, fold, same_things, things, tokenize
 
 if TYPE_CHECKING:
@@ -27,16 +28,15 @@ OWN_SHARE, OWN_MOST = 0.5, 0.2  # but not, up to the second share of all chunks,
 SAME_WORDS = 0.8
 LANGUAGE_MARGIN = 2.0
 WRITTEN_AS_TEXT = ("keyword", "title")  # kinds that quote their document
-OTHER_LANGUAGE, COPIED, REPEATED = "another language", "copied from the text", "says the same as another query"
-NOTHING_OWN = "nothing in it is particular to its document"
 
 
 class Check(NamedTuple):
-    """One filter: its name and what it asks for, in words; `reason` is empty for a query that passes."""
+    """One filter: its name and what it asks for, in words. `detail` says why a query fails, and is empty for one that passes."""
 
     name: str
     asks: str
-    reason: Callable[[Query], str]
+    reason: Reason
+    detail: Callable[[Query], str]
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,16 @@ def sources(
 def checks(known: Sources) -> list[Check]:
     """The filters in the order in which they are asked; each holds what it has seen, so they serve for one pass."""
     found = [
-        Check("language check", "a query is kept when it is written in its document's language", _Language(known)),
+        Check(
+            "language check",
+            "a query is kept when it is written in its document's language",
+            Reason.OTHER_LANGUAGE,
+            _Language(known),
+        ),
         Check(
             "copy check",
             f"a query is kept unless {MAX_RUN_LENGTH} of its words stand in a row in its chunk, or {LONG_RUN} that are most of it",
+            Reason.COPIED,
             _Copied(known),
         ),
     ]
@@ -78,9 +84,9 @@ def checks(known: Sources) -> list[Check]:
             f"a query is kept when a word that it shares with its document stands in at most {100 * COMMON_SHARE:.0f} % of "
             "all chunks, or mostly in this document: else it could be answered without it"
         )
-        found.append(Check("own words check", asks, _Particular(known, known.index)))
+        found.append(Check("own words check", asks, Reason.NOTHING_OWN, _Particular(known, known.index)))
     asks = "a query is kept unless one before it asks the same chunk with nearly the same words"
-    return [*found, Check("near duplicates", asks, _SameWords(known.analyzer))]
+    return [*found, Check("near duplicates", asks, Reason.REPEATED, _SameWords(known.analyzer))]
 
 
 def sifted(
@@ -92,9 +98,8 @@ def sifted(
         before, kept, lost = kept, [], list[Rejected]()
         for query in before:
             check()
-            reason = one.reason(query)
-            if reason:
-                lost.append(Rejected(query, reason))
+            if detail := one.detail(query):
+                lost.append(Rejected(query, one.reason, detail))
             else:
                 kept.append(query)
         rejected += lost
@@ -137,7 +142,7 @@ class _Language:
         if UNKNOWN in (written, wanted) or written == wanted:
             return ""
         apart = min(margin_over(query.text, wanted), margin_over(chunk.text, written))
-        return f"{OTHER_LANGUAGE}: {written} instead of {wanted}" if apart >= LANGUAGE_MARGIN else ""
+        return f"{written} instead of {wanted}" if apart >= LANGUAGE_MARGIN else ""
 
 
 class _Copied:
@@ -149,7 +154,7 @@ class _Copied:
             return ""
         run, words = longest_run(query.text, self._known.chunks[query.chunk_id].text)
         if run >= MAX_RUN_LENGTH or (run >= LONG_RUN and run >= RUN_SHARE * words):
-            return f"{COPIED}: {run} words in a row"
+            return f"{run} words in a row"
         return ""
 
 
@@ -174,12 +179,12 @@ class _Particular:
         own = self._chunks_of(query.document_id)
         shared = terms.intersection(frozenset[str]().union(*own))
         if not shared:
-            return f"{NOTHING_OWN}: its document holds none of its words"
+            return "its document holds none of its words"
         found = {term: self._index.document_frequency(term) for term in shared}
         if any(self._is_rare(number, sum(term in words for words in own)) for term, number in found.items()):
             return ""
         share = 100 * min(found.values()) / max(1, self._index.count)
-        return f"{NOTHING_OWN}: each word of it stands in {share:.0f} % of the chunks or more"
+        return f"each word of it stands in {share:.0f} % of the chunks or more"
 
     def _is_rare(self, found: int, own: int) -> bool:
         return found <= self._most or (found <= OWN_MOST * self._index.count and own >= OWN_SHARE * found)
@@ -216,6 +221,6 @@ class _SameWords:
         seen = self._seen.setdefault((query.chunk_id, query.kind), [])
         for other, others, text in seen:
             if words and jaccard(words, other) >= SAME_WORDS and same_things(about, others):
-                return f"{REPEATED}: {text}"
+                return text
         seen.append((words, about, query.text))
         return ""

@@ -42,11 +42,11 @@ def ended(text: str, shape: Shape, seconds: float = 0.0, tokens: int = 0) -> Rep
 
 
 class UnansweredError(Exception):
-    """No answer to this message; its text says why. `lasting` as in `Answer`; `seconds` were spent on it."""
+    """No answer to this message; its text says why. `lasting` and `refused` as in `Answer`; `seconds` were spent on it."""
 
-    def __init__(self, reason: str, lasting: bool = False, seconds: float = 0.0) -> None:
+    def __init__(self, reason: str, lasting: bool = False, seconds: float = 0.0, refused: bool = False) -> None:
         super().__init__(reason)
-        self.lasting, self.seconds = lasting, seconds
+        self.lasting, self.seconds, self.refused = lasting, seconds, refused
 
 
 class TooLongError(UnansweredError):

@@ -20,17 +20,11 @@ from engine.queries.llm.chat_model import Outcome, Reply, Request, TooLongError,
 from engine.queries.llm.prompts import load_prompt, place_of
 from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Shape
 from engine.queries.llm.windows import halves, windows
+from engine.queries.rejection import Reason
 
 VERSION = 3  # raised when the same answers would give other items
 TRIES = 2
 MIN_ROOM = 64  # tokens for a passage, below which asking is pointless
-NOT_FOUND, UNUSABLE = "evidence not in the chunk", "not a usable question"
-SHORT, NO_FACT, MORE = (
-    "evidence too short to tell its place",
-    "about no fact that was given",
-    "more than were asked for",
-)
-CUT = "cut: its answer was longer than queries.answer_tokens"
 Entry = dict[str, Any]
 WANTED: dict[QueryKind, str] = {
     "question": "a question",
@@ -47,9 +41,9 @@ class _Entries(NamedTuple):
     cut: Entry | None = None
     more: Sequence[Entry] = ()
 
-    def left_out(self) -> list[tuple[Entry, str]]:
+    def left_out(self) -> list[tuple[Entry, Reason]]:
         """Those that are no items, each with the reason."""
-        return [(entry, MORE) for entry in self.more] + ([(self.cut, CUT)] if self.cut else [])
+        return [(entry, Reason.MORE) for entry in self.more] + ([(self.cut, Reason.CUT)] if self.cut else [])
 
 
 @dataclass
@@ -102,7 +96,10 @@ class _Talk:
     def answer(self) -> Answer:
         problem = str(self._problems[0]) if self._problems and not self.items else ""
         lasting = all(error.lasting for error in self._problems)
-        return Answer(self.items, self._dropped, problem, lasting, self._tokens, self._seconds, self._estimated)
+        refused = bool(problem) and self._problems[0].refused
+        return Answer(
+            self.items, self._dropped, problem, lasting, refused, self._tokens, self._seconds, self._estimated
+        )
 
     def about(self, piece: str, number: int, most: int, whole: bool = True) -> Generator[Request, Outcome]:
         """Ask about a passage; in halves, once, where the model has no room for the `whole`."""
@@ -145,13 +142,13 @@ class _Talk:
         values["events"] = "\n".join(_listed(good, kinds))
         questions = yield from self._entries("questions", QUESTIONS, values, len(good))
         asked: dict[int, str] = {}
-        unasked = [(questions.cut, CUT)] if questions.cut else []
+        unasked = [(questions.cut, Reason.CUT)] if questions.cut else []
         for entry in (*questions.finished, *questions.more):
             number = entry["event"]
             if not 0 < number <= len(good):
-                unasked.append((entry, NO_FACT))
+                unasked.append((entry, Reason.NO_FACT))
             elif number in asked:
-                unasked.append((entry, MORE))
+                unasked.append((entry, Reason.MORE))
             else:
                 asked[number] = entry["question"]
         self._take([(asked[n], good[n - 1]["context"], kinds[n - 1]) for n in sorted(asked)])
@@ -200,16 +197,16 @@ class _Talk:
             if words is None:
                 self._lose(question, evidence, _unfound(evidence), kind)
             elif text is None:
-                self._lose(question, words, UNUSABLE, kind)
+                self._lose(question, words, Reason.UNUSABLE, kind)
             else:
                 self.items.append(Item(text, words, kind))
 
-    def _lose(self, question: str, evidence: str, reason: str, kind: QueryKind = "question") -> None:
+    def _lose(self, question: str, evidence: str, reason: Reason, kind: QueryKind = "question") -> None:
         self._dropped.append(Dropped(Item(" ".join(question.split()), evidence, kind), reason))
 
 
-def _unfound(evidence: str) -> str:
-    return NOT_FOUND if telling(evidence) else SHORT
+def _unfound(evidence: str) -> Reason:
+    return Reason.NOT_FOUND if telling(evidence) else Reason.SHORT
 
 
 def _read(shape: Shape, reply: Reply) -> _Entries:

@@ -252,7 +252,7 @@ class Endpoint:
                 code="endpoint-refused",
             )
         kind = TooLongError if exceeds_context(response.body) else UnansweredError
-        raise kind(f"HTTP {status}" + (f": {said}" if said else ""))
+        raise kind(f"HTTP {status}" + (f": {said}" if said else ""), refused=400 <= status < 500)
 
     def _given_up(self, reason: UnansweredError) -> StageError:
         to_do = "See that the server runs and that queries.endpoint names it, then run again: answers so far are kept."

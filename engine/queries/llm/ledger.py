@@ -18,15 +18,14 @@ from engine.queries.backend import Answer, Dropped, Item
 from engine.queries.llm.shapes import well_formed
 
 PATTERN = "answers-*.jsonl"
-REFUSED = "HTTP 4"
 
 
 @dataclass(frozen=True)
 class Entry:
     """The answer of one chunk: its items, how many were dropped for which reason, and what went wrong.
 
-    `lost` are the dropped ones themselves, as far as they were noted. `seconds` and `tokens` are what it took; `estimated`
-    as in `Answer`.
+    `lost` are the dropped ones themselves, as far as they were noted. `seconds` and `tokens` are what it took; `refused` and
+    `estimated` as in `Answer`.
     """
 
     items: tuple[Item, ...]
@@ -37,16 +36,12 @@ class Entry:
     seconds: float = 0.0
     tokens: int = 0
     estimated: bool = False
+    refused: bool = False
 
     @property
     def settled(self) -> bool:
         """Whether asking again would bring nothing new."""
         return not self.problem or self.lasting
-
-
-def is_refusal(problem: str) -> bool:
-    """Whether a problem is that a server found fault with the message itself."""
-    return problem.startswith(REFUSED)
 
 
 def passage_key(chunk: Chunk, title: str) -> str:
@@ -76,7 +71,7 @@ class Ledger:
     def refused(self, key: str) -> bool:
         """Whether a server refused this chunk in a run before, though it has answered others: it may well do so for good."""
         entry = self._entries.get(key)
-        before = entry is not None and not entry.settled and is_refusal(entry.problem)
+        before = entry is not None and not entry.settled and entry.refused
         return before and any(not other.problem for other in self._entries.values())
 
     def add(self, key: str, answer: Answer) -> Entry:
@@ -93,11 +88,12 @@ class Ledger:
             round(answer.seconds, 3),
             answer.tokens,
             answer.estimated,
+            answer.refused,
         )
         data = {
             "key": key, "items": [list(item) for item in entry.items], "dropped": dropped,
             "lost": [[*lost.item, lost.reason] for lost in entry.lost], "problem": entry.problem, "lasting": entry.lasting,
-            "seconds": entry.seconds, "tokens": entry.tokens, "estimated": entry.estimated,
+            "seconds": entry.seconds, "tokens": entry.tokens, "estimated": entry.estimated, "refused": entry.refused,
         }  # fmt: skip
         line = (json.dumps(data) + "\n").encode()
         before = os.fstat(self._file).st_size
@@ -164,4 +160,5 @@ def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
         float(data.get("seconds", 0)),
         int(data.get("tokens", 0)),
         bool(data.get("estimated", False)),
+        bool(data.get("refused", False)),
     )

@@ -12,6 +12,7 @@ from engine.corpus.beir import ImportedQuery
 from engine.queries.filters.consistency import consistency_filter, told_share
 from engine.queries.filters.dedupe import deduplicate, jaccard
 from engine.queries.imported import attach_imported
+from engine.queries.rejection import Reason
 
 
 def query(text: str, chunk_id: int = 1) -> Query:
@@ -88,14 +89,14 @@ def test_kept_when_any_retriever_finds_it_and_asked_no_further():
 
     result = consistency_filter(queries, [ranker(first), ranker(second)], top=20)
     assert [one.text for one in result.kept] == ["a", "b", "d"]
-    assert [(one.query.text, one.reason) for one in result.rejected] == [("c", "source chunk not found")]
+    assert [(one.query.text, one.reason) for one in result.rejected] == [("c", Reason.CHUNK_NOT_FOUND)]
     assert result.share == 0.75
     assert asked == [["a", "b", "c", "d"], ["b", "c"]]
 
 
 def test_ranks_beyond_the_top_are_told():
     result = consistency_filter([query("a")], [lambda some: np.array([21])], top=20)
-    assert result.rejected[0].reason == "source chunk beyond rank 20"
+    assert result.rejected[0].text == f"{Reason.CHUNK_NOT_FOUND}: beyond the top 20"
     assert consistency_filter([], [lambda some: np.array([])]).share == 1.0
 
 

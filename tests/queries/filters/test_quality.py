@@ -18,15 +18,12 @@ from engine.lexical.index import LexicalIndex
 from engine.lexical.languages import margin_over
 from engine.project.folder import ProjectFolder
 from engine.queries.filters.quality import (
-    COPIED,
-    NOTHING_OWN,
-    OTHER_LANGUAGE,
-    REPEATED,
     Sources,
     checks,
     longest_run,
     sources,
 )
+from engine.queries.rejection import Reason, Rejected
 
 Make = Callable[..., ProjectFolder]
 ENGLISH = (
@@ -56,16 +53,18 @@ def ask(text: str, chunk: int = 1, document: int = 1, kind: QueryKind = "questio
 
 
 def reason(found: Sources, name: str, query: Query) -> str:
-    return next(check for check in checks(found) if check.name == name).reason(query)
+    check = next(check for check in checks(found) if check.name == name)
+    detail = check.detail(query)
+    return Rejected(query, check.reason, detail).text if detail else ""
 
 
 @pytest.mark.parametrize(
     ("text", "left_out"),
     [
         ("When was the oil of the pump changed?", ""),
-        ("Wie oft wird das Öl der Pumpe gewechselt?", f"{OTHER_LANGUAGE}: de instead of en"),
-        ("¿Con qué frecuencia se cambia el aceite de la bomba?", f"{OTHER_LANGUAGE}: es instead of en"),
-        ("泵的油多久更换一次？", f"{OTHER_LANGUAGE}: zh instead of en"),
+        ("Wie oft wird das Öl der Pumpe gewechselt?", f"{Reason.OTHER_LANGUAGE}: de instead of en"),
+        ("¿Con qué frecuencia se cambia el aceite de la bomba?", f"{Reason.OTHER_LANGUAGE}: es instead of en"),
+        ("泵的油多久更换一次？", f"{Reason.OTHER_LANGUAGE}: zh instead of en"),
         ("PHX-121 retrofit", ""),
         ("Castel 1994", ""),
     ],
@@ -78,7 +77,7 @@ def test_a_chunk_in_another_language_than_its_document_and_one_in_none_refuse_no
     german, english = ask("Wie oft wird das Öl der Pumpe gewechselt?"), ask("How often is the oil of the pump changed?")
     assert reason(known([GERMAN], [1], language="en"), "language check", german) == ""
     assert reason(known([GERMAN], [1], language="de"), "language check", english) != ""
-    assert reason(known([GERMAN], [1]), "language check", english) == f"{OTHER_LANGUAGE}: en instead of de"
+    assert reason(known([GERMAN], [1]), "language check", english) == f"{Reason.OTHER_LANGUAGE}: en instead of de"
     assert reason(known(["1994 / 17"], [1]), "language check", german) == ""
     names = known(["Steam Deck OLED, Steam Deck LCD"], [1])
     assert reason(names, "language check", ask("What does the Steam Deck OLED cost?")) == ""
@@ -107,11 +106,11 @@ def test_the_longest_run_by_hand(text: str, source: str, expected: tuple[int, in
 @pytest.mark.parametrize(
     ("text", "left_out"),
     [
-        ("was bought from Castel in 1994 and its oil", f"{COPIED}: 9 words in a row"),
+        ("was bought from Castel in 1994 and its oil", f"{Reason.COPIED}: 9 words in a row"),
         ("Is it true that the pump of hall four was bought from Castel in 1994?", ""),  # 11 of 15
         ("Who says that the pump of hall four was bought from Castel in 1994 or what else is there to say about it?", ""),
         ("Who says, in a letter of many pages that nobody has read, that the pump of hall four was bought from Castel in "
-         "1994 and why?", f"{COPIED}: 12 words in a row"),
+         "1994 and why?", f"{Reason.COPIED}: 12 words in a row"),
         ("Castel pump oil", ""),
     ],
 )  # fmt: skip
@@ -142,7 +141,7 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
     ]:
         left_out = reason(found, "own words check", ask(text, chunk=4, document=2))
         assert (left_out == "") == kept, text
-        assert kept or left_out.startswith(NOTHING_OWN)
+        assert kept or left_out.startswith(Reason.NOTHING_OWN)
     assert reason(found, "own words check", ask("Does it work in brine?", chunk=10, document=1)) != ""
     assert reason(found, "own words check", ask("What is on paper 2?", chunk=4, document=2)) == ""
 
@@ -157,11 +156,11 @@ def test_without_an_index_nothing_is_said_of_the_words():
 
 def test_nearly_the_same_words_about_one_chunk_are_one_query():
     (check,) = (check for check in checks(known([ENGLISH, ENGLISH], [1, 1])) if check.name == "near duplicates")
-    assert check.reason(ask("What is the price of the pump?")) == ""
-    assert check.reason(ask("What is the pumps' price?")) == f"{REPEATED}: What is the price of the pump?"
-    assert check.reason(ask("Who paid the price of the pump?")) == ""
-    assert check.reason(ask("What is the price of the pump?", chunk=2)) == ""
-    assert check.reason(ask("pump price", kind="keyword")) == ""
+    assert check.detail(ask("What is the price of the pump?")) == ""
+    assert check.detail(ask("What is the pumps' price?")) == "What is the price of the pump?"
+    assert check.detail(ask("Who paid the price of the pump?")) == ""
+    assert check.detail(ask("What is the price of the pump?", chunk=2)) == ""
+    assert check.detail(ask("pump price", kind="keyword")) == ""
 
 
 def poor(request: Request, number: int) -> str:
@@ -217,19 +216,21 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked
     assert set(rows[0]) == {"text", "kind", "evidence", "path", "title", "reason"}
     of_pump = sorted((row["text"], row["reason"]) for row in rows if row["path"] == "pump.txt")
     assert of_pump == [
-        ("How often is the pump's oil changed?", f"{REPEATED}: How often is the oil of the pump changed?"),
-        ("The oil of the pump is changed every", f"{COPIED}: 8 words in a row"),
-        ("What is photosynthesis good for?", f"{NOTHING_OWN}: its document holds none of its words"),
-        ("Where is it?", "evidence not in the chunk"),
-        ("Wie oft wird das Öl der Maschine gewechselt?", f"{OTHER_LANGUAGE}: de instead of en"),
+        ("How often is the pump's oil changed?", f"{Reason.REPEATED}: How often is the oil of the pump changed?"),
+        ("The oil of the pump is changed every", f"{Reason.COPIED}: 8 words in a row"),
+        ("What is photosynthesis good for?", f"{Reason.NOTHING_OWN}: its document holds none of its words"),
+        ("Where is it?", Reason.NOT_FOUND),
+        ("Wie oft wird das Öl der Maschine gewechselt?", f"{Reason.OTHER_LANGUAGE}: de instead of en"),
     ]
     store = project.store()
     counts = store.artifact("queries").info["rejected"]  # type: ignore[union-attr]
     store.close()
-    assert counts == dict.fromkeys((OTHER_LANGUAGE, COPIED, NOTHING_OWN, REPEATED, "evidence not in the chunk"), 6)
+    assert counts == dict.fromkeys(
+        (Reason.OTHER_LANGUAGE, Reason.COPIED, Reason.NOTHING_OWN, Reason.REPEATED, Reason.NOT_FOUND), 6
+    )
     told = engine("queries", str(project.path), "--rejected")
-    assert f"    {COPIED}: 8 words in a row  pump.txt\n" in told.stdout
-    assert f"6 {OTHER_LANGUAGE}" in told.stderr
+    assert f"    {Reason.COPIED}: 8 words in a row  pump.txt\n" in told.stdout
+    assert f"6 {Reason.OTHER_LANGUAGE}" in told.stderr
     assert {row["text"] for row in kept_of(project)} == {
         f"How often is the oil of the {thing} changed?" for thing in ("pump", "crane", "kiln", "lathe", "press", "oven")
     }
@@ -270,6 +271,6 @@ def test_a_stop_is_heard_between_two_queries(asked_project: Make, monkeypatch: p
 
 def test_nearly_the_same_words_with_another_year_are_another_query():
     (check,) = (check for check in checks(known([ENGLISH], [1])) if check.name == "near duplicates")
-    assert check.reason(ask("What was the yearly price of the northern pump in 2019?")) == ""
-    assert check.reason(ask("What was the yearly price of the northern pump in 2020?")) == ""
-    assert check.reason(ask("What was the yearly price of the northern pumps in 2019?"))
+    assert check.detail(ask("What was the yearly price of the northern pump in 2019?")) == ""
+    assert check.detail(ask("What was the yearly price of the northern pump in 2020?")) == ""
+    assert check.detail(ask("What was the yearly price of the northern pumps in 2019?"))

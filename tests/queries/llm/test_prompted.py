@@ -14,10 +14,11 @@ from engine.core.records import Chunk, QueryKind
 from engine.queries.backend import Answer, Item
 from engine.queries.llm import prompts
 from engine.queries.llm.chat_model import Reply, UnansweredError
-from engine.queries.llm.conversation import CUT, MORE, NO_FACT, NOT_FOUND, SHORT, UNUSABLE, WANTED
+from engine.queries.llm.conversation import WANTED
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.prompts import Message, load_prompt, place_of
 from engine.queries.llm.shapes import Shape
+from engine.queries.rejection import Reason
 
 TEXT = "The pump stands in hall 4. It was bought in 1998. Its oil is changed every May."
 PARTS = ["The pump stands in hall 4.", "It was bought in 1998.", "Its oil is changed every May."]
@@ -90,7 +91,9 @@ def test_a_fact_whose_words_do_not_stand_in_the_chunk_is_dropped_before_a_questi
 
     answer = ask(Scripted(script))
     assert answer.items == [Item("When was it bought?", PARTS[1])]
-    assert [(item.evidence, reason) for item, reason in answer.dropped] == [("The pump stands in hall 5.", NOT_FOUND)]
+    assert [(item.evidence, reason) for item, reason in answer.dropped] == [
+        ("The pump stands in hall 5.", Reason.NOT_FOUND)
+    ]
 
 
 def test_without_a_single_good_fact_no_question_is_asked():
@@ -117,7 +120,7 @@ def test_a_question_that_cannot_be_used_is_dropped():
     pairs = [{"evidence": PARTS[0], "question": "x"}, {"evidence": "Not there at all.", "question": "What is there?"}]
     answer = ask(Scripted(lambda *_: as_json(questions=pairs)), prompt="one-step")
     assert answer.items == []
-    assert [reason for _, reason in answer.dropped] == [UNUSABLE, NOT_FOUND]
+    assert [reason for _, reason in answer.dropped] == [Reason.UNUSABLE, Reason.NOT_FOUND]
 
 
 def test_a_bad_answer_is_asked_for_once_more_with_another_seed():
@@ -148,7 +151,7 @@ def test_of_a_cut_answer_the_finished_entries_are_kept_and_the_last_is_listed_as
     model = Scripted(lambda *_: Reply(cut, cut=True))
     answer = ask(model, prompt="one-step")
     assert (answer.items, answer.problem, len(model.asked)) == ([Item("Where is the pump?", PARTS[0])], "", 1)
-    assert answer.dropped == [(Item("When was it bou", PARTS[1]), CUT)]
+    assert answer.dropped == [(Item("When was it bou", PARTS[1]), Reason.CUT)]
 
 
 def test_a_question_that_was_cut_is_never_a_query():
@@ -156,7 +159,7 @@ def test_a_question_that_was_cut_is_never_a_query():
     model = Scripted(lambda *_: Reply(cut, cut=True))
     answer = ask(model, prompt="one-step", per_chunk=4)
     assert (answer.items, answer.problem) == ([], "")
-    assert answer.dropped == [(Item("When was it bou", PARTS[1]), CUT)]
+    assert answer.dropped == [(Item("When was it bou", PARTS[1]), Reason.CUT)]
     assert [most for _, most, _ in model.asked] == [4, 2], "it is asked once more, with fewer entries"
 
 
@@ -170,7 +173,7 @@ def test_in_two_steps_a_cut_fact_and_a_cut_question_are_listed():
 
     answer = ask(Scripted(script))
     assert answer.items == [Item("When was it bought?", PARTS[1])]
-    assert answer.dropped == [(Item("A fact.", "Its oil is cha"), CUT), (Item("Wh", PARTS[0]), CUT)]
+    assert answer.dropped == [(Item("A fact.", "Its oil is cha"), Reason.CUT), (Item("Wh", PARTS[0]), Reason.CUT)]
 
 
 def test_tokens_are_those_that_the_model_tells_or_else_estimated():
@@ -271,7 +274,7 @@ def test_halves_of_characters_are_no_text():
     ]
     answer = ask(Scripted(lambda *_: as_json(questions=pairs)), prompt="one-step")
     assert [(item.question, reason) for item, reason in answer.dropped] == [
-        ("What is \N{REPLACEMENT CHARACTER} here?", UNUSABLE), ("What?", NOT_FOUND),
+        ("What is \N{REPLACEMENT CHARACTER} here?", Reason.UNUSABLE), ("What?", Reason.NOT_FOUND),
     ]  # fmt: skip
     events = [event("It is \ud83d gone.", event="\ud83d", topic="\ud83d"), event(PARTS[1], event="\ud83d")]
     answer = ask(
@@ -290,9 +293,9 @@ def test_what_was_not_asked_for_is_listed():
     answer = ask(Scripted(script), per_chunk=2)
     assert len(answer.items) == 2
     assert [(item.evidence, reason) for item, reason in answer.dropped] == [
-        (PARTS[2], MORE),
-        ("", NO_FACT),
-        (PARTS[0], MORE),
+        (PARTS[2], Reason.MORE),
+        ("", Reason.NO_FACT),
+        (PARTS[0], Reason.MORE),
     ]
 
 
@@ -304,7 +307,7 @@ def test_a_short_sentence_in_chinese_is_evidence_and_a_short_english_one_is_told
     ]
     answer = ask(Scripted(lambda *_: as_json(questions=pairs)), text, prompt="one-step")
     assert [item.evidence for item in answer.items] == ["公司成立于1998年。"]
-    assert [reason for _, reason in answer.dropped] == [SHORT]
+    assert [reason for _, reason in answer.dropped] == [Reason.SHORT]
 
 
 def test_the_same_chunk_is_always_asked_with_the_same_seed_and_another_with_another():
