@@ -16,7 +16,7 @@ from engine.encoders.deferred import uncollected
 Purpose = Literal["encode", "train"]
 AMX, AMD, AVX512 = "AMX-BF16", "AMD's AVX512-BF16", "AVX512-BF16"
 FAST = frozenset({AMX, AMD})
-"""Instruction sets with which bfloat16 is faster than float32 (docs/LOG.md, "Encoding")."""
+"""Instruction sets with which bfloat16 is faster than float32 (docs/log/encoding.md, "Encoding")."""
 DTYPES = ("float32", "bfloat16", "float16")
 _AMD = "AuthenticAMD"  # as Linux and Windows name the maker
 

@@ -73,7 +73,7 @@ def known_projects() -> list[Path]:
     return sorted(path.parent for path in root.glob("*/project.toml")) if root.is_dir() else []
 
 
-# Of so few sentences an adapter on queries alone learns too little (docs/LOG.md, "Queries alone").
+# Of so few sentences an adapter on queries alone learns too little (docs/log/training.md, "Queries alone").
 SAMPLE_TRAINING = {"preset": "quick", "adapter_scope": "both"}
 
 

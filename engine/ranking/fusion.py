@@ -63,8 +63,8 @@ def completed(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
     gives them; shaped as `ranker`, -1 and -inf where padded.
 
     Two rankers that each complete the other judge the same chunks. Cut off, one's 101st chunk counts as its worst, though
-    its score is often near the best: that costs a weighted sum more than its weight matters (docs/LOG.md, "Joining the
-    rankings"). A query for which the ranker found nothing stays empty: it has nothing to say there.
+    its score is often near the best: that costs a weighted sum more than its weight matters (docs/log/hybrid-search.md).
+    A query for which the ranker found nothing stays empty: it has nothing to say there.
     """
     own, own_scores = _checked([ranker])[0]
     more, values = _checked([(ids, scores)])[0]

@@ -23,7 +23,7 @@ MIN_CONTRAST = 8
 """Of fewer queries in a step the chunks of the others are too few to be told apart from."""
 HARD = 0.7
 """Below this share of training queries whose evidence chunk BM25 ranks first, built ones teach the chunks' vectors, too
-(docs/LOG.md, "Built queries that BM25 does not solve")."""
+(docs/log/training.md, "Built queries that BM25 does not solve")."""
 
 
 def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
@@ -89,7 +89,7 @@ def _side(settings: Settings, config: TrainingConfig, first: float | None) -> tu
     """What is set where project.toml leaves `training.adapter_scope` or `training.shared_chunks` out, with the reason.
 
     Built queries repeat their chunk's words. Where they move the chunks' vectors too, these come to stand for words that
-    BM25 finds as well, and hybrid search loses (docs/LOG.md, "Queries alone"), unless BM25 fails on many of them.
+    BM25 finds as well, and hybrid search loses (docs/log/training.md, "Queries alone"), unless BM25 fails on many of them.
     """
     chosen = settings.training
     joins = config.compares_all

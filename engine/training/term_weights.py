@@ -6,7 +6,7 @@ BM25 counts them. Each word t gets a weight w_t = exp(θ_t), θ_t ≤ 0; chunks 
 z(q, c) = a · Σ_t w_t · bm25(t, c) + b · cos(q, c), a and b learned too.
 
 Loss of a batch of B queries: −log(share of softmax(z) on the relevant chunks), mean, plus λ Σ θ_t² / B. A word that the queries
-say nothing about keeps weight 1. Weights above 1 were learned from few queries and lost (docs/LOG.md, "Weights of query words").
+say nothing about keeps weight 1. Weights above 1 were learned from few queries and lost (docs/log/bm25.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transformations that make vectors more isotropic: an experiment, not part of search ("… evaluated", §2.5).
 
 Each is learnt from the chunks' vectors and applied to queries and chunks alike; the results have unit norm again, as cosine
-search wants them. The paper finds, as we do (docs/LOG.md), that more isotropy is no better retrieval.
+search wants them. The paper finds, as we do (docs/log/evaluation.md), that more isotropy is no better retrieval.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.scan import scan
 
 OFFICE = Path(__file__).resolve().parents[3] / "shared" / "data" / "office"
-READ = 492  # of 495 that hold text (docs/LOG.md)
+READ = 492  # of 495 that hold text (docs/log/reading.md)
 
 
 @pytest.mark.shared

@@ -1,7 +1,7 @@
 """How hybrid search joins BM25 and the served encoder: by RRF or by a weighted sum of min-max scores.
 
 The rule. The even sum stays unless held-out queries show something better, because it was 2.6 and 3.0 points above RRF on two
-data sets and 0.7 below it on a third (docs/LOG.md, "Joining the rankings"). Of the weights of the grid the one nearest to one half
+data sets and 0.7 below it on a third (docs/log/hybrid-search.md). Of the weights of the grid the one nearest to one half
 is taken that is not shown to be worse in nDCG@10 than the best of the others, by a test that knows that it is the best of several
 (`best_of_p`): held-out queries differ from those to come in how much of the documents' wording they repeat, and an even mixture is
 hurt least by that. RRF is taken where it is shown to be better than that sum (engine/metrics/differences.py).

@@ -3,7 +3,7 @@
 Queries that are worded as questions show which chunks are hubs, where there are enough of them, and it is tried on held-out ones:
 it is taken over unless its interval lies below 0, because it is a published method with published constants, and nothing of it is
 fitted to them. Else queries that are built from the documents' sentences show hubs. Held-out ones of that kind do not decide: on
-three data sets they found it worse, judged ones better on two and no different on the third (docs/LOG.md, "Hubs").
+three data sets they found it worse, judged ones better on two and no different on the third (docs/log/hybrid-search.md, "Hubs").
 """
 
 from __future__ import annotations

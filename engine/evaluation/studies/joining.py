@@ -20,7 +20,7 @@ Measure = Callable[[Rankings, Sequence[Judgment]], NDArray[np.float64]]
 MIN_BUILT = 20
 """Held-out queries without which nothing is said of an encoder."""
 UNREAD = 0.4
-"""Share of BM25's nDCG@10 on built queries below which an encoder is not believed (docs/LOG.md, "Joining the rankings")."""
+"""Share of BM25's nDCG@10 on built queries below which an encoder is not believed (docs/log/hybrid-search.md)."""
 
 
 class HybridFusion:

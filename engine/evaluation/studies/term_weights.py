@@ -1,7 +1,7 @@
 """Weights of query words for hybrid search: learnt on the training queries, taken where held-out queries show that they help.
 
 Only queries that are worded as questions teach weights and try them. Those that are built from the documents' sentences
-taught some that held-out queries of the same kind found as good, and judged ones worse (docs/LOG.md).
+taught some that held-out queries of the same kind found as good, and judged ones worse (docs/log/bm25.md).
 """
 
 from __future__ import annotations
