@@ -9,12 +9,16 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol, TypeVar
 
 from engine.core.errors import EngineError, StageError
+from engine.core.messages.wire import MessageError, Request, from_json, to_json
+
+A = TypeVar("A")
+T = TypeVar("T")
 
 LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
 END_SECONDS = 2.0
@@ -33,6 +37,23 @@ class SupersededError(EngineError):
     """A newer search of the same series has taken this one's place."""
 
     code = "search-superseded"
+
+
+class Ask(Protocol):
+    """Answers requests about one project. Raises EngineError."""
+
+    def __call__(self, request: Request[A], /) -> Coroutine[Any, Any, A]: ...  # noqa: D102
+
+
+def parsed(kind: type[T], data: Any) -> T:
+    """A message from JSON that the engine wrote. Raises StageError for what is none."""
+    try:
+        return from_json(kind, data)
+    except MessageError as error:
+        raise StageError(
+            "The engine's answer cannot be read.", f"{error}.", "Install bmembed again: its parts may be of two versions.",
+            code="answer-invalid",
+        ) from None  # fmt: skip
 
 
 def engine_command(*arguments: str) -> list[str]:
@@ -141,8 +162,13 @@ class EngineClient:
         self.on_end: Callable[[], object] = lambda: None
         """Called when the process has ended by itself."""
 
-    async def ask(self, method: str, **params: Any) -> Any:
-        """The answer to one request; params that are None are left out. Raises the EngineError that it was answered with."""
+    async def ask(self, request: Request[A]) -> A:
+        """The answer to one request. Raises the EngineError that it was answered with."""
+        kind: type[A] = request.answer
+        return parsed(kind, await self.call(request.method, **to_json(request)))
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """As `ask`, in JSON; params that are None are left out."""
         process = await self._started()
         key = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

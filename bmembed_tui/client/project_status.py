@@ -1,12 +1,11 @@
-"""Where a project stands, and the steps of the wizard that its stages belong to."""
+"""The steps of the wizard, the stages that belong to each, and how far each is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from bmembed_tui.client.run_state import RunState
+from engine.core.messages.project import ProjectStatus
 
 
 @dataclass(frozen=True)
@@ -33,51 +32,6 @@ STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 def step_of(stage: str) -> str:
     """The key of the step that a stage belongs to."""
     return next((step.key for step in STEPS if stage in step.stages), "documents")
-
-
-@dataclass(frozen=True)
-class StageStatus:
-    """A stage as the engine tells it. `state`: done, stale or to do."""
-
-    stage: str
-    state: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class ProjectStatus:
-    """The answer to the request `status`."""
-
-    project: str = ""
-    name: str = ""
-    running: bool = False
-    run: Mapping[str, Any] | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
-    stages: Mapping[str, StageStatus] = field(default_factory=dict)
-    problem: Mapping[str, str] | None = None
-
-    @classmethod
-    def from_answer(cls, answer: Mapping[str, Any]) -> ProjectStatus:
-        """From the engine's JSON."""
-        stages = {
-            stage["stage"]: StageStatus(stage["stage"], stage["state"], stage["reason"]) for stage in answer["stages"]
-        }
-        return cls(
-            str(answer["project"]), str(answer["name"]), bool(answer["running"]), answer.get("run"),
-            answer["counts"], stages, answer.get("problem"),
-        )  # fmt: skip
-
-    def state(self, stage: str) -> str:
-        """done, stale or to do."""
-        return self.stages[stage].state if stage in self.stages else "to do"
-
-    def done(self, *stages: str) -> bool:
-        """Whether all these stages are up to date."""
-        return all(self.state(stage) == "done" for stage in stages)
-
-    def built(self, stage: str) -> bool:
-        """Whether a stage has a result, up to date or not."""
-        return self.state(stage) in ("done", "stale")
 
 
 def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset[str] = frozenset()) -> str:

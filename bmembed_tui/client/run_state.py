@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from engine.core.errors import EngineError
 from engine.core.events import (
     Choice,
     Event,
@@ -63,7 +64,7 @@ class RunState:
     held_out: list[HeldOut] = field(default_factory=list)
     choices: dict[tuple[str, str], Choice] = field(default_factory=dict)
     warnings: list[Warned] = field(default_factory=list)
-    error: dict[str, str] | None = None
+    error: EngineError | None = None
     seconds: float = 0.0
     events: int = 0
 
@@ -132,7 +133,7 @@ class RunState:
                 stage.state, stage.seconds, stage.summary = "done", event.seconds, event.summary
                 stage.peak_memory_mb = event.peak_memory_mb
             case StageFailed():
-                stage.state, self.error = "failed", event.error
+                stage.state, self.error = "failed", EngineError.from_dict(event.error)
 
 
 def add_step(steps: list[TrainStep], event: TrainStep) -> None:

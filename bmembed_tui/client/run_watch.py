@@ -173,7 +173,7 @@ def run_record(folder: Path) -> dict[str, object]:
     return {}
 
 
-def error_of(folder: Path) -> dict[str, str] | None:
-    """The error that a run's record tells: also one that came between two stages. None where it tells none."""
+def error_of(folder: Path) -> EngineError | None:
+    """The error in a run's record: also one that came between two stages."""
     error = run_record(folder).get("error")
-    return error if isinstance(error, dict) and isinstance(error.get("what"), str) else None
+    return EngineError.from_dict(error) if isinstance(error, dict) and isinstance(error.get("what"), str) else None

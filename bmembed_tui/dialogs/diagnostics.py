@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import platform
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
@@ -15,13 +15,13 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, TextArea
 
-from bmembed_tui.client.engine_client import command
-from bmembed_tui.client.project_status import ProjectStatus
+from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine import __version__
 from engine.core.errors import EngineError
+from engine.core.messages.project import Finding, ProjectStatus
 
 TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "SSH_CONNECTION", "NO_COLOR", "LANG", "LC_ALL")
 DOCTOR_CODES = (0, 3)  # all is well, or something is a problem
@@ -61,8 +61,8 @@ class DiagnosticsScreen(ModalScreen[None]):
         """Ask the engine about machine and project."""
         arguments = [self._status.project] if self._status else []
         try:
-            findings: list[dict[str, str]] = await command("doctor", *arguments, "--json", good=DOCTOR_CODES)
-            lines = [f"{one['state']:<8} {one['topic']}: {one['found']} ({one['follows']})" for one in findings]
+            findings = parsed(tuple[Finding, ...], await command("doctor", *arguments, "--json", good=DOCTOR_CODES))
+            lines = [f"{one.state:<8} {one.topic}: {one.found} ({one.follows})" for one in findings]
         except EngineError as error:
             lines = [f"engine doctor failed: {error}"]
         if self.is_attached:
@@ -109,14 +109,14 @@ def project_facts(status: ProjectStatus | None, run: RunState) -> list[str]:
     if status is None:
         return ["none is open"]
     lines = [f"{status.project}; " + ", ".join(f"{name}: {count}" for name, count in status.counts.items())]
-    lines += [f"{stage.stage}: {stage.state} ({stage.reason})" for stage in status.stages.values()]
+    lines += [f"{stage.stage}: {stage.state} ({stage.reason})" for stage in status.stages]
     lines += [f"run {run.run or 'none'}: {run.state}, {run.events} events; going on: {status.running}"]
     lines += [f"  {choice.stage}/{choice.setting}: {choice.value} ({choice.reason})" for choice in run.choices.values()]
-    return lines + [f"  error: {_told(error)}" for error in (run.error, status.problem) if error]
+    return lines + [f"  error: {_error_line(error)}" for error in (run.error, status.problem) if error]
 
 
-def _told(error: Any) -> str:
-    return " | ".join(str(error.get(part, "")) for part in ("type", "what", "why", "to_do"))
+def _error_line(error: EngineError) -> str:
+    return " | ".join(error.as_dict()[part] for part in ("type", "what", "why", "to_do"))
 
 
 def _textual_version() -> str:

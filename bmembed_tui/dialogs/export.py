@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -14,12 +13,13 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList
 
-from bmembed_tui.client.engine_client import command
+from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, UsageError
+from engine.core.messages.project import Exported
 from engine.project.folder import ProjectFolder
 
 TEXT = "Folders that need nothing of this program. Complete, or not at all."
@@ -118,7 +118,8 @@ class ExportScreen(ModalScreen[None]):
             if folder is None or not self._wanted:
                 missing = "Type the name of a folder that is not there yet." if folder is None else "Choose a part."
                 raise UsageError("Nothing was exported.", "", missing, code="export-incomplete-choice")
-            self._done(await command("export", str(self._project.path), str(folder), *self._only(), "--json"))
+            made = await command("export", str(self._project.path), str(folder), *self._only(), "--json")
+            self._done(parsed(Exported, made))
         except EngineError as error:
             self._tell(error_text(error))
         finally:
@@ -130,13 +131,13 @@ class ExportScreen(ModalScreen[None]):
             return []
         return ["--only", "all" if self._wanted == set(PARTS) else ",".join(n for n in PARTS if n in self._wanted)]
 
-    def _done(self, made: Mapping[str, Any]) -> None:
+    def _done(self, made: Exported) -> None:
         if not self.is_attached:
             return
-        size = f"{made['files']} files, {made['bytes'] / 1e6:,.1f} MB"
-        lines = [f"✓ {made['folder']}: {size}. README.md says what is what."]
-        lines += [f"Words of your documents are in: {', '.join(made['with_text'])}."] if made["with_text"] else []
-        lines += [f"Left out: {name}. {why}" for name, why in made["left_out"].items()]
+        size = f"{made.files} files, {made.bytes / 1e6:,.1f} MB"
+        lines = [f"✓ {made.folder}: {size}. README.md says what is what."]
+        lines += [f"Words of your documents are in: {', '.join(made.with_text)}."] if made.with_text else []
+        lines += [f"Left out: {name}. {why}" for name, why in made.left_out.items()]
         self._tell(plain("\n".join(lines), lines=True))
         self.query_one("#export").display = self.query_one("#export-parts").display = False
         close = self.query_one("#cancel", SafeButton)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -12,12 +11,13 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button
 
-from bmembed_tui.client.engine_client import order
+from bmembed_tui.client.engine_client import order, parsed
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
+from engine.core.messages.project import Purged
 from engine.project.folder import ProjectFolder
 
 REMOVE = "remove"
@@ -58,17 +58,17 @@ class RemovalScreen(ModalScreen[bool]):
     @work(exclusive=True, group="removal")
     async def remove_project(self) -> None:
         """Have everything removed. It goes on when the app is closed."""
-        title, told = f"{self._project.name} was not removed.", plain("")
+        title, text = f"{self._project.name} was not removed.", plain("")
         try:
-            done = await order("purge", str(self._project.path), "--yes", "--json")
+            done = parsed(Purged, await order("purge", str(self._project.path), "--yes", "--json"))
             self._gone = True
-            title, told = f"{self._project.name} is removed.", plain(_told(done), lines=True)
+            title, text = f"{self._project.name} is removed.", plain(format_purged(done), lines=True)
         except EngineError as error:
-            told = error_text(error)
+            text = error_text(error)
         self._over = True
         if self.is_attached:
             self.query_one("#removal-title", SafeStatic).update(title)
-            self.query_one("#removal-told", SafeStatic).update(told)
+            self.query_one("#removal-told", SafeStatic).update(text)
             self.query_one("#removal-body").focus()
 
     @on(Button.Pressed)
@@ -82,17 +82,14 @@ class RemovalScreen(ModalScreen[bool]):
             self.dismiss(self._gone)
 
 
-def _told(done: Mapping[str, Any]) -> str:
-    """What `engine purge --json` says, in words."""
-    size = sum(one["bytes"] for one in done["removed"])
-    files = sum(one["files"] for one in done["removed"])
-    lines = [f"Removed: {files:,} files, {size / 1e6:,.1f} MB, of {done['project']}"]
-    lines += [f"  {one['path']}: {one['what']}" for one in done["removed"]]
-    if done["kept"]:
-        lines.append(f"Kept there, as this program did not make it: {', '.join(done['kept'])}")
-    there = [one for one in done["elsewhere"] if one["found"]]
-    maybe = [one for one in done["elsewhere"] if not one["found"]]
-    lines += ["", "Not touched, and there:", *(f"  {one['what']}: {one['path']}. {one['why']}" for one in there)]
-    lines += ["", "Not touched, and may hold text of the documents:"]
-    lines += [f"  {one['what']}{': ' + one['path'] if one['path'] else ''}. {one['why']}" for one in maybe]
+def format_purged(done: Purged) -> str:
+    """What was removed, what was kept, and where else text of the documents may be."""
+    files, size = sum(one.files for one in done.removed), sum(one.bytes for one in done.removed)
+    lines = [f"Removed: {files:,} files, {size / 1e6:,.1f} MB, of {done.project}"]
+    lines += [f"  {one.path}: {one.what}" for one in done.removed]
+    if done.kept:
+        lines.append(f"Kept there, as this program did not make it: {', '.join(done.kept)}")
+    there = [f"  {one.what}: {one.path}. {one.why}" for one in done.elsewhere if one.found]
+    maybe = [f"  {one.what}{one.path and f': {one.path}'}. {one.why}" for one in done.elsewhere if not one.found]
+    lines += ["", "Not touched, and there:", *there, "", "Not touched, and may hold text of the documents:", *maybe]
     return "\n".join(lines)

@@ -6,11 +6,11 @@ from typing import Any
 
 from textual.content import Content
 
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.progress import STOPPED, format_progress
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
+from engine.core.messages.project import ProjectStatus
 
 ENDINGS = {"failed": "failed", "cancelled": "was stopped; it goes on from there", "lost": STOPPED}
 

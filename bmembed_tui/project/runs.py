@@ -10,13 +10,14 @@ from pathlib import Path
 from textual import work
 from textual.screen import Screen
 
-from bmembed_tui.client.engine_client import order
-from bmembed_tui.client.project_status import STAGES, ProjectStatus, step_of
+from bmembed_tui.client.engine_client import order, parsed
+from bmembed_tui.client.project_status import STAGES, step_of
 from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run
 from bmembed_tui.steps.progress import STOPPED
-from engine.core.errors import EngineError, SettingsError
+from engine.core.errors import EngineError, SettingsError, StageError
+from engine.core.messages.project import ProjectStatus, StartedRun
 from engine.project.folder import ProjectFolder
 
 LOOK_SECONDS = 1.0  # between two looks at whether a run goes on
@@ -103,10 +104,9 @@ class RunScreen(Screen[None]):
 
     def _follow_newest(self) -> None:
         """Follow the newest run, going on or not: its history is part of what steps show."""
-        record = self.status.run
-        folder = Path(str(record["folder"])) if record else None
-        if folder is not None and self._is_newer(folder):
-            self.follow_run(folder, live=self.status.running)
+        run = self.status.run
+        if run is not None and self._is_newer(run.folder):
+            self.follow_run(run.folder, live=self.status.running)
 
     def _is_newer(self, folder: Path) -> bool:
         return self._watch is None or folder.name > self._watch.folder.name
@@ -174,10 +174,10 @@ class RunScreen(Screen[None]):
             await asyncio.sleep(0.1)
         if not self.alive:
             return
-        state.error = error or {"type": "StageError", "what": "The run failed.", "why": "", "to_do": "Run again."}
+        state.error = error or StageError("The run failed.", "", "Run again.")
         self.draw_run()
         choices = [("retry", "Run again"), ("settings", "Settings")]
-        answer = await self.app.push_screen_wait(ErrorDialog(EngineError.from_dict(state.error), choices, unasked=True))
+        answer = await self.app.push_screen_wait(ErrorDialog(state.error, choices, unasked=True))
         if answer == "retry":
             self.start_run(tuple(state.stages) or STAGES, follow=following)
         elif answer == "settings":
@@ -241,10 +241,10 @@ class RunScreen(Screen[None]):
     async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
         arguments = ["run", str(self.project.path), "--only", ",".join(stages), "--detach", "--json"]
         try:
-            started = await order(*arguments, *(["--force"] if force else []))
+            started = parsed(StartedRun, await order(*arguments, *(["--force"] if force else [])))
             if self.alive:
                 self._following = follow
-                self.follow_run(Path(str(started["folder"])))
+                self.follow_run(started.folder)
                 await self.refresh_status()
         except EngineError as error:
             self.tell(error)

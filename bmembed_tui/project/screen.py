@@ -14,12 +14,13 @@ from textual.css.query import NoMatches
 from textual.widgets import ContentSwitcher
 
 from bmembed_tui.client.engine_client import EngineClient
-from bmembed_tui.client.project_status import STAGES, STEPS, ProjectStatus, step_of
+from bmembed_tui.client.project_status import STAGES, STEPS, step_of
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.project.runs import RunScreen
 from bmembed_tui.project.sidebar import Sidebar
 from bmembed_tui.widgets.key_line import KeyLine
 from engine.core.errors import EngineError
+from engine.core.messages.project import ReadStatus
 from engine.project.folder import ProjectFolder
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ class ProjectScreen(RunScreen):
     async def refresh_status(self) -> None:
         """Read the project's status anew, and tell every step. Shows an error once, however often it is read."""
         try:
-            status = ProjectStatus.from_answer(await self.desk.ask("status"))
+            status = await self.desk.ask(ReadStatus())
         except EngineError as error:
             self._known, self._settling = True, False
             if self.alive:
@@ -219,9 +220,10 @@ class ProjectScreen(RunScreen):
             return
         self.status = status
         self._settling = self._settling and self._stale
-        if status.problem and status.problem != self._problem:
-            self.tell(EngineError.from_dict(status.problem))
-        self._problem = status.problem
+        problem = status.problem.as_dict() if status.problem else None
+        if status.problem and problem != self._problem:
+            self.tell(status.problem)
+        self._problem = problem
         self._follow_newest()
         self._known = True
         self._enter_first()

@@ -7,10 +7,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 
-from bmembed_tui.client.project_status import STEPS, ProjectStatus, step_state
+from bmembed_tui.client.project_status import STEPS, step_state
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions
+from engine.core.messages.project import ProjectStatus
 
 SIGNS = {
     "done": "✓",

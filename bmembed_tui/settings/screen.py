@@ -23,6 +23,7 @@ from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, SettingsError
+from engine.core.messages.project import ChangeSettings, Effect, ReadSchema, ReadSettings, WhatIf
 from engine.project.folder import ProjectFolder
 
 NAME_WIDTH = 32
@@ -82,8 +83,8 @@ What is searchable now stays searchable until then."""
     async def load(self) -> None:
         """Read schema and values."""
         try:
-            schema = await self._desk.ask("schema")
-            told = await self._desk.ask("settings")
+            schema = await self._desk.ask(ReadSchema())
+            found = await self._desk.ask(ReadSettings())
         except SettingsError as error:
             if self.is_attached:
                 self.app.push_screen(SettingsTextScreen(self._project, error), self._mended)
@@ -94,13 +95,13 @@ What is searchable now stays searchable until then."""
             return
         if not self.is_attached:
             return
-        made = [Setting.from_schema(part["name"], key) for part in schema["sections"] for key in part["keys"]]
+        made = [Setting(f"{part.name}.{key.name}", key) for part in schema.sections for key in part.keys]
         self._settings = {setting.name: setting for setting in made}
         self._values = {
-            f"{section}.{key}": value for section, keys in told["settings"].items() for key, value in keys.items()
+            f"{section}.{key}": value for section, keys in found.settings.items() for key, value in keys.items()
         }
-        self._written = set(told["set"])
-        self._preset = {f"training.{key.removeprefix('training.')}": value for key, value in told["preset"].items()}
+        self._written = set(found.set)
+        self._preset = {f"training.{key.removeprefix('training.')}": value for key, value in found.preset.items()}
         self._draw()
 
     def _mended(self, is_mended: bool | None) -> None:
@@ -118,7 +119,7 @@ What is searchable now stays searchable until then."""
         lines = [
             (name, self._line(setting))
             for name, setting in self._settings.items()
-            if all(word in f"{name} {setting.help}".lower() for word in words)
+            if all(word in f"{name} {setting.key.help}".lower() for word in words)
         ]
         self.query_one("#setting-list", SafeOptions).show(lines)
         self.query_one("#apply").disabled = not (self._changes and self._weighed)
@@ -135,10 +136,10 @@ What is searchable now stays searchable until then."""
 
     def _shown(self, setting: Setting, value: Any) -> Content:
         if value is not None:
-            return plain(to_text(value, setting.kind) or "(empty)")
-        standard = self._preset.get(setting.name, setting.default)
+            return plain(to_text(value, setting.key.kind) or "(empty)")
+        standard = self._preset.get(setting.name, setting.key.default)
         origin = "preset" if setting.name in self._preset else "default"
-        return plain(f"{to_text(standard, setting.kind) or 'none'}  ({origin})", "$text-muted")
+        return plain(f"{to_text(standard, setting.key.kind) or 'none'}  ({origin})", "$text-muted")
 
     @property
     def _chosen(self) -> Setting | None:
@@ -153,10 +154,10 @@ What is searchable now stays searchable until then."""
             self.query_one("#setting-help", SafeStatic).update("" if self._settings else "reading the settings …")
             return
         unset = "from the preset" if setting.name in self._preset else "left out"
-        default = to_text(setting.default, setting.kind) or unset
+        default = to_text(setting.key.default, setting.key.kind) or unset
         facts = "; ".join(filter(None, [setting.range_text, f"default: {default}"]))
         self.query_one("#setting-help", SafeStatic).update(
-            Content.assemble(plain(f"{setting.help}\n", lines=True), plain(facts, "$text-muted"))
+            Content.assemble(plain(f"{setting.key.help}\n", lines=True), plain(facts, "$text-muted"))
         )
 
     @on(Input.Changed, "#find")
@@ -191,12 +192,12 @@ What is searchable now stays searchable until then."""
         if setting.answers:
             answers = [*((answer, answer) for answer in setting.answers), (DEFAULT, "Default")]
             self.app.push_screen(
-                QuestionDialog(setting.name, setting.help, answers), lambda answer: self._answered(setting, answer)
+                QuestionDialog(setting.name, setting.key.help, answers), lambda answer: self._answered(setting, answer)
             )
             return
         value = self._changes.get(setting.name, self._values.get(setting.name))
         field = self.query_one("#setting-value", Input)
-        field.value = self._shown_value = visible(to_text(value, setting.kind))
+        field.value = self._shown_value = visible(to_text(value, setting.key.kind))
         self._edited = setting
         field.display = True
         field.focus()
@@ -249,21 +250,21 @@ What is searchable now stays searchable until then."""
             return
         line.update("looking what this changes …")
         try:
-            found = await self._desk.ask("what_if", changes=self._changes)
+            found = await self._desk.ask(WhatIf(self._changes))
         except EngineError as error:
-            found = {"problem": error.as_dict(), "stages": []}
+            found = Effect(problem=error)
         if self.is_attached and self.query("#apply"):  # while the screen is taken down, its parts go first
             line.update(_effect(found))
-            self._weighed = not found["problem"]
+            self._weighed = not found.problem
             self.query_one("#apply").disabled = not self._weighed
             self._apply_if_wanted(found)
 
     # Applying
 
-    def _apply_if_wanted(self, found: Mapping[str, Any]) -> None:
+    def _apply_if_wanted(self, found: Effect) -> None:
         """Apply was asked for before it was known what becomes stale: that has to be seen first."""
         wanted, self._apply_wanted = self._apply_wanted and self._weighed, False
-        if wanted and not any(stage["before"] == "done" for stage in found["stages"]):
+        if wanted and not found.makes_stale:
             self._write()
         elif wanted and not isinstance(self.focused, Input):
             self.query_one("#apply").focus()
@@ -296,7 +297,7 @@ What is searchable now stays searchable until then."""
     async def _write(self) -> None:
         written = dict(self._changes)
         try:
-            await self._desk.ask("change", changes=written)
+            await self._desk.ask(ChangeSettings(written))
         except EngineError as error:
             if self.is_attached:
                 self.app.push_screen(ErrorDialog(error))
@@ -341,8 +342,8 @@ What is searchable now stays searchable until then."""
             self.dismiss(self._written_once)
 
 
-def _effect(found: Mapping[str, Any]) -> Content:
+def _effect(found: Effect) -> Content:
     """What `what_if` answered, in words."""
-    if problem := found["problem"]:
-        return error_text(EngineError.from_dict(problem))
-    return effect(found["stages"]) if found["stages"] else plain("✓ Makes no further stage stale.", "$text-success")
+    if found.problem:
+        return error_text(found.problem)
+    return effect(found.stages) if found.stages else plain("✓ Makes no further stage stale.", "$text-success")

@@ -3,53 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from engine.core.messages.project import SettingKey
 
 LISTS = ("texts", "numbers", "choices")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One key of the engine's settings schema. `name` is dotted; `kind` as the engine's schema tells it."""
+    """One key of the engine's settings schema. `name`: dotted, with its section."""
 
     name: str
-    help: str
-    kind: str
-    choices: tuple[str, ...]
-    default: Any
-    optional: bool
-    least: float | None
-    most: float | None
-
-    @classmethod
-    def from_schema(cls, section: str, key: Mapping[str, Any]) -> Setting:
-        """From one entry of the answer to `schema`."""
-        return cls(
-            f"{section}.{key['name']}", str(key["help"]), str(key["kind"]), tuple(map(str, key["choices"])),
-            key["default"], bool(key["optional"]), key["least"], key["most"],
-        )  # fmt: skip
+    key: SettingKey
 
     @property
     def answers(self) -> tuple[str, ...]:
         """What can be picked, where the setting is a choice between a few values."""
-        return ("true", "false") if self.kind == "flag" else self.choices if self.kind == "choice" else ()
+        return ("true", "false") if self.key.kind == "flag" else self.key.choices if self.key.kind == "choice" else ()
 
     @property
     def range_text(self) -> str:
         """Which values are allowed, in words; empty where any is."""
-        if self.kind in ("choice", "choices"):
+        if self.key.kind in ("choice", "choices"):
             return (
-                "one of: " + ", ".join(self.choices) if self.kind == "choice" else "any of: " + ", ".join(self.choices)
+                "one of: " + ", ".join(self.key.choices)
+                if self.key.kind == "choice"
+                else "any of: " + ", ".join(self.key.choices)
             )
-        if self.kind == "flag":
+        if self.key.kind == "flag":
             return "true or false"
-        if self.least is None and self.most is None:
+        if self.key.least is None and self.key.most is None:
             return ""
-        if self.most is None:
-            return f"from {self.least:g}"
-        return f"{self.least:g} to {self.most:g}" if self.least is not None else f"up to {self.most:g}"
+        if self.key.most is None:
+            return f"from {self.key.least:g}"
+        return f"{self.key.least:g} to {self.key.most:g}" if self.key.least is not None else f"up to {self.key.most:g}"
 
 
 def to_text(value: Any, kind: str) -> str:
@@ -72,7 +61,7 @@ def from_text(text: str, setting: Setting) -> Any:
     """The value that a line means; None for the default. What cannot be read stays text: the engine tells what is wrong."""
     if not text.strip():
         return None
-    match setting.kind:
+    match setting.key.kind:
         case "texts" | "choices":
             return _items(text)
         case "numbers":
@@ -82,7 +71,7 @@ def from_text(text: str, setting: Setting) -> Any:
             number = _number(text)
             return (
                 int(number)
-                if setting.kind == "integer" and isinstance(number, float) and number.is_integer()
+                if setting.key.kind == "integer" and isinstance(number, float) and number.is_integer()
                 else number
             )
         case "flag":

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from bmembed_tui.client.engine_client import EngineClient
-from bmembed_tui.client.project_status import STAGES, ProjectStatus
+from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
+from engine.core.messages.project import ProjectStatus
+from engine.core.messages.wire import Request
 from engine.project.folder import ProjectFolder
+
+A = TypeVar("A")
 
 
 class StepHost(Protocol):
@@ -122,9 +126,9 @@ class StepPane(Vertical):
 
         return super().call_after_refresh(call)
 
-    async def ask(self, method: str, **params: Any) -> Any:
+    async def ask(self, request: Request[A], /) -> A:
         """A request to the engine about this project. Raises EngineError; `tell` shows it."""
-        return await self.host.desk.ask(method, **params)
+        return await self.host.desk.ask(request)
 
     def show_status(self, status: ProjectStatus) -> None:
         """The project's status was read anew. Called also when the step is not visible."""

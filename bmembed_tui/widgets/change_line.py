@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textual import on, work
@@ -13,12 +13,13 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Button
 
+from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.client.in_app import with_ways
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
+from engine.core.messages.project import ChangeSettings, StageChange, WhatIf
 
-Ask = Callable[..., Awaitable[Any]]
 USUAL = "its settings or inputs changed"
 
 
@@ -98,16 +99,16 @@ class ChangeLine(Vertical):
     async def _weigh(self) -> None:
         changes = self._changes
         try:
-            found = await self._ask("what_if", changes=changes)
+            found = await self._ask(WhatIf(changes))
         except EngineError as error:
             self._refuse(error)
             return
         if not self.is_attached or changes is not self._changes:
             return
-        if found["problem"]:
-            self._refuse(EngineError.from_dict(found["problem"]))
-        elif any(stage["before"] == "done" for stage in found["stages"]):
-            self._say(effect(found["stages"]), asking=True)
+        if found.problem:
+            self._refuse(found.problem)
+        elif found.makes_stale:
+            self._say(effect(found.stages), asking=True)
             if self._keys == self._keys_pressed:  # else the next key is meant for something else
                 self._came_from = self.screen.focused
                 self.query_one("#change-apply").focus()
@@ -117,13 +118,13 @@ class ChangeLine(Vertical):
     async def _write(self) -> None:
         changes, self._changes = self._changes, {}
         try:
-            told = await self._ask("change", changes=changes)
+            written = await self._ask(ChangeSettings(changes))
         except EngineError as error:
             self._refuse(error)
             return
         if self.is_attached:
             self.clear()
-            self.post_message(self.Written(changes, told["settings"]))
+            self.post_message(self.Written(changes, written.settings))
 
     def _refuse(self, error: EngineError) -> None:
         if self.is_attached:
@@ -150,18 +151,18 @@ class ChangeLine(Vertical):
         self.post_message(self.Dropped())
 
 
-def effect(stages: list[Mapping[str, Any]]) -> Content:
+def effect(stages: Sequence[StageChange]) -> Content:
     """What the answer to `what_if` means, in a sentence or two."""
-    stale = ", ".join(str(stage["stage"]) for stage in stages if stage["after"] != "done")
-    again = ", ".join(str(stage["stage"]) for stage in stages if stage["after"] == "done")
+    stale = ", ".join(stage.stage for stage in stages if stage.after != "done")
+    again = ", ".join(stage.stage for stage in stages if stage.after == "done")
     lines = []
     if stale:
         lines.append(f"~ Makes stale: {stale}. The next run does them again; until then search stays as it is.")
     if again:
         lines.append(f"✓ Up to date again: {again}.")
-    odd = next((stage for stage in stages if str(stage["reason"]).endswith(".")), None)
+    odd = next((stage for stage in stages if stage.code), None)
     if odd is not None:
-        lines.append(f"✗ {odd['reason']}")
+        lines.append(f"✗ {odd.reason}")
     return plain("\n".join(lines), lines=True)
 
 

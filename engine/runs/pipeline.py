@@ -42,12 +42,14 @@ KEPT_RUNS = 20
 
 @dataclass(frozen=True)
 class StageStatus:
-    """Where a stage stands. `state`: done, stale or to do. `fingerprint` is what a run would build now."""
+    """Where a stage stands. `state`: done, stale or to do. `fingerprint` is what a run would build now. `code`: that of an error,
+    where the reason is one."""
 
     stage: str
     state: str
     reason: str
     fingerprint: str
+    code: str = ""
 
 
 def stage_of(name: str) -> Stage:
@@ -86,10 +88,10 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageStatus]:
         try:
             status = stage_status(snapshot, stage)
         except NotBuiltError as error:
-            status = StageStatus(stage, "to do", error.what, "")
+            status = StageStatus(stage, "to do", error.what, "", error.code)
         except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
             made = snapshot.store.artifact(stage_of(stage).artifact) is not None
-            status = StageStatus(stage, "stale" if made else "to do", error.what, "")
+            status = StageStatus(stage, "stale" if made else "to do", error.what, "", error.code)
         behind = next((earlier for earlier in result if earlier.state == "stale"), None)
         if behind and status.state == "done":
             status = StageStatus(stage, "stale", f"{behind.stage} is stale", status.fingerprint)

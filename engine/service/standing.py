@@ -59,7 +59,7 @@ def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[st
 
     preload()
     stages = all_status(ProjectSnapshot(project, settings, store))
-    return {one.stage: StageState(one.stage, one.state, one.reason) for one in stages}
+    return {one.stage: StageState(one.stage, one.state, one.reason, one.code) for one in stages}
 
 
 def what_if(project: ProjectFolder, request: WhatIf) -> Effect:

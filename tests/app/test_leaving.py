@@ -120,10 +120,10 @@ def test_a_project_that_vanishes_is_told_once(finished_project: Path) -> None:
         await until(pilot, lambda: screen.run_state.over and screen.pane is not None)
         screen.tell = lambda error: dialogs.append(error)  # type: ignore[method-assign]
 
-        async def ask(method: str, **_: Any) -> Any:
+        async def call(method: str, **_: Any) -> Any:
             raise StageError("The project is gone.", "Its folder was deleted.", "")
 
-        screen.desk.ask = ask  # type: ignore[method-assign]
+        screen.desk.call = call  # type: ignore[method-assign]
         for _ in range(5):
             await screen.refresh_status()
         assert [error.what for error in dialogs] == ["The project is gone."]
@@ -163,13 +163,13 @@ def test_an_old_record_of_a_run_that_is_no_object_is_no_fault(finished_project: 
 
 def test_search_may_be_left_as_soon_as_it_is_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    seconds, answer = 0.0, ScriptedDesk.ask
+    seconds, answer = 0.0, ScriptedDesk.call
 
     async def late(self: ScriptedDesk, method: str, **params: Any) -> Any:
         await asyncio.sleep(seconds)
         return await answer(self, method, **params)
 
-    monkeypatch.setattr(ScriptedDesk, "ask", late)
+    monkeypatch.setattr(ScriptedDesk, "call", late)
 
     async def story(pilot: Pilot[Any]) -> None:
         nonlocal seconds

@@ -13,7 +13,9 @@ from fixtures.pictures import open_project, play_record, settled, step
 from textual.pilot import Pilot
 
 from bmembed_tui.open_file import Opened
-from bmembed_tui.steps.search.model import Hit
+from bmembed_tui.steps.search.hit_text import file_of
+from bmembed_tui.steps.search.model import Answer, Question
+from engine.core.messages.search import Hit
 
 Calls = list[tuple[str, int | None, bool]]
 
@@ -29,8 +31,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         return "There is no viewer."
 
     monkeypatch.setattr("bmembed_tui.steps.result.pane.open_file", open_file)
-    for place in ("steps.search_actions", "screens.preview"):
-        monkeypatch.setattr(f"bmembed_tui.{place}.open_at", lambda path, page: Opened(open_file(path, page)))
+    for place in ("actions", "preview"):
+        monkeypatch.setattr(
+            f"bmembed_tui.steps.search.{place}.open_at", lambda path, page: Opened(open_file(path, page))
+        )
     return made
 
 
@@ -38,23 +42,26 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each look at the disk for a hit's file: whether it was in the event loop's thread."""
     made: list[bool] = []
-    loop, find = threading.current_thread(), Hit.file.fget
-    assert find is not None
+    loop = threading.current_thread()
 
-    def file(hit: Hit) -> Path:
+    def find(hit: Hit) -> Path:
         made.append(threading.current_thread() is loop)
-        return find(hit)
+        return file_of(hit)
 
-    monkeypatch.setattr(Hit, "file", property(file))
+    for module in ("hit_text", "actions", "preview"):
+        monkeypatch.setattr(f"bmembed_tui.steps.search.{module}.file_of", find)
     return made
+
+
+def at_page_7(question: Question, by: str, hits: tuple[Hit, ...], *others: Any, **named: Any) -> Answer:
+    return Answer(question, by, tuple(replace(hit, page=7) for hit in hits), *others, **named)
 
 
 def test_search_and_result_open_beside_the_loop(
     calls: Calls, looks: list[bool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     play_record(monkeypatch, tmp_path)
-    recorded = Hit.from_answer
-    monkeypatch.setattr(Hit, "from_answer", lambda answer: replace(recorded(answer), page=7))
+    monkeypatch.setattr("bmembed_tui.steps.search.search_as_you_type.Answer", at_page_7)
 
     async def story(pilot: Pilot[Any]) -> None:
         await step("search")(pilot)

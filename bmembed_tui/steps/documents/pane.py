@@ -12,13 +12,14 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Button, Input
 
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.documents.view import HERE, WIDE, DocumentsView, Wish
 from bmembed_tui.widgets.dropped import dropped_path
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from engine.core.errors import EngineError
+from engine.core.messages.documents import ReadSkipped, Retry, Scan
+from engine.core.messages.project import ChangeSettings, Effect, ProjectStatus, WhatIf
 from engine.settings.schema import CorpusSettings
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ After reading, BM25 search works at once."""
             self._settings_error = None
             self._take(settings)
             if self.host.status.built("ingest"):
-                answer = await self.ask("skipped")
-                self._unread, self._tried = answer["files"], answer["known"]
+                found = await self.ask(ReadSkipped())
+                self._unread, self._tried = found.files, found.known
         except EngineError as error:
             self._settings_error = error
         if self.alive:
@@ -141,7 +142,7 @@ After reading, BM25 search works at once."""
 
     async def _scan_once(self, wish: Wish) -> None:
         try:
-            self._scan = await self.ask("scan", paths=wish.paths, include=wish.include, exclude=wish.exclude)
+            self._scan = await self.ask(Scan(wish.paths, wish.include, wish.exclude))
             self._scan_error = None
         except EngineError as error:
             self._scan, self._scan_error = None, error
@@ -149,7 +150,7 @@ After reading, BM25 search works at once."""
         if not self.alive:
             return
         if not self._is_changed():
-            self._files_now = self._scan["files"] if self._scan else None
+            self._files_now = self._scan.files if self._scan else None
         self._draw_formats()
         self._draw_skipped()
         self._draw_note()
@@ -180,13 +181,13 @@ After reading, BM25 search works at once."""
         }
         return await self._change(changes)
 
-    async def _change(self, changes: Mapping[str, Any]) -> bool:
+    async def _change(self, changes: dict[str, Any]) -> bool:
         """Write them; what makes stages stale is said before, and asked for. Whether they were written."""
         host = self.host
         try:
-            if not await self._agreed(await self.ask("what_if", changes=changes)):
+            if not await self._agreed(await self.ask(WhatIf(changes))):
                 return False
-            await self.ask("change", changes=changes)
+            await self.ask(ChangeSettings(changes))
         except EngineError as error:
             host.tell(error)
             return False
@@ -194,15 +195,15 @@ After reading, BM25 search works at once."""
             host.load()
         return self.alive
 
-    async def _agreed(self, found: Mapping[str, Any]) -> bool:
+    async def _agreed(self, found: Effect) -> bool:
         """Whether the user agrees to a change with such an effect; one that is refused anyway is not asked about."""
         from bmembed_tui.dialogs.confirmations import QuestionDialog
         from bmembed_tui.widgets.change_line import effect
 
-        if not self.alive or found["problem"] or all(stage["before"] != "done" for stage in found["stages"]):
+        if not self.alive or found.problem or not found.makes_stale:
             return self.alive
         answers = [("apply", "Apply"), ("keep", "Leave as it was")]
-        question = QuestionDialog("Apply this change?", effect(found["stages"]).plain, answers)
+        question = QuestionDialog("Apply this change?", effect(found.stages).plain, answers)
         return await self.app.push_screen_wait(question) == "apply"
 
     def action_add(self) -> None:
@@ -284,7 +285,7 @@ After reading, BM25 search works at once."""
             if self._is_changed() and not await self._keep():
                 return
             if anew:
-                await self.ask("retry")
+                await self.ask(Retry())
             self.host.start_run(HERE, follow=False)
         except EngineError as error:
             self.host.tell(error)

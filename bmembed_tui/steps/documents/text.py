@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.text import Text
 from textual.content import Content
 
 from bmembed_tui.client.in_app import with_ways
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain, rich_text
 from engine.core.errors import EngineError
+from engine.core.messages.documents import Scanned, Unread
+from engine.core.messages.project import ProjectStatus
 
 FORMATS = {"txt": "plain text", "md": "Markdown", "html": "HTML", "beir": "BEIR data set"}
 SHOWN = 500  # files that are left out, in the table
@@ -29,7 +29,7 @@ class Standing:
     status: ProjectStatus
     run: RunState
     reading: bool
-    scan: Mapping[str, Any] | None
+    scan: Scanned | None
     error: EngineError | None
 
 
@@ -42,18 +42,16 @@ def told(standing: Standing) -> Content:
         return _error(standing.error)
     failed = standing.run.error
     if failed and any(_state(standing.run, stage) == "failed" for stage in ("ingest", "index")):
-        return _error(
-            EngineError.from_dict(failed), f"Now {files_text(scan)} can be read." if scan and scan["files"] else ""
-        )
+        return _error(failed, f"Now {files_text(scan)} can be read." if scan and scan.files else "")
     status = standing.status
     if status.done("ingest"):
         return plain(f"✓ {_counts(status)}", "$text-success")
     if status.built("ingest"):
-        reason = status.stages["ingest"].reason
+        reason = status.stage("ingest").reason
         return plain(f"~ {_counts(status)} They are to be read again: {reason}.", "$text-warning")
     if scan is None:
         return plain("looking …", "$text-muted")
-    if not scan["files"]:
+    if not scan.files:
         return plain(
             "No file here can be read yet. Add a folder with documents, or put documents into it.", "$text-warning"
         )
@@ -90,18 +88,18 @@ def _progress(run: RunState) -> str:
     return f"▶ Reading  {'█' * full}{'░' * (BAR - full)}  {progress.done:,} of {progress.total:,} {progress.unit}"
 
 
-def files_text(scan: Mapping[str, Any]) -> str:
+def files_text(scan: Scanned) -> str:
     """`132 files (1.2 MB)`."""
-    return f"{_many(scan['files'], 'file')} ({size_text(scan['bytes'])})"
+    return f"{_many(scan.files, 'file')} ({size_text(scan.bytes)})"
 
 
-def formats_rows(scan: Mapping[str, Any] | None) -> list[tuple[Text, Text, Text]]:
+def formats_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
     """Format, files, size; a last row with the sums."""
     if scan is None:
         return []
-    found = scan["formats"]
-    rows = [_row(FORMATS.get(one["format"], one["format"]), one["files"], one["bytes"], "") for one in found]
-    return [*rows, _row("together", scan["files"], scan["bytes"], "bold")]
+    found = scan.formats
+    rows = [_row(FORMATS.get(one.format, one.format), one.files, one.bytes, "") for one in found]
+    return [*rows, _row("together", scan.files, scan.bytes, "bold")]
 
 
 def _row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text]:
@@ -110,22 +108,16 @@ def _row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text
     return cells
 
 
-def skipped_rows(
-    unread: Sequence[Mapping[str, Any]], count: int, scan: Mapping[str, Any] | None
-) -> tuple[list[tuple[str, str]], int]:
+def skipped_rows(unread: Sequence[Unread], count: int, scan: Scanned | None) -> tuple[list[tuple[str, str]], int]:
     """(path, reason) of the first files that are left out, and how many there are: tried in vain, or passed over.
 
     `unread`: the first that were left out; `count`: of them all, those that were tried. Paths that several folders have are
     shown with their folder.
     """
-    tried = {_place(one): str(one["reason"]) for one in unread if one["known"]}
-    passed = {_place(one): str(one["reason"]) for one in (scan["skipped"] if scan else ())}
+    tried = {(one.source, one.path): one.reason for one in unread if one.known}
+    passed = {(one.source, one.path): one.reason for one in (scan.skipped if scan else ())}
     total = len(tried.keys() | passed.keys()) + max(0, count - len(tried))
-    total += max(0, scan["skipped_total"] - len(passed)) if scan else 0
+    total += max(0, scan.skipped_total - len(passed)) if scan else 0
     rows = [*{**passed, **tried}.items()][:SHOWN]
     times = Counter(path for (_, path), _ in rows)
     return [(f"{path} (in {source})" if times[path] > 1 else path, why) for (source, path), why in rows], total
-
-
-def _place(one: Mapping[str, Any]) -> tuple[str, str]:
-    return str(one["source"]), str(one["path"])

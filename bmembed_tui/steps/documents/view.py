@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from bmembed_tui.widgets.plain import plain, rich_text
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic, SafeTable
 from bmembed_tui.widgets.text_rows import fitted
 from engine.core.errors import EngineError
+from engine.core.messages.documents import Scanned, Unread
 from engine.settings.schema import CorpusSettings
 
 HERE = ("ingest", "index")
@@ -47,10 +48,10 @@ class DocumentsView(StepPane):
         super().__init__(**options)
         self._corpus: CorpusSettings | None = None
         self._settings_error: EngineError | None = None
-        self._unread: Sequence[Mapping[str, Any]] = ()
+        self._unread: Sequence[Unread] = ()
         self._left_out: Sequence[tuple[str, str]] = ()
         self._tried = 0
-        self._scan: Mapping[str, Any] | None = None
+        self._scan: Scanned | None = None
         self._scan_error: EngineError | None = None
         self._wish: Wish | None = None
         self._scanned: Wish | None = None

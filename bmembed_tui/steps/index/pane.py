@@ -13,7 +13,6 @@ from textual.widgets import Button, Input
 
 from bmembed_tui.client.engine_client import SupersededError
 from bmembed_tui.client.in_app import with_ways
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.index.text import SHOWN, Facts, hits, index_size, told
@@ -21,6 +20,8 @@ from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
 from engine.core.errors import EngineError
+from engine.core.messages.project import ProjectStatus, ReadSettings
+from engine.core.messages.search import Search
 
 STAGES = ("ingest", "index", "generate", "rank")
 QUIET_SECONDS = 0.1  # of quiet typing before it is searched
@@ -86,9 +87,9 @@ A change of the documents needs only what changed to be indexed again."""
         size = await asyncio.to_thread(index_size, self.host.project.path)
         self._facts = Facts(size, self._facts.settings, self._facts.preset)
         try:
-            answer = await self.ask("settings")
-            self._facts = Facts(size, answer["settings"], answer["preset"])
-        except (EngineError, KeyError, TypeError):
+            found = await self.ask(ReadSettings())
+            self._facts = Facts(size, found.settings, found.preset)
+        except EngineError:
             pass  # the project's problem is told with its status
         if self.is_attached:
             self._draw()
@@ -137,7 +138,7 @@ A change of the documents needs only what changed to be indexed again."""
             return
         await asyncio.sleep(QUIET_SECONDS)
         try:
-            content = hits(await self.ask("search", query=query, mode="bm25", top=SHOWN, series=SERIES))
+            content = hits(await self.ask(Search(query, "bm25", SHOWN, series=SERIES)))
         except SupersededError:
             return
         except EngineError as error:

@@ -9,12 +9,13 @@ from typing import Any
 
 from textual.content import Content
 
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_history import History, StageRecord
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.progress import bar, duration
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import marked, plain
+from engine.core.messages.project import ProjectStatus
+from engine.core.messages.search import Found
 
 HERE = ("index", "rank")
 NOTHING = """BM25 finds chunks by their exact words, weighing rare words more. It needs no model and is ready in seconds: \
@@ -128,7 +129,7 @@ def _rankings(status: ProjectStatus, record: StageRecord | None, facts: Facts) -
 
 def _stale(status: ProjectStatus, stage: str) -> Iterator[Content]:
     if status.state(stage) == "stale":
-        yield plain(f"  out of date: {status.stages[stage].reason}", "$text-warning")
+        yield plain(f"  out of date: {status.stage(stage).reason}", "$text-warning")
 
 
 def _warnings(record: StageRecord | None) -> Iterator[Content]:
@@ -136,16 +137,12 @@ def _warnings(record: StageRecord | None) -> Iterator[Content]:
         yield plain(f"  ! {text}", "$text-warning")
 
 
-def hits(found: Mapping[str, Any]) -> Content:
+def hits(found: Found) -> Content:
     """The first hits of a search: path, then the place with its matched words."""
-    lines = [plain(str(note), "$text-warning") for note in found.get("notes", ())]
-    for hit in found["hits"][:SHOWN]:
-        lines.append(
-            Content.assemble(plain(f"{hit['rank']}  {hit['score']:.1f}  ", "$text-muted"), plain(hit["path"], "bold"))
-        )
-        lines.append(
-            Content.assemble(plain("   "), marked(hit["snippet"], ((mark[0], mark[1]) for mark in hit["marks"])))
-        )
+    lines = [plain(note, "$text-warning") for note in found.notes]
+    for hit in found.hits[:SHOWN]:
+        lines.append(Content.assemble(plain(f"{hit.rank}  {hit.score:.1f}  ", "$text-muted"), plain(hit.path, "bold")))
+        lines.append(Content.assemble(plain("   "), marked(hit.snippet, hit.marks)))
     return Content("\n").join(lines) if lines else plain("No chunk holds these words.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Button, Input
 
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.model.hanging import HangingStatic
@@ -23,6 +22,7 @@ from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
+from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSettings
 from engine.settings.schema import DEFAULT_MODEL
 
 BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
@@ -106,14 +106,14 @@ Everything else about training is in the settings."""
     async def load(self) -> None:
         """Read the settings; look at the machine where they have changed."""
         try:
-            told = await self.ask("settings")
+            found = await self.ask(ReadSettings())
         except EngineError as error:
             if self.is_attached:
                 self.query_one("#model-note", SafeStatic).update(error_text(error))
             return
         if not self.is_attached:
             return
-        former, self._settings, self._values = self._settings, told["settings"], told["preset"]
+        former, self._settings, self._values = self._settings, found.settings, found.preset
         if former.get("encoder") != self._settings["encoder"]:
             self._restore()
         self._show_choices()
@@ -156,7 +156,7 @@ Everything else about training is in the settings."""
     async def look(self) -> None:
         """Ask the engine's doctor. What it told before stays until it has told anew."""
         try:
-            findings = (await self.ask("doctor"))["findings"]
+            findings = (await self.ask(Examine())).findings
         except EngineError as error:
             if self.is_attached:
                 self.query_one("#machine", HangingStatic).show(error_text(error))
@@ -166,7 +166,7 @@ Everything else about training is in the settings."""
         self._show_machine(findings)
         self.query_one("#model-note", SafeStatic).update(model_line(findings))
 
-    def _show_machine(self, findings: list[Mapping[str, str]]) -> None:
+    def _show_machine(self, findings: Sequence[Finding]) -> None:
         for topic in ("device", "dtype"):
             self.query_one(f"#{topic}-note", SafeStatic).update(choice_line(findings, topic))
         self.query_one("#machine", HangingStatic).show(machine_text(findings))
@@ -177,7 +177,7 @@ Everything else about training is in the settings."""
         note = self.query_one("#model-note", SafeStatic)
         note.update(plain(LOOKING, "$text-muted"))
         try:
-            findings = (await self.ask("doctor", model=model))["findings"]
+            findings = (await self.ask(Examine(model))).findings
         except EngineError as error:
             if self.is_attached:
                 note.update(error_text(error))
@@ -185,7 +185,7 @@ Everything else about training is in the settings."""
         if not self.is_attached:
             return
         note.update(model_line(findings))
-        if all(finding["state"] == "good" for finding in of_topic(findings, "model")):
+        if all(finding.state == "good" for finding in of_topic(findings, "model")):
             self._show_machine(findings)
             if model != self._model:
                 self.query_one(ChangeLine).propose({"encoder.model": model})

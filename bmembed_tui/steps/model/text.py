@@ -9,15 +9,15 @@ from textual.content import Content
 
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.widgets.plain import plain
+from engine.core.messages.project import Finding
 
-Finding = Mapping[str, str]
 MACHINE = ("gpu", "memory", "memory need", "disk", "disk need", "threads", "python", "network", "permissions")
 OWN_LINES = ("model", "device", "dtype")  # these stand beside what they are about
 
 
 def of_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:
     """The findings of one topic."""
-    return [finding for finding in findings if finding["topic"] == topic]
+    return [finding for finding in findings if finding.topic == topic]
 
 
 def choice_line(findings: Iterable[Finding], topic: str) -> Content:
@@ -25,9 +25,9 @@ def choice_line(findings: Iterable[Finding], topic: str) -> Content:
     found = of_topic(findings, topic)
     if not found:
         return plain("not known while something else is wrong", "$text-muted")
-    if found[0]["state"] != "good":
+    if found[0].state != "good":
         return _problem(found[0])
-    return Content.assemble(plain(f"→ {found[0]['found']}", "bold"), plain(f": {found[0]['follows']}"))
+    return Content.assemble(plain(f"→ {found[0].found}", "bold"), plain(f": {found[0].follows}"))
 
 
 def model_line(findings: Iterable[Finding]) -> Content:
@@ -36,40 +36,40 @@ def model_line(findings: Iterable[Finding]) -> Content:
 
 
 def _line(finding: Finding) -> Content:
-    if finding["state"] != "good":
+    if finding.state != "good":
         return _problem(finding)
     return Content.assemble(
-        plain("✓ ", "$text-success"), plain(finding["found"]), plain(f"; {finding['follows']}", "$text-muted")
+        plain("✓ ", "$text-success"), plain(finding.found), plain(f"; {finding.follows}", "$text-muted")
     )
 
 
 def _problem(finding: Finding) -> Content:
     return Content.assemble(
-        plain(f"✗ problem: {finding['found']}. ", "bold $text-error"), plain(finding["follows"], lines=True)
+        plain(f"✗ problem: {finding.found}. ", "bold $text-error"), plain(finding.follows, lines=True)
     )
 
 
 def machine_text(findings: Iterable[Finding]) -> Content:
     """Memory, disk and the rest, problems first; topics that say nothing to the user are told where they are a problem."""
-    told = [finding for finding in findings if finding["topic"] not in OWN_LINES]
-    wrong = [finding for finding in told if finding["state"] != "good"]
-    good = [finding for topic in MACHINE for finding in of_topic(told, topic) if finding["state"] == "good"]
+    told = [finding for finding in findings if finding.topic not in OWN_LINES]
+    wrong = [finding for finding in told if finding.state != "good"]
+    good = [finding for topic in MACHINE for finding in of_topic(told, topic) if finding.state == "good"]
     return Content("\n").join(_of_machine(finding) for finding in [*wrong, *good])
 
 
 def _of_machine(finding: Finding) -> Content:
-    name = f"{finding['topic']}: "
-    if finding["state"] != "good":
+    name = f"{finding.topic}: "
+    if finding.state != "good":
         return Content.assemble(plain("✗ problem ", "bold $text-error"), plain(name, "bold"), plain(_both(finding)))
-    without = finding["topic"] == "gpu" and finding["found"].startswith("no ")
+    without = finding.topic == "gpu" and finding.found.startswith("no ")
     sign = plain("· ", "$text-muted") if without else plain("✓ ", "$text-success")
     return Content.assemble(
-        sign, plain(name, "bold"), plain(finding["found"]), plain(f" — {finding['follows']}", "$text-muted")
+        sign, plain(name, "bold"), plain(finding.found), plain(f" — {finding.follows}", "$text-muted")
     )
 
 
 def _both(finding: Finding) -> str:
-    return f"{finding['found']} — {finding['follows']}"
+    return f"{finding.found} — {finding.follows}"
 
 
 def preset_text(preset: str, settings: Mapping[str, Any], values: Mapping[str, Any]) -> Content:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -13,14 +12,14 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Button, TextArea
 
+from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.steps.queries.evidence import chunk_text
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
-
-Ask = Callable[..., Awaitable[Any]]
+from engine.core.messages.queries import EditQuery, QueryInChunk, QueryRow, ReadQuery
 
 
 class QueryText(TextArea):
@@ -43,7 +42,7 @@ class QueryText(TextArea):
             await super()._on_key(event)
 
 
-class EditQueryDialog(ModalScreen[Mapping[str, Any] | None]):
+class EditQueryDialog(ModalScreen[QueryInChunk | None]):
     """Closes with the changed query, or None. An engine's error is shown in it, and the text stays."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "cancel", id="dialog.close")]
@@ -60,17 +59,17 @@ class EditQueryDialog(ModalScreen[Mapping[str, Any] | None]):
     EditQueryDialog.-wide #edit-source { width: 1fr; margin: 0 0 0 2; }
     """
 
-    def __init__(self, ask: Ask, row: Mapping[str, Any]) -> None:
+    def __init__(self, ask: Ask, row: QueryRow) -> None:
         super().__init__()
         self._ask, self._row = ask, row
-        self._shown = visible(str(row["text"]))
+        self._shown = visible(row.text)
         self._saving = False
-        self._changed: Mapping[str, Any] | None = None
+        self._changed: QueryInChunk | None = None
 
     def compose(self) -> ComposeResult:
         """The text, the chunk, and what changing it means."""
         with Vertical(classes="dialog edit-dialog"):
-            yield SafeStatic(f"Edit a query ({self._row['kind']}, {self._row['split']})", classes="dialog-title")
+            yield SafeStatic(f"Edit a query ({self._row.kind}, {self._row.split})", classes="dialog-title")
             with Vertical(id="edit-parts"):
                 with Vertical(id="edit-left"):
                     yield QueryText(self._shown, soft_wrap=True, compact=True, id="edit-text")
@@ -95,13 +94,12 @@ class EditQueryDialog(ModalScreen[Mapping[str, Any] | None]):
     async def load(self) -> None:
         """Read the query with its chunk."""
         try:
-            found = await self._ask("query", id=self._row["id"])
+            found = await self._ask(ReadQuery(self._row.id))
         except EngineError as error:
             self._tell(error)
             return
         if self.is_attached:
-            span = tuple(found["span"]) if found["span"] else None
-            text = chunk_text(found["path"], found["title"], found["chunk"], span, found["evidence"])
+            text = chunk_text(found.path, found.title, found.chunk, found.span, found.evidence)
             self.query_one("#edit-chunk", SafeStatic).update(text)
 
     @work(exclusive=True, group="save")
@@ -113,7 +111,7 @@ class EditQueryDialog(ModalScreen[Mapping[str, Any] | None]):
             return
         self._saving = True
         try:
-            self._changed = await self._ask("edit_query", id=self._row["id"], text=text)
+            self._changed = await self._ask(EditQuery(self._row.id, text))
         except EngineError as error:
             self._tell(error)
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,14 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button
 
-from bmembed_tui.client.engine_client import command
+from bmembed_tui.client.engine_client import Ask, command
 from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.queries.source import QuerySource
 from bmembed_tui.widgets.change_line import ChangeLine, error_text
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
+from engine.core.messages.project import ReadSettings
 
-Ask = Callable[..., Awaitable[Any]]
 SAMPLE_WHERE = ("new", "stale", "made")  # where the documents have been read and no run goes on
 IMPORTED = "✓ The file's queries were imported. The sample shows which passages they were joined to."
 IMPORT_STALE = " The queries there are, and what was made of them, are stale now: the next run makes them again."
@@ -87,7 +87,7 @@ class QueryMaking(Vertical):
         if self.query_one(ChangeLine).waiting:
             return
         try:
-            queries = (await self._ask("settings"))["settings"]["queries"]
+            queries = (await self._ask(ReadSettings())).settings["queries"]
         except EngineError as error:
             if self.is_attached:
                 self.query_one(QuerySource).tell(error_text(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,17 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 
-from bmembed_tui.client.engine_client import command
+from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 from engine.core.errors import EngineError
+from engine.core.messages.queries import ModelFile
 
 NONE_FOUND = (
     "No GGUF file was found in our own folder, nor in those of LM Studio, Ollama, the Hugging Face cache and GPT4All."
 )
-Model = Mapping[str, Any]
 
 
 class ModelList(Vertical):
@@ -44,7 +44,7 @@ class ModelList(Vertical):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._models: Sequence[Model] = ()
+        self._models: Sequence[ModelFile] = ()
 
     def compose(self) -> ComposeResult:
         """A line, and the models."""
@@ -61,7 +61,7 @@ class ModelList(Vertical):
         if not self._models:
             self._tell(plain("Looking for GGUF files on this machine …", "$text-muted"))
         try:
-            found = await command("models", "--context", str(context), "--json")
+            found = parsed(tuple[ModelFile, ...], await command("models", "--context", str(context), "--json"))
         except EngineError as error:
             if self.is_attached:
                 self._tell(error_text(error))
@@ -72,7 +72,7 @@ class ModelList(Vertical):
     def _tell(self, text: Content) -> None:
         self.query_one("#models-note", SafeStatic).update(text)
 
-    def _show(self, models: Sequence[Model]) -> None:
+    def _show(self, models: Sequence[ModelFile]) -> None:
         self._models = models
         count = f"{len(models)} GGUF file{'s' if len(models) > 1 else ''} on this machine; Enter takes one:"
         self._tell(plain(count if models else NONE_FOUND, "$text-muted"))
@@ -84,22 +84,22 @@ class ModelList(Vertical):
     def _selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         model = self._models[event.option_index]
-        self.post_message(self.Chosen(Path(model["path"]), str(model["problem"])))
+        self.post_message(self.Chosen(model.path, model.problem))
 
 
-def model_line(model: Model) -> Content:
+def model_line(model: ModelFile) -> Content:
     """`✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
-    kind = " ".join(str(model[key]) for key in ("architecture", "quantisation") if model[key])
-    facts = ", ".join(part for part in (str(model["place"]), size_text(model["size"]), kind) if part)
+    kind = " ".join(part for part in (model.architecture, model.quantisation) if part)
+    facts = ", ".join(part for part in (model.place, size_text(model.size), kind) if part)
     sign, verdict, style = _verdict(model)
     return Content.assemble(
-        plain(f"{sign} ", style), plain(", ".join(model["names"])), plain(f"  {facts}: {verdict}", "$text-muted")
+        plain(f"{sign} ", style), plain(", ".join(model.names)), plain(f"  {facts}: {verdict}", "$text-muted")
     )
 
 
-def _verdict(model: Model) -> tuple[str, str, str]:
-    if model["problem"]:
-        return "✗", str(model["problem"]), "$text-error"
-    if not model["fits"]:
-        return "~", f"takes {size_text(model['memory'])}, more memory than is free", "$text-warning"
-    return "✓", f"fits, takes {size_text(model['memory'])}", "$text-success"
+def _verdict(model: ModelFile) -> tuple[str, str, str]:
+    if model.problem:
+        return "✗", model.problem, "$text-error"
+    if not model.fits:
+        return "~", f"takes {size_text(model.memory)}, more memory than is free", "$text-warning"
+    return "✓", f"fits, takes {size_text(model.memory)}", "$text-success"

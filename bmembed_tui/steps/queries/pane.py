@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Button
 
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.queries.generation import SAMPLE_WHERE, QueryMaking
@@ -19,6 +18,7 @@ from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.queries.text import HERE, making_text, standing, standing_text
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.core.messages.project import ProjectStatus
 
 READ = ("ingest", "index")
 EVERYTHING = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from textual import on, work
@@ -13,17 +13,18 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input
 
+from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog
-from bmembed_tui.steps.queries.table import PAGE, QueryTable
+from bmembed_tui.steps.queries.table import QueryTable
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeLabel, SafeStatic
 from engine.core.errors import EngineError
+from engine.core.messages.queries import PAGE, DeleteQueries, QueryInChunk, QueryPage, QueryRow, ReadQueries
 
-Ask = Callable[..., Awaitable[Any]]
 ALL, LEFT_OUT = "all", "left out"
 STALE_NOW = "Ranking and training are stale now: the next run does them again."
 QUIET_SECONDS = 0.15  # of quiet typing before the table is filtered
@@ -61,7 +62,7 @@ class QueryList(Vertical):
         super().__init__(**options)
         self._ask = ask
         self._fetching = self._deleting = False
-        self._answer: Mapping[str, Any] = {}
+        self._page: QueryPage | None = None
 
     def compose(self) -> ComposeResult:
         """Counts, filters, table, detail."""
@@ -86,7 +87,7 @@ class QueryList(Vertical):
         if self._shows_rejected:
             return []
         current = self.table.current
-        return sorted(self.table.marked) or ([current["id"]] if current else [])
+        return sorted(self.table.marked) or ([current.id] if current else [])
 
     @property
     def _shows_rejected(self) -> bool:
@@ -98,7 +99,7 @@ class QueryList(Vertical):
 
     # Changing
 
-    def edit(self, row: Mapping[str, Any] | None = None) -> None:
+    def edit(self, row: QueryRow | None = None) -> None:
         """Word a query anew: the one at the cursor where none is given."""
         chosen = row or self.table.current
         if chosen is not None and not self._shows_rejected:
@@ -109,7 +110,7 @@ class QueryList(Vertical):
         event.stop()
         self.edit(event.row)
 
-    def _edited(self, changed: Mapping[str, Any] | None) -> None:
+    def _edited(self, changed: QueryInChunk | None) -> None:
         if changed is not None and self.is_attached:
             self._changed("The query is changed.")
 
@@ -137,7 +138,7 @@ class QueryList(Vertical):
         if await self.app.push_screen_wait(question) != "delete":
             return
         try:
-            deleted = (await self._ask("delete_queries", ids=ids))["deleted"]
+            deleted = (await self._ask(DeleteQueries(tuple(ids)))).deleted
         except EngineError as error:
             self.post_message(self.Refused(error))
             return
@@ -152,11 +153,13 @@ class QueryList(Vertical):
         self.table.restart()
         self._fetch(0)
 
-    def _filters(self) -> dict[str, str | bool | None]:
+    def _request(self, offset: int) -> ReadQueries:
         kind, split = (self.query_one(f"#list-{name}", ChoiceRow).value for name in ("kind", "split"))
         text = self.query_one("#list-find", Input).value.strip()
-        named = {"text": text or None, "kind": None if kind == ALL else kind}
-        return {**named, "rejected": True} if split == LEFT_OUT else {**named, "split": None if split == ALL else split}
+        return ReadQueries(
+            offset, PAGE, text or None, None if split in (ALL, LEFT_OUT) else split, None if kind == ALL else kind,
+            rejected=split == LEFT_OUT,
+        )  # fmt: skip
 
     @work(exclusive=True, group="pages")
     async def _fetch(self, wait: float) -> None:
@@ -166,11 +169,11 @@ class QueryList(Vertical):
             await asyncio.sleep(wait)
             page: int | None = self.table.cursor // PAGE
             while page is not None:
-                answer = await self._ask("queries", offset=page * PAGE, limit=PAGE, **self._filters())
+                answer = await self._ask(self._request(page * PAGE))
                 if not self.is_attached:
                     return
                 self.table.fill(
-                    page, answer["total"], [shown(row, page * PAGE + n) for n, row in enumerate(answer["queries"])]
+                    page, answer.total, [shown(row, page * PAGE + n) for n, row in enumerate(answer.queries)]
                 )
                 self._tell(answer)
                 page = self.table.missing_page()
@@ -180,19 +183,19 @@ class QueryList(Vertical):
         finally:
             self._fetching = False
 
-    def _tell(self, answer: Mapping[str, Any]) -> None:
-        self._answer = answer
+    def _tell(self, answer: QueryPage) -> None:
+        self._page = answer
         self.query_one("#list-told", SafeStatic).update(counts(answer))
-        every = sum(answer["rejected"].values()) if self._shows_rejected else answer["kept"]
-        self.query_one("#list-found", SafeLabel).update(f"{answer['total']:,} of {max(every, answer['total']):,}")
-        self._show_filters()
+        every = sum(answer.rejected.values()) if self._shows_rejected else answer.kept
+        self.query_one("#list-found", SafeLabel).update(f"{answer.total:,} of {max(every, answer.total):,}")
+        self._show_filters(answer)
         self._show_detail()
 
-    def _show_filters(self) -> None:
+    def _show_filters(self, page: QueryPage) -> None:
         numbered = self.size.width >= WIDE
-        for name in ("kind", "split"):
-            row, found = self.query_one(f"#list-{name}", ChoiceRow), dict(self._answer.get(f"{name}s", {}))
-            lost = sum(self._answer.get("rejected", {}).values())
+        for name, counted in (("kind", page.kinds), ("split", page.splits)):
+            row, found = self.query_one(f"#list-{name}", ChoiceRow), dict(counted)
+            lost = sum(page.rejected.values())
             if name == "split" and (lost or row.value == LEFT_OUT):
                 found[LEFT_OUT] = lost
             names = [(key, f"{key} {number:,}" if numbered else key) for key, number in found.items()]
@@ -200,8 +203,8 @@ class QueryList(Vertical):
 
     def on_resize(self) -> None:
         """The numbers stand beside the filters where there is room; an answer may come before the width is known."""
-        if self._answer:
-            self._show_filters()
+        if self._page:
+            self._show_filters(self._page)
 
     @on(QueryTable.Wanted)
     def _wanted(self, event: QueryTable.Wanted) -> None:
@@ -219,10 +222,10 @@ class QueryList(Vertical):
         detail = self.query_one("#list-detail", SafeStatic)
         detail.display = row is not None
         if row is not None:
-            where = f"\n{row['path']}" + (f": {row['evidence']}" if row["evidence"] else "")
+            where = f"\n{row.path}" + (f": {row.evidence}" if row.evidence else "")
             count = plain(f"{marked:,} marked · ", "bold") if marked else Content("")
-            why = plain(f"\nLeft out: {row['reason']}", "bold") if row.get("reason") else Content("")
-            detail.update(Content.assemble(count, plain(row["text"]), why, "\n", plain(where[1:], "$text-muted")))
+            why = plain(f"\nLeft out: {row.reason}", "bold") if row.reason else Content("")
+            detail.update(Content.assemble(count, plain(row.text), why, "\n", plain(where[1:], "$text-muted")))
 
     @on(Input.Changed, "#list-find")
     def _typed(self, event: Input.Changed) -> None:
@@ -247,19 +250,19 @@ class QueryList(Vertical):
         self._fetch(wait)
 
 
-def shown(row: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+def shown(row: QueryRow, number: int) -> QueryRow:
     """A query as the table takes it: one that was left out has no id of its own, and no split."""
-    return row if "id" in row else {**row, "id": -1 - number, "split": LEFT_OUT}
+    return row if row.id else replace(row, id=-1 - number, split=LEFT_OUT)
 
 
-def counts(answer: Mapping[str, Any]) -> Content:
+def counts(answer: QueryPage) -> Content:
     """How many were made and kept, and why others were left out."""
-    made, kept = answer["made"], answer["kept"]
+    made, kept = answer.made, answer.kept
     if not made and not kept:
         return plain("There are no queries.")
     share = f" ({kept / made:.0%})" if made >= kept and made else ""
     parts = [plain(f"{kept:,} queries kept of {made:,} made{share}. ", "bold")]
-    reasons = ", ".join(f"{reason}: {number:,}" for reason, number in answer["rejected"].items() if number)
+    reasons = ", ".join(f"{reason}: {number:,}" for reason, number in answer.rejected.items() if number)
     if reasons:
         parts.append(plain(f"Left out: {reasons}.", "$text-muted"))
     return Content.assemble(*parts)

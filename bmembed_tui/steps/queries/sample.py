@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,16 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 
-from bmembed_tui.client.engine_client import command
+from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.steps.queries.evidence import chunk_text
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 from engine.core.errors import EngineError
-from engine.core.messages.queries import evidence_span
+from engine.core.messages.queries import QuerySample as Sample
+from engine.core.messages.queries import SampledChunk, SampledQuery, SampleEstimate, evidence_span
 
 CHUNKS = 6  # of a sample
-Item = Mapping[str, Any]
 
 
 class QuerySample(Container):
@@ -52,7 +51,7 @@ class QuerySample(Container):
         self._project = project
         self._turn = 0
         self.sampling = False
-        self._lines: list[tuple[Item, Mapping[str, Any] | None]] = []
+        self._lines: list[tuple[SampledChunk, SampledQuery | None]] = []
 
     def compose(self) -> ComposeResult:
         """Figures, queries, chunk."""
@@ -93,14 +92,15 @@ class QuerySample(Container):
     @work(exclusive=True, group="sample")
     async def _sample(self, turn: int) -> None:
         try:
-            answer = await command("sample", str(self._project), "--count", str(CHUNKS), "--json")
+            printed = await command("sample", str(self._project), "--count", str(CHUNKS), "--json")
+            found = parsed(Sample, printed)
         except EngineError as error:
             if self.is_attached:
                 self.tell(error_text(error))
                 self._ended(turn)
             return
         if self.is_attached:
-            self.show(answer)
+            self.show(found)
             self._ended(turn)
 
     def _ended(self, turn: int) -> None:
@@ -117,13 +117,13 @@ class QuerySample(Container):
         self.remove_class("-shown")
         self.query_one("#sample-told", SafeStatic).update(text)
 
-    def show(self, answer: Mapping[str, Any]) -> None:
+    def show(self, found: Sample) -> None:
         """Show a sample."""
-        made = [(item, query) for item in answer["items"] for query in item["queries"]]
-        self._lines = [*made, *((item, None) for item in answer["items"] if not item["queries"])]
-        self.query_one("#sample-told", SafeStatic).update(told(answer))
+        made = [(item, query) for item in found.items for query in item.queries]
+        self._lines = [*made, *((item, None) for item in found.items if not item.queries)]
+        self.query_one("#sample-told", SafeStatic).update(sample_text(found))
         options = self.query_one("#sample-queries", SafeOptions)
-        basis = plain(f"· The time is an estimate: {answer['estimate']['basis']}.", "$text-muted")
+        basis = plain(f"· The time is an estimate: {found.estimate.basis}.", "$text-muted")
         lines = [(str(number), _line(*line)) for number, line in enumerate(self._lines)]
         options.show([*lines, ("basis", basis)], "0")
         self.set_class(bool(self._lines), "-shown")
@@ -138,9 +138,9 @@ class QuerySample(Container):
         if not 0 <= number < len(self._lines):
             return
         item, query = self._lines[number]
-        evidence = str(query["evidence"]) if query else ""
-        span = evidence_span(evidence, item["chunk"])
-        text = chunk_text(item["path"], item["title"], item["chunk"], span, evidence)
+        evidence = query.evidence if query else ""
+        span = evidence_span(evidence, item.chunk)
+        text = chunk_text(item.path, item.title, item.chunk, span, evidence)
         self.query_one("#sample-chunk", SafeStatic).update(text)
         self.query_one("#sample-source").scroll_home(animate=False)
 
@@ -149,39 +149,37 @@ class QuerySample(Container):
         self.set_class(self.size.width >= 84, "-wide")
 
 
-def _line(item: Item, query: Mapping[str, Any] | None) -> Content:
+def _line(item: SampledChunk, query: SampledQuery | None) -> Content:
     if query is None:
-        return plain(f"✗ nothing came of {item['path']}: {item['problem'] or 'too little text'}", "$text-muted")
-    if query["kept"]:
+        return plain(f"✗ nothing came of {item.path}: {item.problem or 'too little text'}", "$text-muted")
+    if query.kept:
         return Content.assemble(
-            plain("✓ ", "$text-success"), plain(f"{query['kind']}: ", "$text-muted"), plain(query["text"])
+            plain("✓ ", "$text-success"), plain(f"{query.kind}: ", "$text-muted"), plain(query.text)
         )
     return Content.assemble(
-        plain("✗ ", "$text-error"), plain(f"{query['kind']}: ", "$text-muted"), plain(query["text"]),
-        plain(f" — left out: {query['reason']}", "$text-muted"),
+        plain("✗ ", "$text-error"), plain(f"{query.kind}: ", "$text-muted"), plain(query.text),
+        plain(f" — left out: {query.reason}", "$text-muted"),
     )  # fmt: skip
 
 
-def told(answer: Mapping[str, Any]) -> Content:
+def sample_text(found: Sample) -> Content:
     """Kept share, and what the whole corpus would take."""
-    items, estimate = answer["items"], answer["estimate"]
-    queries = [query for item in items for query in item["queries"]]
-    kept = sum(query["kept"] for query in queries)
-    model = f" by {answer['model']}" if answer["model"] else ""
+    items, estimate = found.items, found.estimate
+    queries = [query for item in items for query in item.queries]
+    kept = sum(query.kept for query in queries)
+    model = f" by {found.model}" if found.model else ""
     if not items:
         return plain("The sample is empty: no chunk has a query.", "bold")
-    share = f"{kept} of {len(queries)} queries kept ({answer['kept_share']:.0%})"
+    share = f"{kept} of {len(queries)} queries kept ({found.kept_share:.0%})"
     return Content.assemble(
         plain(f"Sample of {len(items)} chunks{model}: {share}. ", "bold"),
-        plain(f"All {estimate['chunks']:,} chunks: about {duration(estimate['seconds'])} to make them{_check(estimate)}."),
+        plain(f"All {estimate.chunks:,} chunks: about {duration(estimate.seconds)} to make them{_check(estimate)}."),
     )  # fmt: skip
 
 
-def _check(estimate: Mapping[str, Any]) -> str:
+def _check(estimate: SampleEstimate) -> str:
     """What comes after the making, which no sample can time: the check by the base encoder."""
-    return (
-        "; then the base encoder reads every chunk to check them, which may take longer" if estimate["checked"] else ""
-    )
+    return "; then the base encoder reads every chunk to check them, which may take longer" if estimate.checked else ""
 
 
 def duration(seconds: float) -> str:

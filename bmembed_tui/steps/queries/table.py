@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -16,12 +16,11 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from bmembed_tui.widgets.plain import visible
+from engine.core.messages.queries import PAGE, QueryRow
 
-PAGE = 100  # queries asked for at once
 PAGES_HELD = 40
 KIND, SPLIT, DOCUMENT = 10, 11, 32  # columns' widths, space included
 WIDE = 100  # columns from which the document is shown, too
-Row = Mapping[str, Any]
 
 
 class QueryTable(ScrollView, can_focus=True):
@@ -61,7 +60,7 @@ class QueryTable(ScrollView, can_focus=True):
     class Opened(Message):
         """Enter or a double click on a query."""
 
-        def __init__(self, row: Row) -> None:
+        def __init__(self, row: QueryRow) -> None:
             super().__init__()
             self.row = row
 
@@ -69,16 +68,16 @@ class QueryTable(ScrollView, can_focus=True):
         super().__init__(**options)
         self.total, self.cursor = 0, 0
         self.marked: set[int] = set()
-        self._pages: dict[int, Sequence[Row]] = {}
+        self._pages: dict[int, Sequence[QueryRow]] = {}
 
     # What is shown
 
     @property
-    def current(self) -> Row | None:
+    def current(self) -> QueryRow | None:
         """The query at the cursor, if it is there."""
         return self.row(self.cursor)
 
-    def row(self, number: int) -> Row | None:
+    def row(self, number: int) -> QueryRow | None:
         """The query on a line, counted from 0."""
         page = self._pages.get(number // PAGE, ())
         return page[number % PAGE] if 0 <= number < self.total and number % PAGE < len(page) else None
@@ -95,7 +94,7 @@ class QueryTable(ScrollView, can_focus=True):
         self._pages.clear()
         self.refresh()
 
-    def fill(self, page: int, total: int, rows: Sequence[Row]) -> None:
+    def fill(self, page: int, total: int, rows: Sequence[QueryRow]) -> None:
         """A page, and how many queries there are in all."""
         self._pages[page] = rows
         while len(self._pages) > PAGES_HELD:
@@ -127,8 +126,8 @@ class QueryTable(ScrollView, can_focus=True):
         style = "query-table--cursor" if number == self.cursor else "query-table--line"
         if row is None:
             return self._strip(("  …", "", "", ""), width, "query-table--quiet" if style.endswith("line") else style)
-        sign = "✓ " if row["id"] in self.marked else "  "
-        return self._strip((sign + row["text"], row["kind"], row["split"], row["path"]), width, style)
+        sign = "✓ " if row.id in self.marked else "  "
+        return self._strip((sign + row.text, row.kind, row.split, row.path), width, style)
 
     def _strip(self, cells: tuple[str, str, str, str], width: int, style: str) -> Strip:
         text, kind, split, path = cells
@@ -186,7 +185,7 @@ class QueryTable(ScrollView, can_focus=True):
         """Mark the query at the cursor, or take the mark away, and go on to the next."""
         row = self.current
         if row is not None:
-            self.marked ^= {row["id"]}
+            self.marked ^= {row.id}
             self._move_to(self.cursor + 1)
 
     def action_open(self) -> None:

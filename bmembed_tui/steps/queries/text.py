@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
+from engine.core.messages.project import ProjectStatus
 
 HERE = ("ingest", "index", "generate")
 DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
@@ -38,15 +38,14 @@ def standing(status: ProjectStatus, run: RunState, going: bool) -> str:
 
 
 def problem(status: ProjectStatus) -> bool:
-    """Whether the engine has an error where it should say what generate would do: no query can be made before its cure."""
-    told = status.stages.get("generate")
-    return told is not None and told.state != "done" and told.reason.endswith(".")
+    """Whether an error keeps the stage from running: no query can be made before its cure."""
+    return not status.done("generate") and bool(status.stage("generate").code)
 
 
 def standing_text(where: str, status: ProjectStatus, run: RunState) -> Content:
     """What the user should know first; empty where there is nothing to say."""
     if where == "unknown" and status.problem:
-        return plain(f"✗ problem: {status.problem['what']}", "bold $text-error")
+        return plain(f"✗ problem: {status.problem.what}", "bold $text-error")
     if where == "unknown":
         return plain("looking …", "$text-muted")
     if where == "unread":
@@ -55,15 +54,13 @@ def standing_text(where: str, status: ProjectStatus, run: RunState) -> Content:
         return progress_text(run)
     if where == "busy":
         return plain(f"▶ A run is at stage {run.current}: queries can be changed when it has ended.", "$text-accent")
-    told = status.stages.get("generate")
-    if told is None:
-        return Content("")
+    reason = status.stage("generate").reason
     if where == "made":
-        return _made_text(told.reason, bool(status.counts.get("queries")))
+        return _made_text(reason, bool(status.counts.get("queries")))
     if problem(status):
-        return plain(f"✗ problem: {told.reason}", "bold $text-error")
+        return plain(f"✗ problem: {reason}", "bold $text-error")
     if where == "stale":
-        return plain(f"~ stale: {told.reason}. Generate them again to bring them up to date.", "$text-warning")
+        return plain(f"~ stale: {reason}. Generate them again to bring them up to date.", "$text-warning")
     return Content("")
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from engine.core.messages.project import EvaluationReport
+
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 METRIC_NAMES = {
     "ndcg@10": "nDCG@10",
@@ -116,15 +118,15 @@ class Result:
     advice: str = ""
 
 
-def result_from(answer: Mapping[str, Any]) -> Result:
+def result_from(answer: EvaluationReport) -> Result:
     """From the answer to the request `report`."""
-    report = answer["report"]
+    report = answer.report
     joined = report.get("fusion") or {}
     fusion = str(joined.get("method", "rrf"))
-    names = {name: str(system["short"]) for name, system in (answer.get("systems") or {}).items()}
+    names = {name: system.short for name, system in answer.systems.items()}
     sets = tuple(_query_set(one, fusion, names) for one in report["query_sets"])
     return Result(
-        str(report["selection"]["served"]), str(answer["reason"]), sets, str(answer["folder"]), str(report["created"]),
+        str(report["selection"]["served"]), answer.reason, sets, str(answer.folder), str(report["created"]),
         str(joined.get("plain_system") or ""), str(report.get("advice") or ""),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Button, OptionList
 
-from bmembed_tui.client.project_status import STAGES, ProjectStatus
+from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.open_file import open_file
 from bmembed_tui.steps.base import StepPane
@@ -32,6 +32,7 @@ from bmembed_tui.steps.result.model import (
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, NotBuiltError
+from engine.core.messages.project import ProjectStatus, ReadReport
 
 SIGN_STYLES = {"▲": "bold $text-success", "▼": "bold $text-error", "=": "bold $text-warning"}
 NOTHING = """Nothing has been measured yet.
@@ -112,7 +113,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
     async def load(self) -> None:
         """Ask for the report."""
         try:
-            self._result = result_from(await self.ask("report"))
+            self._result = result_from(await self.ask(ReadReport()))
         except NotBuiltError:
             self._result = None
         except EngineError as error:

@@ -9,12 +9,14 @@ from textual import on, work
 from textual.binding import Binding, BindingType
 
 from bmembed_tui.open_file import open_at
-from bmembed_tui.steps.search import text as told
+from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.explanation import why_text
 from bmembed_tui.steps.search.hit_list import HitList
-from bmembed_tui.steps.search.model import Hit, terms_of
+from bmembed_tui.steps.search.hit_text import file_name, file_of
+from bmembed_tui.steps.search.model import terms_of
 from bmembed_tui.steps.search.view import SearchView
 from engine.core.errors import EngineError
+from engine.core.messages.search import Hit, ReadDocument
 
 
 class HitActions(SearchView):
@@ -67,10 +69,10 @@ class HitActions(SearchView):
                 await self.facts.judge(query, hit.chunk_id, relevant)
         except EngineError as error:
             if self.is_attached:
-                self._say(told.problem(error))
+                self._say(texts.problem(error))
             return
         if self.is_attached:
-            self._say(told.judged(hit.rank, relevant, before, self.facts.judged_queries or 0))
+            self._say(texts.judged(hit.rank, relevant, before, self.facts.judged_queries or 0))
 
     def action_open_file(self) -> None:
         """Open the file with the system's viewer."""
@@ -79,9 +81,9 @@ class HitActions(SearchView):
 
     @work(exclusive=True, group="open")
     async def _open_beside(self, hit: Hit) -> None:
-        opened = await asyncio.to_thread(lambda: open_at(hit.file, hit.page))
+        opened = await asyncio.to_thread(lambda: open_at(file_of(hit), hit.page))
         if self.is_attached:
-            self._say(opened.problem or told.opened(hit, at_page=opened.at_page))
+            self._say(opened.problem or texts.opened(hit, at_page=opened.at_page))
 
     def action_copy_path(self) -> None:
         """The file's path to the clipboard."""
@@ -90,7 +92,7 @@ class HitActions(SearchView):
 
     @work(exclusive=True, group="copy")
     async def _copy_path(self, hit: Hit) -> None:
-        file = await asyncio.to_thread(lambda: hit.file_told)  # it looks at the disk
+        file = await asyncio.to_thread(file_name, hit)  # it looks at the disk
         if self.is_attached:
             self.app.copy_to_clipboard(file)
             self._say("The path is on the clipboard.")
@@ -103,11 +105,11 @@ class HitActions(SearchView):
     @work(exclusive=True, group="copy")
     async def _copy(self, hit: Hit) -> None:
         try:
-            document = await self.ask("document", document_id=hit.document_id)
+            document = await self.ask(ReadDocument(hit.document_id))
         except EngineError as error:
             if self.is_attached:
-                self._say(told.problem(error))
+                self._say(texts.problem(error))
             return
         if self.is_attached:
-            self.app.copy_to_clipboard(str(document["text"])[hit.start : hit.end])
+            self.app.copy_to_clipboard(document.text[hit.start : hit.end])
             self._say("The text of the hit is on the clipboard.")

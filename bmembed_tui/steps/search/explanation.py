@@ -6,11 +6,13 @@ from typing import Any
 
 from textual.content import Content
 
-from bmembed_tui.steps.search.model import NAMES, Hit, Standing, ranker_score
+from bmembed_tui.steps.search.hit_text import heading_of, origin_of, place_of, ranker_score
+from bmembed_tui.steps.search.model import NAMES
 from bmembed_tui.steps.search.search_as_you_type import LOADING, Facts
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from bmembed_tui.widgets.text_rows import fitted
+from engine.core.messages.search import Explained, Hit, RankComparison
 
 BAR = 10  # columns of a bar
 RANKERS = ("bm25", "semantic")
@@ -31,10 +33,9 @@ class WhyPanel(SafeStatic):
             return
         width = max(20, self.content_size.width)
         lines = [*ranker_lines(hit, mode, width, facts), ("adapter", adapter_text(hit, facts, loading=loading))]
-        told = [Content.assemble(plain(f"{name:<9}", "bold"), plain(fitted(text, width - 9))) for name, text in lines]
-        self.update(
-            Content("\n").join([plain(fitted(f"Why hit {hit.rank}", width), "$text-muted"), *told]), layout=False
-        )
+        rows = [Content.assemble(plain(f"{name:<9}", "bold"), plain(fitted(text, width - 9))) for name, text in lines]
+        head = plain(fitted(f"Why hit {hit.rank}", width), "$text-muted")
+        self.update(Content("\n").join([head, *rows]), layout=False)
 
 
 def ranker_lines(hit: Hit, mode: str, width: int = 200, facts: Facts | None = None) -> list[tuple[str, str]]:
@@ -49,10 +50,10 @@ def ranker_lines(hit: Hit, mode: str, width: int = 200, facts: Facts | None = No
 
 
 def _ranked(name: str, hit: Hit, width: int) -> str:
-    rank, score = hit.rankers[name]
-    taken = hit.hub_offset if name == "semantic" else None
-    told = _with_share(_place(name, rank, score, taken), hit.shares.get(name), width)
-    return told + (f", {_parts(score, taken)}" if taken is not None and width >= WIDE else "")
+    ranked = hit.rankers[name]
+    offset = ranked.hub_offset
+    text = _with_share(_place(name, ranked.rank, ranked.score, offset), hit.shares.get(name), width)
+    return text + (f", {_parts(ranked.score, offset)}" if offset is not None and width >= WIDE else "")
 
 
 def _with_share(text: str, share: float | None, width: int) -> str:
@@ -61,14 +62,14 @@ def _with_share(text: str, share: float | None, width: int) -> str:
     return f"{text:<26} {share_bar(share)} {share:4.0%}{' of the score' if width >= 64 else ''}"
 
 
-def _place(name: str, rank: int, score: float, taken: float | None = None) -> str:
-    scale = "score" if name == "bm25" else "cosine" if taken is None else "similarity"
+def _place(name: str, rank: int, score: float, hub_offset: float | None = None) -> str:
+    scale = "score" if name == "bm25" else "cosine" if hub_offset is None else "similarity"
     return f"rank {rank:<3} {scale} {ranker_score(name, score)}"
 
 
-def _parts(similarity: float, taken: float) -> str:
-    """Of what a similarity with hubs taken off is made."""
-    return f"cosine {similarity + taken:.3f} less {taken:.3f} as a hub"
+def _parts(similarity: float, hub_offset: float) -> str:
+    """A hubness-corrected similarity taken apart."""
+    return f"cosine {similarity + hub_offset:.3f} less {hub_offset:.3f} as a hub"
 
 
 def _unranked(name: str, hit: Hit, mode: str, width: int, facts: Facts | None) -> str:
@@ -83,10 +84,9 @@ def _unranked(name: str, hit: Hit, mode: str, width: int, facts: Facts | None) -
     return _with_share(place or APART, hit.shares.get(name), width)
 
 
-def _hub_lines(standing: Standing) -> list[str]:
-    taken, similarity = standing.hub_offset or 0.0, standing.similarity or 0.0
+def _hub_lines(similarity: float, hub_offset: float) -> list[str]:
     return [
-        f"\nSimilarity {similarity:.3f}, by which semantic search ranks, is {_parts(similarity, taken)}:",
+        f"\nSimilarity {similarity:.3f}, by which semantic search ranks, is {_parts(similarity, hub_offset)}:",
         "half of how near the chunk is to questions about other documents, so that one that is near to",
         "whatever is asked does not stand before better ones. The adapter's ranks are by cosine alone.",
     ]
@@ -101,10 +101,24 @@ def share_bar(share: float) -> str:
 def adapter_text(hit: Hit, facts: Facts, *, loading: bool) -> str:
     """Whether the adapter moved the hit, or why that is not known yet."""
     if facts.explained is not None and hit.chunk_id in facts.explained.chunks:
-        return facts.explained.adapter_text(hit.chunk_id)
+        return _moved(facts.explained, facts.explained.chunks[hit.chunk_id])
     if facts.explain_error:
         return f"not known: {facts.explain_error}"
     return LOADING if loading else "asking …"
+
+
+def _moved(explained: Explained, ranks: RankComparison) -> str:
+    if ranks.served_rank is None:
+        return "not ranked by the encoder" + (f": {explained.note}" if explained.note else "")
+    after = f"{ranks.served_rank:,}"
+    if explained.served == "base":
+        return f"none is served; base ranks it {after}"
+    if ranks.base_rank is None:
+        return f"{explained.served}: rank {after}; base rank unknown (w)"
+    gap = ranks.base_rank - ranks.served_rank
+    if not gap:
+        return f"{explained.served}: did not move it, rank {after}"
+    return f"{explained.served}: base rank {ranks.base_rank:,} → {after}, {'up' if gap > 0 else 'down'} {abs(gap):,}"
 
 
 def why_text(hit: Hit, mode: str, facts: Facts, *, loading: bool) -> Content:
@@ -112,8 +126,8 @@ def why_text(hit: Hit, mode: str, facts: Facts, *, loading: bool) -> Content:
     explained = facts.explained
     parts = [
         plain(hit.title or hit.path, "bold"),
-        plain(" · ".join(filter(None, (hit.path, hit.place, hit.said))), "$text-muted"),
-        plain(hit.heading),
+        plain(" · ".join(filter(None, (hit.path, place_of(hit), origin_of(hit)))), "$text-muted"),
+        plain(heading_of(hit)),
         plain(""),
         *(
             Content.assemble(plain(f"{name:<9}", "bold"), plain(text))
@@ -121,13 +135,11 @@ def why_text(hit: Hit, mode: str, facts: Facts, *, loading: bool) -> Content:
         ),
         Content.assemble(plain(f"{'adapter':<9}", "bold"), plain(adapter_text(hit, facts, loading=loading))),
     ]
-    standing = explained.chunks.get(hit.chunk_id) if explained else None
-    if standing is not None and standing.base_cosine is not None and standing.served_cosine is not None:
-        parts.append(
-            plain(f"         cosine by base {standing.base_cosine:.3f}, as served {standing.served_cosine:.3f}")
-        )
-        if standing.similarity is not None and standing.hub_offset is not None:
-            parts += [plain(line, lines=True) for line in _hub_lines(standing)]
+    ranks = explained.chunks.get(hit.chunk_id) if explained else None
+    if ranks is not None and ranks.base_cosine is not None and ranks.served_cosine is not None:
+        parts.append(plain(f"         cosine by base {ranks.base_cosine:.3f}, as served {ranks.served_cosine:.3f}"))
+        if ranks.similarity is not None and ranks.hub_offset is not None:
+            parts += [plain(line, lines=True) for line in _hub_lines(ranks.similarity, ranks.hub_offset)]
     if explained is not None and explained.note:
         parts.append(plain(f"\n{explained.note}", lines=True))
     if hit.shares:

@@ -17,8 +17,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from bmembed_tui.steps.search.hit_rows import Row, hit_rows, message_rows
-from bmembed_tui.steps.search.model import Hit
 from bmembed_tui.widgets.text_rows import segments
+from engine.core.messages.search import Hit
 
 
 class HitList(ScrollView, can_focus=True):

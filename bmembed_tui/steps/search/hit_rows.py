@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from bmembed_tui.steps.search.model import Hit
+from bmembed_tui.steps.search.hit_text import heading_of, origin_of, place_of, score_text
 from bmembed_tui.widgets.text_rows import fitted, line_cuts
+from engine.core.messages.search import Hit
 
 MARGIN = 4  # columns before a hit's text
 ROOMY = 16  # lines of the list from which hits are set apart and show more of their text
@@ -30,14 +31,14 @@ class Row:
 def hit_rows(hit: Hit, scale: str, verdict: bool | None, width: int, height: int) -> list[Row]:
     """The rows of one hit in a list of that size. `scale`: the mode whose scores it bears; `verdict`: how it was judged."""
     roomy, room = height >= ROOMY, max(8, width - MARGIN - 1)
-    place = _place(hit, room)
-    both = f"{place} · {hit.heading}"
-    if hit.heading and cell_len(both) > room:
-        under = [Row(place, "hit-list--quiet"), Row(fitted(hit.heading, room), "hit-list--quiet")]
+    place, heading, origin = _place(hit, room), heading_of(hit), origin_of(hit)
+    both = f"{place} · {heading}"
+    if heading and cell_len(both) > room:
+        under = [Row(place, "hit-list--quiet"), Row(fitted(heading, room), "hit-list--quiet")]
     else:
-        told = both if hit.heading else place
-        whole = f"{told} · {hit.said}"
-        under = [Row(whole if hit.said and cell_len(whole) <= room else told, "hit-list--quiet")]
+        text = both if heading else place
+        whole = f"{text} · {origin}"
+        under = [Row(whole if origin and cell_len(whole) <= room else text, "hit-list--quiet")]
     lines = 3 if roomy or width < WORDY else 2
     rows = [_head(hit, scale, verdict, width), *under, *snippet_rows(hit, room, lines)]
     return [*rows, Row("", "hit-list--text")] if roomy else rows
@@ -54,14 +55,14 @@ def _head(hit: Hit, scale: str, verdict: bool | None, width: int) -> Row:
     if verdict is not None:
         sign, word = SIGNS[verdict]
         right.append((f"{sign} {word}" if width >= WORDY else sign, JUDGED[verdict]))
-    right.append((hit.score_text(scale), "hit-list--score"))
+    right.append((score_text(hit, scale), "hit-list--score"))
     taken = sum(cell_len(text) + 2 for text, _ in right)
     title = hit.title or hit.path
     return Row(fitted(title, max(4, width - MARGIN - taken)), "hit-list--title", (), tuple(right))
 
 
 def _place(hit: Hit, room: int) -> str:
-    place = f" · {hit.place}" if hit.place else ""
+    place = f" · {named}" if (named := place_of(hit)) else ""
     return f"{fitted(hit.path, room - len(place), keep_end=True)}{place}"
 
 

@@ -2,118 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import date
-from pathlib import Path
-from typing import Any
 
-MODES = ("hybrid", "semantic", "bm25")
+from engine.core.messages.search import Hit, Mode, Search
+
 ALL = "all"
 FACETS = ("type", "author", "language", "year", "folder")
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
 Span = tuple[int, int]
 MAX_MATCHES = 50_000
-_LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
-_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 _GLOB_SIGNS = re.compile(r"[*\[\]\\,]")
 _FOLDER = re.compile(r"/([^*\[\]\\,]+)/")
 # Scripts that put no blanks between words: a term may stand anywhere in them.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A chunk that was found; the fields are those of the engine's answer to `search`."""
-
-    rank: int
-    score: float
-    path: str
-    source: str
-    title: str
-    headings: tuple[str, ...]
-    snippet: str
-    marks: tuple[Span, ...]
-    format: str
-    chunk_id: int
-    document_id: int
-    start: int
-    end: int
-    line: int
-    page: int | None
-    rankers: Mapping[str, tuple[int, float]]
-    shares: Mapping[str, float]
-    place_name: str = ""
-    hub_offset: float | None = None
-    """What semantic search took from the cosine; None where it ranks by cosines."""
-    author: str = ""
-    dated: float | None = None
-    """Seconds since the epoch: when the document was last changed, or made, as it says itself."""
-
-    @classmethod
-    def from_answer(cls, answer: Mapping[str, Any]) -> Hit:
-        """From the engine's JSON."""
-        rankers = {name: (int(place["rank"]), float(place["score"])) for name, place in answer["rankers"].items()}
-        return cls(
-            answer["rank"], answer["score"], answer["path"], answer["source"], answer["title"],
-            tuple(answer["headings"]), answer["snippet"], tuple((start, end) for start, end in answer["marks"]),
-            answer["format"], answer["chunk_id"], answer["document_id"], answer["start"], answer["end"],
-            answer.get("line", 1), answer.get("page"), rankers, answer.get("shares", {}),
-            answer.get("place", ""), answer["rankers"].get("semantic", {}).get("hub_offset"),
-            answer.get("author", ""), answer.get("changed") or answer.get("created"),
-        )  # fmt: skip
-
-    @property
-    def file(self) -> Path:
-        """Where the document lies, if it lies on this disk; for what lies inside a file, that file."""
-        named = Path(self.source) / self.path
-        around = [folder for folder in named.parents if folder.is_relative_to(self.source)]
-        places = (place for one in (named, *around) for place in (one, _in_bytes(one)))
-        return next((file for file in places if file.is_file()), named)
-
-    @property
-    def file_told(self) -> str:
-        """`file` as text; of a name that is not UTF-8, the bytes that are none as a shell takes them in $'…'."""
-        return os.fsencode(self.file).decode("utf-8", "backslashreplace")
-
-    @property
-    def place(self) -> str:
-        """Page, slide or sheet; or line, where it is that of the file; else empty."""
-        if self.place_name or self.page is not None:
-            return self.place_name or f"page {self.page}"
-        return f"line {self.line}" if self.format in _LINED else ""
-
-    @property
-    def heading(self) -> str:
-        """The heading path, without the title and the name of the sheet again."""
-        told = (self.title, self.place_name.removeprefix("sheet "))
-        return " › ".join(part for part in self.headings if part and part not in told)
-
-    @property
-    def said(self) -> str:
-        """Author and day, as far as the document says them."""
-        day = ""
-        with suppress(ValueError, OverflowError, OSError):
-            day = date.fromtimestamp(self.dated).isoformat() if self.dated is not None else ""
-        return " · ".join(part for part in (self.author, day) if part)
-
-    def score_text(self, mode: str) -> str:
-        """The score with as many digits as its scale needs."""
-        only = next(iter(self.rankers)) if len(self.rankers) == 1 and not self.shares else mode
-        return ranker_score(only, self.score)
-
-
-def _in_bytes(told: Path) -> Path:
-    """The path of a name that is not UTF-8, which the engine tells as `caf\\xe9.txt`."""
-    return Path(os.fsdecode(_BYTE.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(told))))
-
-
-def ranker_score(ranker: str, score: float) -> str:
-    """A score on a ranker's own scale: BM25, similarity, or a fusion of the two."""
-    return f"{score:.{2 if ranker == 'bm25' else 3 if ranker == 'semantic' else 4}f}"
 
 
 @dataclass(frozen=True)
@@ -175,18 +79,19 @@ class Filters:
             return "No date is both: 'after' must be earlier than 'before'."
         return ""
 
-    def params(self) -> dict[str, Any]:
-        """For the request `search`; None for what is not set."""
-        return {
-            "paths": _parts(self.paths) or None, "types": _words(self.formats) or None,
-            "after": self.after.strip() or None, "before": self.before.strip() or None,
-            "authors": _parts(self.authors) or None, "languages": _words(self.languages) or None,
-        }  # fmt: skip
+    def request(self, query: str, mode: Mode, *, facets: bool) -> Search:
+        """A search with these filters. Searches of a mode replace each other."""
+        return Search(
+            query, mode, paths=_parts(self.paths) or None, types=_words(self.formats) or None,
+            after=self.after.strip() or None, before=self.before.strip() or None,
+            authors=_parts(self.authors) or None, languages=_words(self.languages) or None,
+            facets=facets, series=f"typed-{mode}",
+        )  # fmt: skip
 
 
-def _parts(text: str) -> list[str]:
+def _parts(text: str) -> tuple[str, ...]:
     """What stands between commas; in double quotes they part nothing."""
-    return [part.strip() for part in re.findall(r'\s*"[^"]*"\s*(?=,|$)|[^,]+', text) if part.strip()]
+    return tuple(part.strip() for part in re.findall(r'\s*"[^"]*"\s*(?=,|$)|[^,]+', text) if part.strip())
 
 
 def _quoted(author: str) -> str:
@@ -199,8 +104,8 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' and text.count('"') == 2 else text
 
 
-def _words(text: str) -> list[str]:
-    return text.replace(",", " ").split()
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
 
 
 def _year(year: str) -> tuple[str, str]:
@@ -235,62 +140,6 @@ class Answer:
     milliseconds: float = 0.0
     error: str = ""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-
-    @classmethod
-    def from_answer(cls, question: Question, answer: Mapping[str, Any], milliseconds: float) -> Answer:
-        """From the engine's JSON."""
-        hits = tuple(map(Hit.from_answer, answer["hits"]))
-        notes, facets = tuple(answer.get("notes", ())), answer.get("facets", {})
-        return cls(question, answer["mode"], hits, notes, milliseconds, facets=facets)
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Ranks of a chunk among all by cosine, by the untouched encoder and by the served one; None where that is not known.
-
-    `rank` and `similarity`: of semantic search, which may take `hub_offset` from the served cosine.
-    """
-
-    base_rank: int | None
-    served_rank: int | None
-    base_cosine: float | None = None
-    served_cosine: float | None = None
-    rank: int | None = None
-    similarity: float | None = None
-    hub_offset: float | None = None
-
-
-@dataclass(frozen=True)
-class Explained:
-    """The answer to `explain`."""
-
-    served: str
-    chunks: Mapping[int, Standing] = field(default_factory=dict)
-    note: str = ""
-
-    @classmethod
-    def from_answer(cls, answer: Mapping[str, Any]) -> Explained:
-        """From the engine's JSON."""
-        chunks = {
-            int(key): Standing(**{part.name: one.get(part.name) for part in fields(Standing)})
-            for key, one in answer["chunks"].items()
-        }
-        return cls(answer["served"], chunks, answer.get("note", ""))
-
-    def adapter_text(self, chunk_id: int) -> str:
-        """Whether the adapter moved a hit, in a few words."""
-        standing = self.chunks.get(chunk_id)
-        if standing is None or standing.served_rank is None:
-            return f"not ranked by the encoder: {self.note}" if self.note else "not ranked by the encoder"
-        after = f"{standing.served_rank:,}"
-        if self.served == "base":
-            return f"none is served; base ranks it {after}"
-        if standing.base_rank is None:
-            return f"{self.served}: rank {after}; base rank unknown (w)"
-        gap = standing.base_rank - standing.served_rank
-        if not gap:
-            return f"{self.served}: did not move it, rank {after}"
-        return f"{self.served}: base rank {standing.base_rank:,} → {after}, {'up' if gap > 0 else 'down'} {abs(gap):,}"
 
 
 def terms_of(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:

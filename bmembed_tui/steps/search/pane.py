@@ -9,19 +9,21 @@ from textual import events, on, work
 from textual.binding import Binding, BindingType
 from textual.widgets import Button, Input, OptionList
 
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.search import text as told
+from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.actions import HitActions
 from bmembed_tui.steps.search.facets import FacetList
 from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_list import HitList
 from bmembed_tui.steps.search.mode_line import ModeLine
-from bmembed_tui.steps.search.model import ALL, MODES, NAMES
+from bmembed_tui.steps.search.model import ALL, NAMES
 from bmembed_tui.steps.search.view import KEYS, PLACES, Offers, QueryInput
 from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import EngineError
+from engine.core.messages.project import ProjectStatus
+from engine.core.messages.queries import ReadQueries
+from engine.core.messages.search import MODES
 
 FILTERS = " (filters)"  # ends what is said of them
 DEBOUNCE = 0.15  # seconds without a key before a question is asked
@@ -34,7 +36,7 @@ class SearchPane(HitActions):
     step = "search"
     title = "Search"
     lead = "Type what you look for: words, or a question."
-    help_text = told.HELP
+    help_text = texts.HELP
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(KEYS[mode], f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}")
@@ -181,12 +183,12 @@ class SearchPane(HitActions):
         if self._offered:
             return
         try:
-            found = await self.ask("queries", limit=6, split="heldout")
-            rows = found["queries"] or (await self.ask("queries", limit=6))["queries"]
+            found = await self.ask(ReadQueries(limit=6, split="heldout"))
+            rows = found.queries or (await self.ask(ReadQueries(limit=6))).queries
         except EngineError:
             return
         if self.is_attached:
-            self._offered = tuple(dict.fromkeys(str(row["text"]) for row in rows))
+            self._offered = tuple(dict.fromkeys(row.text for row in rows))
             self.query_one("#search-offers", SafeOptions).show([(str(n), text) for n, text in enumerate(self._offered)])
             self._draw_frame()
 
@@ -295,4 +297,4 @@ class SearchPane(HitActions):
         """Modes and filters, and what can be done with a hit."""
         if not self.host.status.built("index"):
             return {}
-        return told.commands(self._hit is not None)
+        return texts.commands(self._hit is not None)

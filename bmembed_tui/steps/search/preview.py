@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.open_file import open_at
 from bmembed_tui.steps.search.document_view import DocumentView
-from bmembed_tui.steps.search.model import MAX_MATCHES, Hit, Span, find_terms
+from bmembed_tui.steps.search.hit_text import file_name, file_of, place_of
+from bmembed_tui.steps.search.model import MAX_MATCHES, Span, find_terms
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from bmembed_tui.widgets.text_rows import fitted
 from engine.core.errors import EngineError
-
-Ask = Callable[..., Awaitable[Any]]
+from engine.core.messages.search import Hit, ReadDocument
 
 
 class PreviewScreen(Screen[None]):
@@ -71,14 +72,14 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
     async def load(self) -> None:
         """Read the document and find the terms in it."""
         try:
-            document = await self._ask("document", document_id=self._hit.document_id)
+            document = await self._ask(ReadDocument(self._hit.document_id))
         except EngineError as error:
             if self.is_attached:
                 self._draw_place("")
                 self.query_one("#preview-note", SafeStatic).update(error_text(error))
                 self.query_one("#preview-note").display = True
             return
-        text = str(document["text"])
+        text = document.text
         matches = await asyncio.to_thread(find_terms, text, self._terms)
         if not self.is_attached:
             return
@@ -96,7 +97,7 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         self._draw_place()
 
     def _draw_place(self, doing: str | None = None) -> None:
-        parts = [self._hit.place]
+        parts = [place_of(self._hit)]
         if doing is not None:
             parts.append(doing)
         else:
@@ -133,11 +134,11 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
     @work(exclusive=True, group="open")
     async def action_open_file(self) -> None:
         """Open the file with the system's viewer, at the page of the hit."""
-        opened = await asyncio.to_thread(lambda: open_at(self._hit.file, self._hit.page))
+        opened = await asyncio.to_thread(lambda: open_at(file_of(self._hit), self._hit.page))
         if opened.problem and self.is_attached:
             self.notify(opened.problem, markup=False, severity="warning", timeout=10)
         elif self._hit.page is not None and not opened.at_page and self.is_attached:
-            self.notify(f"Opened: the hit is on {self._hit.place}.", markup=False)
+            self.notify(f"Opened: the hit is on {place_of(self._hit)}.", markup=False)
 
     def action_copy_chunk(self) -> None:
         """The chunk's text to the clipboard."""
@@ -148,7 +149,7 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
     @work(exclusive=True, group="copy")
     async def action_copy_path(self) -> None:
         """The file's path to the clipboard."""
-        file = await asyncio.to_thread(lambda: self._hit.file_told)  # it looks at the disk
+        file = await asyncio.to_thread(file_name, self._hit)  # it looks at the disk
         if self.is_attached:
             self.app.copy_to_clipboard(file)
             self.notify("The path is on the clipboard.", markup=False)

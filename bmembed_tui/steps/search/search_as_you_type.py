@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from bmembed_tui.client.engine_client import GoneError, SupersededError
+from bmembed_tui.client.engine_client import Ask, GoneError, SupersededError
 from bmembed_tui.client.in_app import with_ways
-from bmembed_tui.steps.search.model import ALL, MODES, Answer, Explained, Question
+from bmembed_tui.steps.search.model import ALL, Answer, Question
 from engine.core.errors import EngineError
+from engine.core.messages.search import MODES, Explain, Explained, Judge, Mode, ReadJudgments, WarmUp
 
-Ask = Callable[..., Awaitable[Any]]
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
 """Starts some work; that of the same group that still goes on is given up."""
 LOADING = "the encoder is loading"
@@ -41,7 +41,7 @@ class Searching:
 
     async def _warm_up(self) -> None:
         try:
-            await self._ask("warm_up")
+            await self._ask(WarmUp())
         except GoneError:
             self.lose()
         except EngineError:
@@ -86,19 +86,17 @@ class Searching:
         """The newest answer of a mode; that of BM25 to a question that was asked while the encoder was loading."""
         return self.answers.get(mode) or (self.answers.get("bm25") if self._bridged else None)
 
-    async def _search(self, question: Question, mode: str) -> None:
+    async def _search(self, question: Question, mode: Mode) -> None:
         started = time.perf_counter()
         try:
-            found = await self._ask(
-                "search", query=question.query, mode=mode, series=f"typed-{mode}", **question.filters.params(),
-                facets=question.facets,
-            )  # fmt: skip
-            answer = Answer.from_answer(question, found, 1000 * (time.perf_counter() - started))
+            found = await self._ask(question.filters.request(question.query, mode, facets=question.facets))
+            milliseconds = 1000 * (time.perf_counter() - started)
+            answer = Answer(question, found.mode, found.hits, found.notes, milliseconds, facets=found.facets)
         except SupersededError:
             return
         except EngineError as error:
-            told = " ".join(part for part in (error.what, error.why, with_ways(error.to_do)) if part)
-            answer = Answer(question, mode, (), error=told)
+            text = " ".join(part for part in (error.what, error.why, with_ways(error.to_do)) if part)
+            answer = Answer(question, mode, (), error=text)
         if question == self.question:
             self.pending.discard(mode)
             self.answers[mode] = answer
@@ -138,27 +136,22 @@ class Facts:
 
     async def _read_judgments(self, query: str) -> None:
         try:
-            answer = await self._ask("judgments", query=query)
+            found = await self._ask(ReadJudgments(query))
         except EngineError:
-            return  # judging tells what is wrong
+            return  # judging shows what is wrong
         if query == self.query:
-            self._take(answer)
-
-    def _take(self, answer: Any) -> None:
-        if "chunks" in answer:
-            self.judged, self._judged_known = {int(key): bool(value) for key, value in answer["chunks"].items()}, True
-        self.judged_queries = answer["judged_queries"]
-        self._changed()
+            self.judged, self._judged_known = dict(found.chunks), True
+            self.judged_queries = found.judged_queries
+            self._changed()
 
     async def _explain(self, query: str, chunk_ids: list[int]) -> None:
         try:
-            found = Explained.from_answer(await self._ask("explain", query=query, chunk_ids=chunk_ids))
-            error = ""
-        except EngineError as told:
-            found, error = None, told.what
+            found, problem = await self._ask(Explain(query, tuple(chunk_ids))), ""
+        except EngineError as error:
+            found, problem = None, error.what
         if query != self.query:
             return
-        self.explain_error = error
+        self.explain_error = problem
         if found is not None:
             before = self.explained.chunks if self.explained else {}
             self.explained = Explained(found.served, {**before, **found.chunks}, found.note)
@@ -168,14 +161,14 @@ class Facts:
         """How a hit of a query was judged; None where it was not. Raises EngineError."""
         if query == self.query and self._judged_known:
             return self.judged.get(chunk_id)
-        chunks = (await self._ask("judgments", query=query))["chunks"]
-        return bool(chunks[str(chunk_id)]) if str(chunk_id) in chunks else None
+        return (await self._ask(ReadJudgments(query))).chunks.get(chunk_id)
 
     async def judge(self, query: str, chunk_id: int, relevant: bool | None) -> None:
         """Keep a judgment; None takes it back. Raises EngineError, ProjectBusyError during a run among them."""
-        answer = await self._ask("judge", query=query, chunk_id=chunk_id, relevant=relevant)
+        found = await self._ask(Judge(query, chunk_id, relevant))
         if query == self.query:
             self.judged.pop(chunk_id, None)
             if relevant is not None:
                 self.judged[chunk_id] = relevant
-        self._take(answer)
+        self.judged_queries = found.judged_queries
+        self._changed()

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from textual.content import Content
 
 from bmembed_tui.client.in_app import with_ways
-from bmembed_tui.steps.search.model import ALL, MODES, NAMES, Answer, Hit
+from bmembed_tui.steps.search.hit_text import hub_offset_of, place_of
+from bmembed_tui.steps.search.model import ALL, NAMES, Answer
 from bmembed_tui.steps.search.search_as_you_type import LOADING, Searching
 from bmembed_tui.widgets.plain import plain
 from engine.core.errors import EngineError
+from engine.core.messages.search import MODES, Hit
 
 HELP = """Type, and the hits come while you type. Down or Enter goes to them, / or a letter back to the field.
 BM25 finds the words that you type; semantic search finds by meaning, with the encoder; hybrid fuses the two.
@@ -59,11 +61,10 @@ def status(mode: str, searching: Searching) -> str:
 
 def scale(answer: Answer) -> str:
     """What the scores are: those of the one ranker that answered, or fused ones."""
-    used = {name for hit in answer.hits for name in hit.rankers}
-    alone = len(used) == 1 and not any(hit.shares for hit in answer.hits)
-    by = used.pop() if alone else answer.by
-    less_hubs = by == "semantic" and any(hit.hub_offset is not None for hit in answer.hits)
-    return "similarity" if less_hubs else SCALES[by]
+    used = {hit.only_ranker for hit in answer.hits}
+    by = used.pop() if len(used) == 1 and "" not in used else answer.by
+    corrected = by == "semantic" and any(hub_offset_of(hit) is not None for hit in answer.hits)
+    return "similarity" if corrected else SCALES[by]
 
 
 def head(mode: str, searching: Searching, *, current: bool, alone: bool) -> Content:
@@ -108,7 +109,7 @@ def opened(hit: Hit, *, at_page: bool) -> str:
     """What opening a hit's file came to: where the viewer was told no page, the user is."""
     if at_page:
         return f"Opened {hit.path} at page {hit.page}."
-    return f"Opened {hit.path}: the hit is on {hit.place}." if hit.page is not None else f"Opened {hit.path}."
+    return f"Opened {hit.path}: the hit is on {place_of(hit)}." if hit.page is not None else f"Opened {hit.path}."
 
 
 def problem(error: EngineError) -> str:

@@ -14,17 +14,18 @@ from textual.timer import Timer
 from bmembed_tui.client.in_app import with_ways
 from bmembed_tui.dialogs.help import key_name
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.search import text as told
+from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.explanation import WhyPanel
 from bmembed_tui.steps.search.filters import CleanInput, FilterRow
 from bmembed_tui.steps.search.hit_list import HitList
 from bmembed_tui.steps.search.mode_line import Choice, ModeLine
-from bmembed_tui.steps.search.model import ALL, MODES, NAMES, Answer, Hit, Question
+from bmembed_tui.steps.search.model import ALL, NAMES, Answer, Question
 from bmembed_tui.steps.search.search_as_you_type import Facts, Searching
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from bmembed_tui.widgets.text_rows import line_cuts
 from engine.core.errors import EngineError
+from engine.core.messages.search import MODES, Hit
 
 WIDE = 100  # columns of the terminal from which three modes stand side by side
 TALL = 32  # lines of the terminal from which there is room for an introduction
@@ -75,7 +76,7 @@ class SearchView(StepPane):
     def compose_body(self) -> ComposeResult:
         """From the search field down to the reasons."""
         with Vertical(id="search-nothing"):
-            yield SafeStatic(told.NOTHING)
+            yield SafeStatic(texts.NOTHING)
             yield SafeButton("Read and index", id="primary", variant="primary")
         with Vertical(id="search-all"):
             yield QueryInput(placeholder="words or a question", compact=True, id="search-query", select_on_focus=False)
@@ -163,7 +164,7 @@ class SearchView(StepPane):
         self._show_why(not empty and not (self.has_class("low") and self.query_one(FilterRow).display))
         self.query_one("#search-hint").display = empty
         if empty:
-            self._write("#search-hint", told.OFFER if self._offered else told.NO_OFFER)
+            self._write("#search-hint", texts.OFFER if self._offered else texts.NO_OFFER)
         self.query_one("#search-offers").display = empty and bool(self._offered)
         for place in PLACES:
             self.query_one(f"#column-{place}").display = place < len(self._shown)
@@ -205,7 +206,7 @@ class SearchView(StepPane):
                 continue
             self._drawn[place] = answer
             self.facts.of(answer.question.query)
-            message = answer.error or told.no_hits(answer)
+            message = answer.error or texts.no_hits(answer)
             self._lists[place].show(answer.hits, answer.by, self.facts.judged, message)
         self._draw_facets()
         self._draw_why()
@@ -220,10 +221,10 @@ class SearchView(StepPane):
         for place, one in enumerate(self._shown):
             head = self._heads[place]
             head.display = self.mode == ALL
-            text = told.head(one, searching, current=one == mode, alone=not self._wide)
+            text = texts.head(one, searching, current=one == mode, alone=not self._wide)
             if head.display and head.content != text:
                 head.update(text, layout=False)
-        self._write("#search-status", self._flash or told.status(mode, searching), keep=True)
+        self._write("#search-status", self._flash or texts.status(mode, searching), keep=True)
         answer = searching.answer(mode)
         notes = with_ways(" ".join(answer.notes)) if answer and answer.hits else ""
         self._write("#search-notes", f"! {notes}" if notes else "")

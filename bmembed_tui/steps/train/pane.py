@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Button
 
-from bmembed_tui.client.project_status import STAGES, ProjectStatus
+from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.steps.base import StepPane
@@ -19,6 +19,7 @@ from bmembed_tui.steps.train.loss_chart import LossChart
 from bmembed_tui.steps.train.text import details, told
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.events import Choice
+from engine.core.messages.project import ProjectStatus
 
 WIDE = 100  # columns from which more lines of choices are shown
 KEEP_ASKED = "It ends with its best adapter and cannot be gone on with. The stages after it go on."

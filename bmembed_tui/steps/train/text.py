@@ -8,12 +8,12 @@ from typing import Any
 from textual.content import Content
 
 from bmembed_tui.client.in_app import with_ways
-from bmembed_tui.client.project_status import ProjectStatus
 from bmembed_tui.client.run_history import Curve, History, StageRecord
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.progress import STOPPED, bar, duration, format_progress
 from bmembed_tui.widgets.plain import plain
 from engine.core.events import Choice
+from engine.core.messages.project import ProjectStatus
 
 WHAT_IT_DOES = """The encoder turns texts into vectors; texts that mean the same should lie close together. Training shows it \
 your queries and the chunks that answer them, as BM25 and the encoder itself rank them, so that it learns your documents' \
@@ -99,7 +99,7 @@ def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: Stage
     if ending:
         yield plain(ending, "bold $text-error" if state.state == "failed" else "bold $text-warning")
         if state.state == "failed" and state.error:
-            yield plain(f"{state.error.get('what', '')} {with_ways(str(state.error.get('to_do', '')))}".strip())
+            yield plain(f"{state.error.what} {with_ways(state.error.to_do)}".strip())
     if record is not None and (not ending or status.done("train")):
         yield from _result(status, record)
     yield from _held_out(curve)
@@ -125,9 +125,8 @@ def _ending(state: RunState, curve: Curve) -> str:
 
 def _result(status: ProjectStatus, record: StageRecord) -> Iterator[Content]:
     summary = record.summary
-    stale = status.stages.get("train")
-    if stale is not None and stale.state == "stale":
-        yield plain(f"The adapter is out of date: {stale.reason}.", "bold $text-warning")
+    if status.state("train") == "stale":
+        yield plain(f"The adapter is out of date: {status.stage('train').reason}.", "bold $text-warning")
     if not summary.get("adapter"):
         yield plain(f"No adapter was trained: {summary.get('reason') or 'it gave none'}.", "bold $text-warning")
         return

@@ -21,10 +21,10 @@ class QueryRow:
     evidence: str
     path: str
     title: str
-    id: int | None = None
+    id: int = 0
     split: str = ""
-    chunk_id: int | None = None
-    document_id: int | None = None
+    chunk_id: int = 0
+    document_id: int = 0
     reason: str = ""
 
 

@@ -24,7 +24,7 @@ def test_answers_come_to_those_who_asked(new_project: Path) -> None:
     async def story() -> list[object]:
         desk = EngineClient(new_project)
         try:
-            return await asyncio.gather(*(desk.ask("ping") for _ in range(20)), desk.ask("status"))
+            return await asyncio.gather(*(desk.call("ping") for _ in range(20)), desk.call("status"))
         finally:
             await desk.close()
 
@@ -38,7 +38,7 @@ def test_an_error_of_the_engine_keeps_its_type_and_words(new_project: Path) -> N
     async def story() -> None:
         desk = EngineClient(new_project)
         try:
-            await desk.ask("search", query="valve", mode="bm25")
+            await desk.call("search", query="valve", mode="bm25")
         finally:
             await desk.close()
 
@@ -52,17 +52,17 @@ def test_a_killed_process_fails_its_requests_and_is_started_anew(new_project: Pa
     async def story() -> object:
         desk = EngineClient(new_project)
         try:
-            await desk.ask("ping")
+            await desk.call("ping")
             before = children()
             for child in before:
                 child.send_signal(signal.SIGSTOP)  # so that it cannot answer before it dies
-            waiting = asyncio.create_task(desk.ask("ping"))
+            waiting = asyncio.create_task(desk.call("ping"))
             await asyncio.sleep(0.1)
             for child in before:
                 child.kill()
             with pytest.raises(StageError, match="has ended"):
                 await asyncio.wait_for(waiting, 20)
-            return await asyncio.wait_for(desk.ask("ping"), 20)
+            return await asyncio.wait_for(desk.call("ping"), 20)
         finally:
             await desk.close()
 
@@ -72,11 +72,11 @@ def test_a_killed_process_fails_its_requests_and_is_started_anew(new_project: Pa
 def test_closing_leaves_no_process(new_project: Path) -> None:
     async def story() -> int:
         desk = EngineClient(new_project)
-        await desk.ask("ping")
+        await desk.call("ping")
         count = len(children())
         await desk.close()
         with pytest.raises(StageError):
-            await desk.ask("ping")
+            await desk.call("ping")
         return count
 
     assert asyncio.run(story()) == 1
@@ -86,7 +86,7 @@ def test_closing_leaves_no_process(new_project: Path) -> None:
 def test_a_process_that_is_being_started_is_ended_by_closing(new_project: Path) -> None:
     async def story() -> None:
         desk = EngineClient(new_project)
-        asking = asyncio.create_task(desk.ask("ping"))
+        asking = asyncio.create_task(desk.call("ping"))
         await asyncio.sleep(0)  # it begins to start the process
         await desk.close()
         assert not children()
@@ -105,11 +105,11 @@ def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
 
     async def story() -> None:
         desk = EngineClient(tmp_path)
-        first = asyncio.create_task(desk.ask("ping"))
+        first = asyncio.create_task(desk.call("ping"))
         while desk._process is None or desk._process.returncode is None:
             await asyncio.sleep(0.02)
         (tmp_path / "later").touch()
-        second = asyncio.create_task(desk.ask("ping"))  # starts another process
+        second = asyncio.create_task(desk.call("ping"))  # starts another process
         with pytest.raises(StageError, match="has ended"):
             await asyncio.wait_for(first, 20)
         assert await asyncio.wait_for(second, 20) is None  # `cat` answers with the request itself
@@ -127,7 +127,7 @@ def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPa
     async def story() -> object:
         desk = EngineClient(tmp_path)
         try:
-            return await asyncio.wait_for(desk.ask("ping"), 20)
+            return await asyncio.wait_for(desk.call("ping"), 20)
         finally:
             await desk.close()
 
@@ -136,7 +136,7 @@ def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPa
 
 def test_an_engine_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(engine_client, "engine_command", lambda *_: [str(tmp_path / "python"), "-m", "engine"])
-    for call in (command("status"), order("pause", "x"), EngineClient(tmp_path).ask("ping")):
+    for call in (command("status"), order("pause", "x"), EngineClient(tmp_path).call("ping")):
         with pytest.raises(StageError, match="could not be started"):
             asyncio.run(call)
 
@@ -157,7 +157,7 @@ def test_a_server_that_cannot_start_says_why(
     async def story() -> None:
         desk = EngineClient(tmp_path)
         try:
-            await asyncio.wait_for(desk.ask("ping"), 20)
+            await asyncio.wait_for(desk.call("ping"), 20)
         finally:
             await desk.close()
 
@@ -226,7 +226,7 @@ def test_a_question_given_up_while_the_process_starts_does_not_spoil_the_next(ne
     async def story() -> object:
         desk = EngineClient(new_project)
         try:
-            first = asyncio.create_task(desk.ask("ping"))
+            first = asyncio.create_task(desk.call("ping"))
             while desk._starting is None:
                 await asyncio.sleep(0)
             for _ in range(times):
@@ -234,7 +234,7 @@ def test_a_question_given_up_while_the_process_starts_does_not_spoil_the_next(ne
                 await asyncio.sleep(0)
             with suppress(asyncio.CancelledError):
                 await first
-            return await asyncio.wait_for(desk.ask("ping"), 60)
+            return await asyncio.wait_for(desk.call("ping"), 60)
         finally:
             await desk.close()
 

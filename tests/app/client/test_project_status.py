@@ -6,17 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from bmembed_tui.client.project_status import STAGES, STEPS, ProjectStatus, StageStatus, step_of, step_state
+from bmembed_tui.client.project_status import STAGES, STEPS, step_of, step_state
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.project.sidebar import SIGNS
 from engine.core.events import Paused, RunStarted, StageFailed, StageStarted
+from engine.core.messages.project import ProjectStatus, StageState
 
 STEP = {step.key: step for step in STEPS}
 
 
 def status(running: bool = False, **states: str) -> ProjectStatus:
     return ProjectStatus(
-        running=running, stages={stage: StageStatus(stage, states.get(stage, "to do"), "") for stage in STAGES}
+        running=running, stages=tuple(StageState(stage, states.get(stage, "to do"), "") for stage in STAGES)
     )
 
 

@@ -179,7 +179,7 @@ def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(finis
             assert "A run holds the project" in screen_text(pilot.app)
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen, "the project")
-        assert (await screen.desk.ask("status"))["name"] == "handbook"
+        assert (await screen.desk.call("status"))["name"] == "handbook"
 
     drive(story, finished_project)
     assert (finished_project / "project.toml").exists()
@@ -190,7 +190,7 @@ def test_the_process_that_answers_is_started_again_after_its_end(finished_projec
         desk = EngineClient(finished_project)
         pids = []
         for _ in range(2):
-            await desk.ask("ping")
+            await desk.call("ping")
             assert desk._process is not None
             pids.append(desk._process.pid)
             await desk.restart()

@@ -165,10 +165,10 @@ class Slow(EngineClient):
 
     let: asyncio.Event
 
-    async def ask(self, method: str, **params: Any) -> Any:
+    async def call(self, method: str, **params: Any) -> Any:
         if method == "what_if":
             await self.let.wait()
-        return await super().ask(method, **params)
+        return await super().call(method, **params)
 
 
 def test_nothing_is_written_before_it_is_shown_what_becomes_stale(finished_project: Path) -> None:
@@ -185,7 +185,7 @@ def test_nothing_is_written_before_it_is_shown_what_becomes_stale(finished_proje
         screen.query_one("#setting-value", Input).value = "0.002"
         await pilot.press("enter", "ctrl+s")
         assert screen.query_one("#apply").disabled
-        await desk.ask("ping")  # whatever was asked before has been answered
+        await desk.call("ping")  # whatever was asked before has been answered
         assert (finished_project / "project.toml").read_text() == before
         desk.let.set()
         await until_text(pilot, "Makes stale: train")

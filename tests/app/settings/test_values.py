@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bmembed_tui.settings.values import Setting, from_text, to_text
+from engine.core.messages.project import SettingKey
 
 
 def setting(kind: str, **parts: Any) -> Setting:
-    facts: dict[str, Any] = {"choices": (), "default": None, "optional": False, "least": None, "most": None, **parts}
-    return Setting(name="section.key", help="", kind=kind, **facts)
+    facts: dict[str, Any] = {"choices": (), "default": None, "optional": False, **parts}
+    return Setting("section.key", SettingKey("key", "", kind, **facts))
 
 
 @pytest.mark.parametrize(

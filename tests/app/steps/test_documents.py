@@ -21,6 +21,7 @@ from bmembed_tui.widgets import folder_tree
 from bmembed_tui.widgets.fields import join_patterns, split_patterns
 from bmembed_tui.widgets.folder_tree import Entry, list_entries, size_text
 from bmembed_tui.widgets.safe import SafeTable
+from engine.core.messages.documents import LeftOut, Scanned, Unread
 from engine.project.folder import ProjectFolder
 
 
@@ -329,12 +330,9 @@ def test_folders_come_before_files_and_case_does_not_matter(tmp_path: Path) -> N
 
 
 def test_files_left_out_are_counted_once() -> None:
-    unread = [
-        {"source": "documents", "path": "a.txt", "reason": "empty", "known": True},
-        {"source": "", "path": "old.pdf", "reason": "passed over long ago", "known": False},
-    ]
-    passed = [{"source": "documents", "path": path, "reason": "no"} for path in ("b.pdf", "a.txt")]
-    scan = {"skipped": passed, "skipped_total": 700}
+    unread = [Unread("documents", "a.txt", "empty", True), Unread("", "old.pdf", "passed over long ago", False)]
+    passed = tuple(LeftOut("documents", path, "no") for path in ("b.pdf", "a.txt"))
+    scan = Scanned((), 0, 0, passed, 700, 0.0)
     rows, total = skipped_rows(unread, 1, scan)
     assert rows == [("b.pdf", "no"), ("a.txt", "empty")]
     assert total == 700
@@ -342,12 +340,9 @@ def test_files_left_out_are_counted_once() -> None:
 
 
 def test_equal_paths_in_two_folders_are_two_files() -> None:
-    unread = [{"source": f"/{place}", "path": "a.txt", "reason": place, "known": True} for place in ("old", "new")]
-    scan = {
-        "skipped": [{"source": "/new", "path": name, "reason": "no"} for name in ("b.pdf", "a.txt")],
-        "skipped_total": 2,
-    }
-    rows, total = skipped_rows(unread, 2, scan)
+    unread = [Unread(f"/{place}", "a.txt", place, True) for place in ("old", "new")]
+    passed = tuple(LeftOut("/new", name, "no") for name in ("b.pdf", "a.txt"))
+    rows, total = skipped_rows(unread, 2, Scanned((), 0, 0, passed, 2, 0.0))
     assert rows == [("b.pdf", "no"), ("a.txt (in /new)", "new"), ("a.txt (in /old)", "old")]
     assert total == 3
 

@@ -10,18 +10,16 @@ from fixtures.app import drive, opened, screen_text, until, until_text
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from bmembed_tui.client.project_status import ProjectStatus, StageStatus
 from bmembed_tui.client.run_history import History, StageRecord
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.index.text import Facts, hits, index_size, told
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
+from engine.core.messages.project import ProjectStatus, StageState
+from engine.core.messages.search import Found, Hit
 
 
 def status(index: str = "done", rank: str = "done") -> ProjectStatus:
-    stages = {
-        "index": StageStatus("index", index, "its settings changed"),
-        "rank": StageStatus("rank", rank, "index is stale"),
-    }
+    stages = (StageState("index", index, "its settings changed"), StageState("rank", rank, "index is stale"))
     return ProjectStatus(counts={"chunks": 571, "queries": 295}, stages=stages)
 
 
@@ -100,11 +98,12 @@ def test_progress() -> None:
 
 
 def test_hits_are_shown_as_written() -> None:
-    hit = {"rank": 1, "score": 4.87, "path": "a/[/b].txt", "snippet": "the [@click=app.quit]door", "marks": [[21, 25]]}
-    content = hits({"hits": [hit], "notes": ["a note"]})
+    text = "the [@click=app.quit]door"
+    hit = Hit(1, 4.87, "a/[/b].txt", "/", "", (), text, ((21, 25),), "txt", 0.0, 1, 1, 0, len(text))
+    content = hits(Found("door", "bm25", (hit,), ("a note",)))
     assert content.plain == "a note\n1  4.9  a/[/b].txt\n   the [@click=app.quit]door"
     assert any(content.plain[span.start : span.end] == "door" for span in content.spans)
-    assert hits({"hits": []}).plain == "No chunk holds these words."
+    assert hits(Found("door", "bm25", ())).plain == "No chunk holds these words."
 
 
 def test_the_size_of_an_index(tmp_path: Path) -> None:

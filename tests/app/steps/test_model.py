@@ -21,6 +21,8 @@ from bmembed_tui.steps.model.pane import ModelPane
 from bmembed_tui.steps.model.text import choice_line, machine_text, model_line
 from bmembed_tui.widgets.change_line import ChangeLine, effect
 from bmembed_tui.widgets.choice_row import ChoiceRow
+from engine.core.messages.project import Examine, Finding, Findings, WhatIf
+from engine.core.messages.wire import from_json
 
 
 @pytest.fixture
@@ -28,8 +30,10 @@ def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The doctor's recorded findings: for tests that are not about the machine, so that the engine need not load torch."""
     ask = ModelPane.ask
 
-    async def answer(pane: ModelPane, method: str, **params: Any) -> Any:
-        return {"findings": recorded_command("doctor")} if method == "doctor" else await ask(pane, method, **params)
+    async def answer(pane: ModelPane, request: Any) -> Any:
+        if isinstance(request, Examine):
+            return from_json(Findings, {"findings": recorded_command("doctor")})
+        return await ask(pane, request)
 
     monkeypatch.setattr(ModelPane, "ask", answer)
 
@@ -176,10 +180,10 @@ def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: 
         screen, let = pilot.app.screen, asyncio.Event()
         answer = screen.desk.ask  # type: ignore[attr-defined]
 
-        async def ask(method: str, **params: Any) -> Any:
-            if method == "what_if":
+        async def ask(request: Any) -> Any:
+            if isinstance(request, WhatIf):
                 await let.wait()
-            return await answer(method, **params)
+            return await answer(request)
 
         screen.desk.ask = ask  # type: ignore[attr-defined]
         change = screen.query_one("#model-change", ChangeLine)
@@ -211,8 +215,8 @@ def test_a_row_of_choices_is_chosen_by_mouse_too(new_project: Path) -> None:
     drive(story, new_project)
 
 
-def finding(topic: str, state: str, found: str, follows: str) -> dict[str, str]:
-    return {"topic": topic, "state": state, "found": found, "follows": follows}
+def finding(topic: str, state: str, found: str, follows: str) -> Finding:
+    return Finding(topic, state, found, follows)
 
 
 def test_problems_have_a_sign_and_words_and_come_first() -> None:

@@ -24,7 +24,6 @@ from fixtures.tiny_gguf import build_tiny_gguf
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from bmembed_tui.client.project_status import ProjectStatus, StageStatus
 from bmembed_tui.client.run_history import History, StageRecord
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import QuestionDialog
@@ -38,6 +37,7 @@ from bmembed_tui.steps.queries.text import UP_TO_DATE, making_text, progress_tex
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
+from engine.core.messages.project import ProjectStatus, StageState
 from engine.core.messages.queries import evidence_span
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
@@ -236,7 +236,7 @@ def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -
         await pilot.press(*word)
         await until(pilot, lambda: table.total == len(left), "those with the word")
         assert table.current is not None
-        assert table.current["id"] == left[0].id
+        assert table.current.id == left[0].id
         await until_text(pilot, f"{len(left)} of {len(queries)}")
 
     drive(story, finished_project)
@@ -315,7 +315,7 @@ def test_a_query_is_edited_beside_its_chunk(finished_project: Path) -> None:
         await until_text(pilot, "The text equals another query.")
         text.text = "What did nobody ask before?"
         await pilot.press("enter")
-        await until(pilot, lambda: table.current and table.current["text"] == "What did nobody ask before?", "the text")
+        await until(pilot, lambda: table.current and table.current.text == "What did nobody ask before?", "the text")
         screen = pilot.app.screen
         await until(pilot, lambda: screen.status.state("rank") == "stale", "stale ranking")  # type: ignore[attr-defined]
 
@@ -326,15 +326,15 @@ def test_a_query_is_edited_beside_its_chunk(finished_project: Path) -> None:
 def editing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> asyncio.Event:
     """The record in the engine's place; a query is saved when the event is set."""
     pictures.play_record(monkeypatch, folder)
-    saved, answer = asyncio.Event(), ScriptedDesk.ask
+    saved, answer = asyncio.Event(), ScriptedDesk.call
 
-    async def ask(self: ScriptedDesk, method: str, **params: Any) -> Any:
+    async def call(self: ScriptedDesk, method: str, **params: Any) -> Any:
         if method != "edit_query":
             return await answer(self, method, **params)
         await saved.wait()
-        return {"id": params["id"], "text": params["text"]}
+        return {**await answer(self, "query", id=params["id"]), "text": params["text"]}
 
-    monkeypatch.setattr(ScriptedDesk, "ask", ask)
+    monkeypatch.setattr(ScriptedDesk, "call", call)
     return saved
 
 
@@ -440,7 +440,7 @@ def test_eight_thousand_queries_are_read_a_page_at_a_time(finished_project: Path
         await pilot.press("home", *["pagedown"] * 30)
         await until(pilot, lambda: table.missing_page() is None and table.current, "the pages in sight")
         assert table.current is not None
-        assert table.current["text"] == f"query number {table.cursor}"
+        assert table.current.text == f"query number {table.cursor}"
         assert len(table._pages) <= PAGES_HELD
         table.scroll_to(y=0, animate=False)  # by the wheel: the cursor stays, what is in sight comes
         await until_text(pilot, "query number 3 ")
@@ -541,10 +541,9 @@ def test_a_model_is_chosen_among_those_on_this_machine(
 
 def status(**states: str) -> ProjectStatus:
     reasons = {"done": UP_TO_DATE}
-    stages = {
-        name: StageStatus(name, state, reasons.get(state, "its settings or inputs changed"))
-        for name, state in states.items()
-    }
+    stages = tuple(
+        StageState(name, state, reasons.get(state, "its settings or inputs changed")) for name, state in states.items()
+    )
     return ProjectStatus(stages=stages, counts={"queries": 5})
 
 
@@ -560,7 +559,7 @@ def test_where_the_queries_stand() -> None:
     assert standing(replace(stale, counts={"queries": 0}), run, False) == "new"
     assert "no query could be made" in standing_text("made", replace(done, counts={"queries": 0}), run).plain
     assert standing_text("made", done, run).plain == ""
-    told = replace(done, stages={**done.stages, "generate": StageStatus("generate", "done", "a model is there now")})
+    told = replace(done, stages=(*done.stages[:2], StageState("generate", "done", "a model is there now")))
     assert standing_text("made", told, run).plain == "· a model is there now."
     run.apply_all([RunStarted(run="a", stages=["generate", "train"]),
                    StageStarted(stage="generate", fingerprint="", reason=""),

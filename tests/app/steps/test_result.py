@@ -15,6 +15,8 @@ from bmembed_tui.steps.result.interval_chart import interval_chart, interval_lin
 from bmembed_tui.steps.result.model import Figure, Result, hybrid_of, result_from, verdict_of
 from bmembed_tui.steps.result.pane import ResultPane
 from engine.core.errors import DamagedError
+from engine.core.messages.project import EvaluationReport
+from engine.core.messages.wire import from_json
 
 
 def interval(value: float, low: float, high: float) -> dict[str, float]:
@@ -39,11 +41,17 @@ def answer(served: str = "adapted", verdict: str = "better", kind: str = "judged
                "count_worse": 0, "count_equal": 59}  # fmt: skip
     sets = [{"name": f"{kind} queries", "kind": kind, "comparison": comparison, "changes": changes}]
     report = {"selection": {"served": served}, "query_sets": sets, "created": "2026-11-21"}
-    return {"report": report, "folder": "/x", "served": {"name": served}, "reason": "because", "tables": {}}
+    return {
+        "report": report, "folder": "/x", "systems": {}, "served": {"name": served}, "reason": "because", "tables": {},
+    }  # fmt: skip
+
+
+def read(found: dict[str, Any]) -> Result:
+    return result_from(from_json(EvaluationReport, found))
 
 
 def test_the_report_is_read() -> None:
-    result = result_from(answer())
+    result = read(answer())
     (queries,) = result.sets
     bm25, base, served = queries.figures("ndcg@10")
     assert (bm25.value, bm25.gap, bm25.verdict) == (60, 20, "better")
@@ -55,8 +63,8 @@ def test_the_report_is_read() -> None:
 
 def test_what_the_report_advises_is_read_where_it_advises_something() -> None:
     told = answer()
-    assert result_from(told).advice == ""
-    assert result_from({**told, "report": {**told["report"], "advice": "Set it."}}).advice == "Set it."
+    assert read(told).advice == ""
+    assert read({**told, "report": {**told["report"], "advice": "Set it."}}).advice == "Set it."
 
 
 @pytest.mark.parametrize(
@@ -70,7 +78,7 @@ def test_what_the_report_advises_is_read_where_it_advises_something() -> None:
     ],
 )
 def test_the_sentence_says_what_was_measured(parts: dict[str, Any], sign: str, words: str) -> None:
-    found, sentence = verdict_of(result_from(answer(**parts)))
+    found, sentence = verdict_of(read(answer(**parts)))
     assert found == sign
     assert words in sentence
 
@@ -79,7 +87,7 @@ def test_the_sentence_says_what_was_measured(parts: dict[str, Any], sign: str, w
 def test_the_sentence_tells_the_p_that_decided(p_value: float, told: str) -> None:
     found = answer(verdict="no difference shown")
     found["report"]["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["p_value"] = p_value
-    assert told in verdict_of(result_from(found))[1]
+    assert told in verdict_of(read(found))[1]
 
 
 @pytest.mark.parametrize("kind", ["judged", "synthetic"])
@@ -92,22 +100,22 @@ def test_the_sentence_tells_how_many_queries_would_show_the_difference(
 ) -> None:
     found = answer(verdict="no difference shown", kind=kind)
     found["report"]["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["needed"] = needed
-    sentence = verdict_of(result_from(found))[1]
+    sentence = verdict_of(read(found))[1]
     assert told in sentence
     assert ("would show one as large." in sentence) == (needed is not None)
 
 
 def test_hybrid_search_is_told_where_it_was_measured() -> None:
     found = answer()
-    assert hybrid_of(result_from(found).sets[0], "adapted") == ""
+    assert hybrid_of(read(found).sets[0], "adapted") == ""
     systems = found["report"]["query_sets"][0]["comparison"]["systems"]
     systems["rrf_base"] = {"ndcg@10": interval(61.6, 50, 70)}
     systems["rrf_served"] = {"ndcg@10": interval(61.2, 50, 70)}
-    assert "61.2 nDCG@10 with what is served, 61.6 with base" in hybrid_of(result_from(found).sets[0], "adapted")
-    assert hybrid_of(result_from(found).sets[0], "base").endswith("BM25: 61.2 nDCG@10.")  # there is nothing to compare
+    assert "61.2 nDCG@10 with what is served, 61.6 with base" in hybrid_of(read(found).sets[0], "adapted")
+    assert hybrid_of(read(found).sets[0], "base").endswith("BM25: 61.2 nDCG@10.")  # there is nothing to compare
     gap = {**interval(-0.4, -1.2, 0.3), "verdict": "no difference shown", "p_value": 0.31, "needed": 9876}
     found["report"]["query_sets"][0]["comparison"]["pairs"] = {"rrf_served − rrf_base": {"ndcg@10": gap}}
-    assert hybrid_of(result_from(found).sets[0], "adapted").endswith(
+    assert hybrid_of(read(found).sets[0], "adapted").endswith(
         "61.6 with base: no difference shown, -0.4 (-1.2 to +0.3, p = 0.310); about 9,876 queries would show one as large."
     )
 
@@ -118,7 +126,7 @@ def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
     for name, value in {"rrf_base": 61.6, "rrf_served": 61.2, "weighted_base": 62.6, "weighted_served": 63.4}.items():
         systems[name] = {"ndcg@10": interval(value, value - 5, value + 5)}
     found["report"]["fusion"] = {"method": "weighted", "weight": 0.6, "reason": ""}
-    (queries,) = result_from(found).sets
+    (queries,) = read(found).sets
     assert "63.4 nDCG@10 with what is served, 62.6 with base" in hybrid_of(queries, "adapted")
     shown = [figure.system for figure in queries.figures("ndcg@10")]
     assert "weighted_served" in shown
@@ -129,12 +137,12 @@ def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
 def test_what_is_taken_off_hubs_is_told(served: str) -> None:
     found = answer(served=served)
     found["report"]["fusion"] = {"method": "rrf", "plain_system": served}
-    sentence = verdict_of(result_from(found))[1]
+    sentence = verdict_of(read(found))[1]
     assert sentence.endswith(
         f"erves {'the base encoder' if served == 'base' else served}. Chunks that are near to every query count less."
     )
     found["report"]["fusion"]["plain_system"] = ""
-    assert "near to every query" not in verdict_of(result_from(found))[1]
+    assert "near to every query" not in verdict_of(read(found))[1]
 
 
 def test_no_queries_no_claim() -> None:
@@ -145,7 +153,7 @@ def test_no_queries_no_claim() -> None:
     ("kind", "queries", "words"), [("judged", 60, "Only 60"), ("judged", 2000, ""), ("synthetic", 2000, "flatter")]
 )
 def test_cautions(kind: str, queries: int, words: str) -> None:
-    caution = result_from(answer(kind=kind, queries=queries)).sets[0].caution
+    caution = read(answer(kind=kind, queries=queries)).sets[0].caution
     assert words in caution
     assert bool(words) == bool(caution)
 
@@ -158,7 +166,7 @@ def test_an_interval_is_drawn_to_scale() -> None:
 
 @pytest.mark.parametrize("width", [40, 51, 54, 70, 96, 170])
 def test_the_chart_fits_its_width(width: int) -> None:
-    (queries,) = result_from(answer()).sets
+    (queries,) = read(answer()).sets
     lines = interval_chart(queries.figures("ndcg@10"), width).plain.splitlines()
     assert len(lines) == 3
     assert all(cell_len(line) <= max(width, 47) for line in lines)
@@ -213,14 +221,14 @@ def test_an_error_of_the_report_is_told_once(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "result")
         await until_text(pilot, "nDCG@10 in percent")
-        ask, broken = screen.desk.ask, [True]
+        call, broken = screen.desk.call, [True]
 
         async def answered(method: str, **params: Any) -> Any:
             if method == "report" and broken[0]:
                 raise DamagedError("The report is damaged.", "", "")
-            return await ask(method, **params)
+            return await call(method, **params)
 
-        screen.desk.ask = answered  # type: ignore[method-assign]
+        screen.desk.call = answered  # type: ignore[method-assign]
         screen.tell = lambda error: dialogs.append(error.what)  # type: ignore[method-assign]
         (pane,) = screen.query(ResultPane)
         for good in (False, False, True, False):

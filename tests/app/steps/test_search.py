@@ -20,6 +20,7 @@ from bmembed_tui.steps.search.model import ALL, Filters
 from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
 from bmembed_tui.steps.search.search_as_you_type import Searching
+from engine.core.messages.search import ReadJudgments
 from engine.project.folder import ProjectFolder
 
 FERRY = "incidents/2031-022-ferry-pallet.txt"
@@ -222,9 +223,9 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
         await pilot.press("down", "plus")
         await until_text(pilot, "✓ relevant (hit 1)")
         first = pane.active_list.hits[0]
-        kept = await pane.ask("judgments", query="ferry pallet")
-        assert kept["chunks"] == {str(first.chunk_id): True}
-        assert f"{kept['judged_queries']} judged queries for evaluation" in shown(pilot)
+        kept = await pane.ask(ReadJudgments("ferry pallet"))
+        assert kept.chunks == {first.chunk_id: True}
+        assert f"{kept.judged_queries} judged queries for evaluation" in shown(pilot)
         assert "✓ relevant  " in next(line for line in shown(pilot).splitlines() if "▸ 1 " in line)
         await pilot.press("down", "minus")
         await until_text(pilot, "✗ not relevant (hit 2)")
@@ -236,11 +237,11 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
         await pilot.press("0")
         await until_text(pilot, "Hit 1 has no mark: there is nothing to take back.")
         second = pane.active_list.hits[1]
-        assert (await pane.ask("judgments", query="ferry pallet"))["chunks"] == {str(second.chunk_id): False}
+        assert (await pane.ask(ReadJudgments("ferry pallet"))).chunks == {second.chunk_id: False}
         with ProjectFolder.open(finished_project).locked("judging"):
             await pilot.press("plus")
             await until(pilot, lambda: "✗" in pane._flash, "the error")
-        assert (await pane.ask("judgments", query="ferry pallet"))["chunks"] == {str(second.chunk_id): False}
+        assert (await pane.ask(ReadJudgments("ferry pallet"))).chunks == {second.chunk_id: False}
 
     drive(story, finished_project)
 

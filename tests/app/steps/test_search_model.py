@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,14 @@ from rich.style import Style
 
 from bmembed_tui.steps.search.explanation import adapter_text, ranker_lines, share_bar, why_text
 from bmembed_tui.steps.search.hit_rows import snippet_rows
-from bmembed_tui.steps.search.model import Answer, Explained, Filters, Hit, Question, Standing, find_terms, terms_of
+from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of, score_text
+from bmembed_tui.steps.search.model import Answer, Filters, Question, find_terms, terms_of
 from bmembed_tui.steps.search.search_as_you_type import Facts, Searching
 from bmembed_tui.widgets import text_rows
 from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.text_rows import TextRows, fitted, line_cuts, segments, spans_within
+from engine.core.messages.search import Explained, Found, Hit, RankComparison, Search
+from engine.core.messages.wire import from_json
 
 
 def hit(**parts: Any) -> Hit:
@@ -28,7 +30,7 @@ def hit(**parts: Any) -> Hit:
         "start": 10, "end": 23, "line": 4, "page": None, "rankers": {"bm25": {"rank": 2, "score": 6.874}},
         "shares": {"bm25": 0.75, "semantic": 0.25},
     }  # fmt: skip
-    return Hit.from_answer({**answer, **parts})
+    return from_json(Hit, {**answer, **parts})
 
 
 @pytest.mark.parametrize(
@@ -94,30 +96,28 @@ def test_a_file_whose_name_is_not_utf_8_is_found_again(tmp_path: Path) -> None:
     raw.write_text("x")
     for path in (r"b\xfcro/caf\xe9.zip", r"b\xfcro/caf\xe9.zip/plan.txt"):
         found = hit(source=str(tmp_path), path=path)
-        assert found.file == raw
-        assert found.file_told == rf"{tmp_path}/b\xfcro/caf\xe9.zip"
+        assert file_of(found) == raw
+        assert file_name(found) == rf"{tmp_path}/b\xfcro/caf\xe9.zip"
     mixed = Path(os.fsdecode(bytes(tmp_path) + rb"/a\x41" + b"\xe9.txt"))
     mixed.write_text("z")
-    assert hit(source=str(tmp_path), path=r"a\x41\xe9.txt").file == mixed
+    assert file_of(hit(source=str(tmp_path), path=r"a\x41\xe9.txt")) == mixed
     named = tmp_path / r"tern\xe9.txt"
     named.write_text("y")
-    assert hit(source=str(tmp_path), path=named.name).file == named
+    assert file_of(hit(source=str(tmp_path), path=named.name)) == named
 
 
 def test_a_hit_says_where_it_stands() -> None:
-    assert hit().place == "line 4"
-    assert hit(page=2).place == "page 2"
-    assert hit().heading == "C › D"  # the title is not said twice
-    assert replace(hit(), place_name="sheet D").heading == "C"  # nor is the name of the sheet
-    assert hit().said == ""
-    assert replace(hit(), author="Ada", dated=1.9e9).said == "Ada · 2030-03-17"
-    assert str(hit().file) == "/docs/a/b.md"
-    assert hit().score_text("hybrid") == "0.0482"
-    assert hit(score=6.874, shares={}).score_text("hybrid") == "6.87"  # BM25 alone had to do
-    assert (
-        hit(score=0.4239, shares={}, rankers={"semantic": {"rank": 1, "score": 0.4239}}).score_text("semantic")
-        == "0.424"
-    )
+    assert place_of(hit()) == "line 4"
+    assert place_of(hit(page=2)) == "page 2"
+    assert heading_of(hit()) == "C › D"  # the title is not said twice
+    assert heading_of(hit(place="sheet D")) == "C"  # nor is the name of the sheet
+    assert origin_of(hit()) == ""
+    assert origin_of(hit(author="Ada", changed=1.9e9)) == "Ada · 2030-03-17"
+    assert str(file_of(hit())) == "/docs/a/b.md"
+    assert score_text(hit(), "hybrid") == "0.0482"
+    assert score_text(hit(score=6.874, shares={}), "hybrid") == "6.87"  # BM25 alone had to do
+    by_meaning = hit(score=0.4239, shares={}, rankers={"semantic": {"rank": 1, "score": 0.4239}})
+    assert score_text(by_meaning, "semantic") == "0.424"
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,13 @@ def test_filters_are_checked_where_they_are_typed(filters: Filters, problem: str
 def test_filters_become_params() -> None:
     filters = Filters(" contracts/**, *.md ,", "md, txt", "", " 2031-05-01 ", "Ada, Quay", " en")
     assert filters.count == 5
-    assert filters.params() == {
-        "paths": ["contracts/**", "*.md"], "types": ["md", "txt"], "after": None, "before": "2031-05-01",
-        "authors": ["Ada", "Quay"], "languages": ["en"],
-    }  # fmt: skip
-    assert Filters(authors='Bo, "Ada Quay, Bo"').params()["authors"] == ["Bo", '"Ada Quay, Bo"']
-    assert Filters().toggled("author", "Ada Quay, Bo").params()["authors"] == ['"Ada Quay, Bo"']
+    assert filters.request("q", "bm25", facets=True) == Search(
+        "q", "bm25", paths=("contracts/**", "*.md"), types=("md", "txt"), before="2031-05-01",
+        authors=("Ada", "Quay"), languages=("en",), facets=True, series="typed-bm25",
+    )  # fmt: skip
+    assert Filters(authors='Bo, "Ada Quay, Bo"').request("q", "bm25", facets=False).authors == ("Bo", '"Ada Quay, Bo"')
+    quoted = Filters().toggled("author", "Ada Quay, Bo")
+    assert quoted.request("q", "bm25", facets=False).authors == ('"Ada Quay, Bo"',)
 
 
 @pytest.mark.parametrize(
@@ -190,16 +191,18 @@ def test_the_snippets_rows_with_most_marks_are_shown() -> None:
 @pytest.mark.parametrize(
     ("served", "standing", "note", "told"),
     [
-        ("merge-0.75", Standing(14, 3), "", "merge-0.75: base rank 14 → 3, up 11"),
-        ("adapted", Standing(3, 1204), "", "adapted: base rank 3 → 1,204, down 1,201"),
-        ("adapted", Standing(3, 3), "", "adapted: did not move it, rank 3"),
-        ("base", Standing(3, 3), "", "none is served; base ranks it 3"),
-        ("adapted", Standing(None, 3), "why", "adapted: rank 3; base rank unknown (w)"),
-        ("adapted", Standing(None, None), "why", "not ranked by the encoder: why"),
+        ("merge-0.75", RankComparison(14, None, 3), "", "merge-0.75: base rank 14 → 3, up 11"),
+        ("adapted", RankComparison(3, None, 1204), "", "adapted: base rank 3 → 1,204, down 1,201"),
+        ("adapted", RankComparison(3, None, 3), "", "adapted: did not move it, rank 3"),
+        ("base", RankComparison(3, None, 3), "", "none is served; base ranks it 3"),
+        ("adapted", RankComparison(None, None, 3), "why", "adapted: rank 3; base rank unknown (w)"),
+        ("adapted", RankComparison(), "why", "not ranked by the encoder: why"),
     ],
 )
-def test_whether_the_adapter_moved_a_hit(served: str, standing: Standing, note: str, told: str) -> None:
-    assert Explained(served, {7: standing}, note).adapter_text(7) == told
+def test_whether_the_adapter_moved_a_hit(served: str, standing: RankComparison, note: str, told: str) -> None:
+    facts = Facts(None, None, None)  # type: ignore[arg-type]
+    facts.explained = Explained(served, {7: standing}, note)
+    assert adapter_text(hit(), facts, loading=False) == told
 
 
 def test_shares_are_drawn() -> None:
@@ -213,13 +216,13 @@ def test_shares_are_drawn() -> None:
 
 def test_of_a_ranker_without_a_part_in_a_hit_its_place_is_told_where_it_is_known() -> None:
     facts = Facts(None, None, None)  # type: ignore[arg-type]
-    facts.explained = Explained("adapted", {hit().chunk_id: Standing(14, 30, 0.5, 0.4125, 30, 0.4125)})
+    facts.explained = Explained("adapted", {hit().chunk_id: RankComparison(14, 0.5, 30, 0.4125, 30, 0.4125)})
     assert (
         dict(ranker_lines(hit(), "bm25", facts=facts))["semantic"] == "rank 30  cosine 0.412, had no part in this list"
     )
     told = dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"]
     assert told == "rank 30  cosine 0.412      ██░░░░░░░░  25% of the score"
-    facts.explained = Explained("adapted", {hit().chunk_id: Standing(14, None)}, "gone")
+    facts.explained = Explained("adapted", {hit().chunk_id: RankComparison(14)}, "gone")
     assert dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"].startswith("not among its best  ")
 
 
@@ -229,7 +232,7 @@ def test_the_whole_story_of_a_hit_leaves_nothing_out() -> None:
     assert adapter_text(hit(), facts, loading=False) == "asking …"
     facts.explain_error = "No index."
     assert adapter_text(hit(), facts, loading=False) == "not known: No index."
-    facts.explained = Explained("adapted", {7: Standing(9, 2, 0.25, 0.5)}, "a note " * 60)
+    facts.explained = Explained("adapted", {7: RankComparison(9, 0.25, 2, 0.5)}, "a note " * 60)
     text = why_text(hit(), "hybrid", facts, loading=False).plain
     assert "base rank 9 → 2, up 7" in text
     assert "cosine by base 0.250, as served 0.500" in text
@@ -240,18 +243,21 @@ def test_a_similarity_with_hubs_taken_off_is_named_and_shown_in_its_parts() -> N
     from bmembed_tui.steps.search.text import scale
 
     facts = Facts(None, None, None)  # type: ignore[arg-type]
-    found = replace(hit(), rankers={"semantic": (2, 0.4125)}, hub_offset=0.2, shares={})
+    found = hit(rankers={"semantic": {"rank": 2, "score": 0.4125, "hub_offset": 0.2}}, shares={})
     assert dict(ranker_lines(found, "semantic", 80))["semantic"] == "rank 2   similarity 0.412"
     wide = dict(ranker_lines(found, "semantic", 120))["semantic"]
     assert wide == "rank 2   similarity 0.412, cosine 0.613 less 0.200 as a hub"
-    facts.explained = Explained("adapted", {7: Standing(9, 4, 0.25, 0.6125, 2, 0.4125, 0.2)})
+    facts.explained = Explained("adapted", {7: RankComparison(9, 0.25, 4, 0.6125, 2, 0.4125, 0.2)})
     text = why_text(found, "semantic", facts, loading=False).plain
     assert "cosine by base 0.250, as served 0.613" in text or "as served 0.612" in text
     assert "Similarity 0.412, by which semantic search ranks, is cosine 0.613 less 0.200 as a hub" in text
     assert dict(ranker_lines(hit(), "bm25", facts=facts))["semantic"].startswith("rank 2   similarity 0.412")
     question = Question("a", Filters())
     assert scale(Answer(question, "semantic", (found,))) == "similarity"
-    assert scale(Answer(question, "semantic", (replace(found, hub_offset=None),))) == "cosine"
+    assert (
+        scale(Answer(question, "semantic", (hit(rankers={"semantic": {"rank": 2, "score": 0.4125}}, shares={}),)))
+        == "cosine"
+    )
 
 
 def test_every_row_fits_its_width() -> None:
@@ -267,12 +273,12 @@ class Asked:
     """Collects what `Searching` starts, to be worked off when a test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.asked: list[Any] = []
         self.started: dict[str, Any] = {}
 
-    async def ask(self, method: str, **params: Any) -> Any:
-        self.asked.append((method, params))
-        return {"mode": params.get("mode"), "hits": [], "notes": []}
+    async def ask(self, request: Any) -> Any:
+        self.asked.append(request)
+        return Found(request.query, request.mode, ()) if isinstance(request, Search) else True
 
     def start(self, work: Any, group: str) -> None:
         self.started[group] = work
@@ -305,4 +311,4 @@ def test_the_newest_question_wins_and_bm25_stands_in() -> None:
     asked.started.clear()
     searching.look(Question("third"), "semantic")
     assert set(asked.started) == {"search-semantic"}  # the encoder is ready: nobody stands in
-    assert {params["series"] for method, params in asked.asked if method == "search"} == {"typed-hybrid", "typed-bm25"}
+    assert {one.series for one in asked.asked if isinstance(one, Search)} == {"typed-hybrid", "typed-bm25"}

@@ -17,29 +17,31 @@ from textual.pilot import Pilot
 from bmembed_tui.open_file import Opened, open_at, open_file
 from bmembed_tui.pdf_viewers import on_macos, on_windows
 from bmembed_tui.steps.search.document_view import DocumentView
-from bmembed_tui.steps.search.model import Hit
 from bmembed_tui.steps.search.preview import PreviewScreen
 from bmembed_tui.steps.search.text import opened as opened_as
 from bmembed_tui.widgets.text_rows import TextRows
 from engine.core.errors import EngineError, UsageError
+from engine.core.messages.search import DocumentText, Hit, ReadDocument
+from engine.core.messages.wire import from_json
 
 SENTENCE = "The pump has a seal. "
 
 
 def hit_at(start: int, end: int, title: str = "A [bold]title") -> Hit:
-    return Hit.from_answer({
+    return from_json(Hit, {
         "rank": 1, "score": 1.0, "path": "deep/in/[@click=app.quit]a.txt", "source": "/nowhere", "title": title, "headings": [],
-        "snippet": "seal", "marks": [[0, 4]], "format": "txt", "chunk_id": 1, "document_id": 5, "start": start, "end": end,
+        "snippet": "seal", "marks": [[0, 4]], "format": "txt", "modified": 0.0, "chunk_id": 1,
+        "document_id": 5, "start": start, "end": end,
         "line": 3, "page": 2, "rankers": {}, "shares": {},
     })  # fmt: skip
 
 
 async def opened(pilot: Pilot[Any], text: str | EngineError, hit: Hit, terms: tuple[str, ...]) -> PreviewScreen:
-    async def ask(method: str, **params: Any) -> Any:
-        assert (method, params) == ("document", {"document_id": 5})
+    async def ask(request: Any) -> Any:
+        assert request == ReadDocument(5)
         if isinstance(text, EngineError):
             raise text
-        return {"path": hit.path, "source": hit.source, "title": hit.title, "text": text, "format": "txt"}
+        return DocumentText(hit.path, hit.source, hit.title, text, "txt")
 
     screen = PreviewScreen(ask, hit, terms)
     await pilot.app.push_screen(screen)
@@ -196,7 +198,7 @@ def test_commands_for_macos(tmp_path: Path) -> None:
 
 
 def test_where_the_viewer_is_told_no_page_the_user_is() -> None:
-    hit = replace(hit_at(0, 5), page=3, place_name="page 3")
+    hit = replace(hit_at(0, 5), page=3, place="page 3")
     assert opened_as(hit, at_page=True) == "Opened deep/in/[@click=app.quit]a.txt at page 3."
     assert opened_as(hit, at_page=False) == "Opened deep/in/[@click=app.quit]a.txt: the hit is on page 3."
     assert opened_as(replace(hit, page=None), at_page=False) == "Opened deep/in/[@click=app.quit]a.txt."

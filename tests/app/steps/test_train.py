@@ -18,7 +18,6 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from bmembed_tui.app import DARK, LIGHT, BmembedApp
-from bmembed_tui.client.project_status import ProjectStatus, StageStatus
 from bmembed_tui.client.run_history import Curve, History, StageRecord
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import QuestionDialog
@@ -29,6 +28,7 @@ from bmembed_tui.steps.train.loss_chart import WAITING, LossChart
 from bmembed_tui.steps.train.text import told
 from bmembed_tui.widgets.safe import SafeButton
 from engine.core.events import HeldOut, RunFinished, RunStarted, StageFailed, StageStarted, TrainStep
+from engine.core.messages.project import ProjectStatus, StageState
 from engine.project.folder import ProjectFolder
 
 
@@ -175,9 +175,7 @@ def test_without_colour_the_curves_can_be_told_apart(monkeypatch: pytest.MonkeyP
 
 
 def status(state: str, running: bool = False) -> ProjectStatus:
-    return ProjectStatus(
-        running=running, stages={"train": StageStatus("train", state, "its settings or inputs changed")}
-    )
+    return ProjectStatus(running=running, stages=(StageState("train", state, "its settings or inputs changed"),))
 
 
 def text_of(status_: ProjectStatus, state: RunState, history: History | None = None, asked: str = "") -> str:

@@ -1,0 +1,65 @@
+"""What the Search step says of a hit."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+
+from engine.core.messages.search import LINED, Hit
+
+_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
+
+
+def file_of(hit: Hit) -> Path:
+    """Where the document lies, if it lies on this disk; for what lies inside a file, that file."""
+    named = Path(hit.source) / hit.path
+    around = [folder for folder in named.parents if folder.is_relative_to(hit.source)]
+    places = (place for one in (named, *around) for place in (one, _in_bytes(one)))
+    return next((file for file in places if file.is_file()), named)
+
+
+def _in_bytes(path: Path) -> Path:
+    """The path of a name that is not UTF-8, which the engine writes as `caf\\xe9.txt`."""
+    return Path(os.fsdecode(_BYTE.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(path))))
+
+
+def file_name(hit: Hit) -> str:
+    """`file_of` as text; of a name that is not UTF-8, the bytes that are none as a shell takes them in $'…'."""
+    return os.fsencode(file_of(hit)).decode("utf-8", "backslashreplace")
+
+
+def place_of(hit: Hit) -> str:
+    """Page, slide or sheet; or line, where it is that of the file; else empty."""
+    return hit.page_name or (f"line {hit.line}" if hit.format in LINED else "")
+
+
+def heading_of(hit: Hit) -> str:
+    """The heading path, without the title and the name of the sheet again."""
+    known = (hit.title, hit.place.removeprefix("sheet "))
+    return " › ".join(part for part in hit.headings if part and part not in known)
+
+
+def origin_of(hit: Hit) -> str:
+    """Author and day, as far as the document says them."""
+    dated, day = hit.changed or hit.created, ""
+    with suppress(ValueError, OverflowError, OSError):
+        day = date.fromtimestamp(dated).isoformat() if dated is not None else ""
+    return " · ".join(part for part in (hit.author, day) if part)
+
+
+def hub_offset_of(hit: Hit) -> float | None:
+    """What semantic search took from the cosine; None where it ranks by cosines, or did not find the hit."""
+    return hit.rankers["semantic"].hub_offset if "semantic" in hit.rankers else None
+
+
+def score_text(hit: Hit, mode: str) -> str:
+    """The score with as many digits as its scale needs."""
+    return ranker_score(hit.only_ranker or mode, hit.score)
+
+
+def ranker_score(ranker: str, score: float) -> str:
+    """A score on a ranker's own scale: BM25, similarity, or a fusion of the two."""
+    return f"{score:.{2 if ranker == 'bm25' else 3 if ranker == 'semantic' else 4}f}"
