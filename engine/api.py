@@ -13,6 +13,7 @@ from engine.core.events import Event
 from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder, locate
 from engine.project.stage import ORDER, ProjectSnapshot
+from engine.project.store.artifact_info import EvaluationInfo, QueriesInfo
 from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class Project:
 
         store = self.folder.store()
         try:
-            ProjectSnapshot(self.folder, self.settings(), store).need("queries", "generate")
+            ProjectSnapshot(self.folder, self.settings(), store).need(QueriesInfo)
             return listed(store, rejected)
         finally:
             store.close()
@@ -178,10 +179,18 @@ class Project:
         """What the last evaluation found: `served`, `reason`, `tables` (kind of queries → figures in percent), `folder`."""
         store = self.folder.store()
         try:
-            artifact = ProjectSnapshot(self.folder, self.settings(), store).need("evaluation", "evaluate")
+            artifact = ProjectSnapshot(self.folder, self.settings(), store).need(EvaluationInfo)
         finally:
             store.close()
-        return {**artifact.info, "folder": str(self.folder.folder_of(artifact))}
+        from engine.evaluation.reporting.report import read_report
+        from engine.evaluation.reporting.tables import tables_of
+
+        folder, info = self.folder.folder_of(artifact), artifact.info
+        found = read_report(folder)
+        return {
+            "served": info.in_use.to_dict(), "reason": info.reason, "advice": info.advice, "fusion": found["fusion"],
+            "tables": {kind: table.to_dict() for kind, table in tables_of(found).items()}, "folder": str(folder),
+        }  # fmt: skip
 
     def export(self, target: str | os.PathLike[str], kinds: Iterable[str] | None = None) -> Exported:
         """Write what was made into `target`, a new folder: adapter and model, or the `kinds` that are named, or ["all"]."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.app import AsJson, ProjectName, app, opened, print_json
+from engine.project.store.artifact_info import AdapterInfo
 
 if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
@@ -228,7 +229,7 @@ class JudgingSession:
     def _has_adapter(self) -> bool:
         store = self._project.store()
         try:
-            return store.artifact("adapter") is not None
+            return store.artifact(AdapterInfo) is not None
         finally:
             store.close()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
 from engine.project.stage import StageContext
+from engine.project.store.artifact_info import CorpusInfo
 
 _GONE = " (gone)"
 
@@ -22,7 +23,7 @@ def passwords_file(context: StageContext) -> Path:
     return context.project.path / Path(context.settings.corpus.passwords_file).expanduser()
 
 
-def passwords_mark(context: StageContext) -> list[int] | None:
+def passwords_mark(context: StageContext) -> tuple[int, ...] | None:
     """What tells that the file of passwords is another than before, without telling anything of what it holds."""
     if not context.settings.corpus.passwords_file:
         return None
@@ -30,7 +31,7 @@ def passwords_mark(context: StageContext) -> list[int] | None:
         status = passwords_file(context).stat()
     except OSError:
         return None
-    return [status.st_mtime_ns]
+    return (status.st_mtime_ns,)
 
 
 def wanted_tesseract(context: StageContext) -> Tesseract | None:
@@ -51,6 +52,6 @@ def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
     what was left unread meanwhile is read."""
     if tesseract is not None:
         return tesseract.mark
-    former = context.store.artifact("corpus")
-    mark = str(former.info.get("ocr", "")) if former and context.settings.corpus.ocr else ""
+    former = context.store.artifact(CorpusInfo)
+    mark = former.info.ocr if former and context.settings.corpus.ocr else ""
     return f"{mark.removesuffix(_GONE)}{_GONE}" if mark else ""

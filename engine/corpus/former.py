@@ -10,6 +10,7 @@ from engine.corpus.rows import is_closed, record_of
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan import Scan, ScannedFile
 from engine.project.stage import StageContext
+from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.records import FileRecord
 
 BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
@@ -82,11 +83,10 @@ class Former:
 
 def _worth_another_try(context: StageContext, ocr: Tesseract | None) -> set[str]:
     """The kinds of files that passwords, OCR or limits not tried before may open."""
-    former = context.store.artifact("corpus")
-    info = former.info if former else {}
-    kinds = {"encrypted"} if info.get("passwords") != passwords_mark(context) else set()
+    former = context.store.artifact(CorpusInfo)
+    info = former.info if former else CorpusInfo()
+    kinds = {"encrypted"} if info.passwords != passwords_mark(context) else set()
     gone = ocr is None and context.settings.corpus.ocr
-    if not gone and info.get("ocr", "") != ocr_mark(context, ocr):
+    if not gone and info.ocr != ocr_mark(context, ocr):
         kinds |= {"needs OCR", BY_OCR}
-    limits = info.get("limits", {})
-    return kinds | {kind for kind, limit in reading_limits(context).items() if limit > limits.get(kind, limit)}
+    return kinds | {kind for kind, limit in reading_limits(context).items() if limit > info.limits.get(kind, limit)}

@@ -34,9 +34,9 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan import Scan, ScannedFile, Skipped
 from engine.project.stage import StageContext
+from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.records import FileRecord, PartRecord
 
-ARTIFACT = "corpus"
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
 _BY_OCR = frozenset({"pdf", *PICTURES.values()})  # what a note on tells of OCR; on others it tells of the encoding
@@ -221,7 +221,7 @@ class Ingest:
     def _keep(self, looked: Looked, record: FileRecord | None, parts: list[PartRecord]) -> int:
         """Bring the documents of one file in line; returns how many chunks are new. What gave no document goes to `parts`."""
         file, content_hash = looked.file, looked.content_hash
-        self._store.mark_incomplete(ARTIFACT)
+        self._store.mark_incomplete(CorpusInfo)
         file_id = self._store.put_file(record_of(file, content_hash, "read", "", self._chunking))
         former = self._store.documents_of(file_id)
         same_chunking = record is not None and record.chunking == self._chunking
@@ -294,7 +294,7 @@ class Ingest:
             for document_id, _ in self._store.documents_of(file_id).values():
                 self._store.drop_document(document_id)
         if self._unreadable:
-            self._store.mark_incomplete(ARTIFACT)
+            self._store.mark_incomplete(CorpusInfo)
 
 
 def _length(looked: Looked) -> int:
@@ -346,7 +346,7 @@ def forget_deleted(
     for record in gone:
         context.store.forget_file(record.id)
     if gone:
-        context.store.mark_incomplete(ARTIFACT)
+        context.store.mark_incomplete(CorpusInfo)
     return sum(record.state == "read" for record in gone)
 
 

@@ -12,9 +12,10 @@ from engine.core.errors import DatasetError, UsageError
 from engine.corpus.attempts import ocr_mark, passwords_mark, reading_limits, wanted_tesseract
 from engine.corpus.beir import read_beir_judgments
 from engine.corpus.imports import read_judgments, restore_marked
-from engine.corpus.ingest import ARTIFACT, Ingest, forget_deleted, no_documents, reasons
+from engine.corpus.ingest import Ingest, forget_deleted, no_documents, reasons
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint
+from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.records import LeftOutRecord
 
@@ -27,7 +28,7 @@ VERSION = 4
 class IngestStage(Stage):
     """Files → documents → chunks in project.db. Reads only what changed since the last run."""
 
-    version, artifact = VERSION, ARTIFACT
+    version, artifact = VERSION, CorpusInfo
     always = True  # only a look at the folder tells whether anything changed
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
@@ -66,14 +67,13 @@ class IngestStage(Stage):
         _tell_left_out(context, found.skipped)
         tally = Ingest(context, model.tokenizer_file, chunking, tesseract).bring_in_line(found)
         judged = _import_judgments(context, found.files)
-        info = {
-            "chunks": context.store.corpus_fingerprint(),
-            "passwords": passwords_mark(context),
-            "ocr": ocr_mark(context, tesseract),
-            "limits": reading_limits(context),
-        }
-        artifact = Artifact(ARTIFACT, context.fingerprint, "", 0.0, info)
-        context.store.put_artifact(artifact)
+        info = CorpusInfo(
+            chunks=context.store.corpus_fingerprint(),
+            passwords=passwords_mark(context),
+            ocr=ocr_mark(context, tesseract),
+            limits=reading_limits(context),
+        )
+        context.store.put_artifact(Artifact(info, context.fingerprint))
         counts = context.store.counts()
         return {
             "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,

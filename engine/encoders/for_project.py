@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.core.records import Chunk
 from engine.encoders.fingerprint import encoder_fingerprint
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
 from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.store.artifact_info import VectorsInfo
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,9 +41,9 @@ def project_model(settings: Settings) -> ModelFolder:
     return resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt)
 
 
-def model_of(info: Mapping[str, Any]) -> ModelFolder:
+def model_of(info: VectorsInfo) -> ModelFolder:
     """The base model of a vector index, by its artifact's `info`. Raises ModelError."""
-    return resolve_model(info["model"]).with_prompts(*info.get("prompts", (None, None)))
+    return resolve_model(info.model).with_prompts(*info.prompts)
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:

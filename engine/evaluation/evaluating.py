@@ -17,6 +17,7 @@ from engine.evaluation.studies.joining import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.studies.term_weights import TermWeights
 from engine.project.stage import StageContext
+from engine.project.store.artifact_info import AdapterInfo, BaselineInfo
 from engine.queries.heldout import MORE
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Evaluation:
         from engine.evaluation.rankers import Rankers
 
         self._context = context
-        self.trained = context.need("adapter", "train")
+        self.trained = context.need(AdapterInfo)
         self.chunks: list[Chunk] = context.store.chunks()
         self.rankers = Rankers(context, self.chunks)
         self._ids, self.adapter = self.rankers.ids, self.rankers.adapter
@@ -55,7 +56,7 @@ class Evaluation:
         self.sets = query_sets(context, self.chunks)
         self.described = EncoderDiagnostics(self.sets, self._ids, context.settings.training.seed)
         self._pool: list[Chunk] = []
-        self.baseline: Mapping[str, Any] | None = None
+        self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
         self.terms = TermWeights()
@@ -104,13 +105,13 @@ class Evaluation:
 
     def rank_baseline(self) -> None:
         """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""
-        from engine.training.baseline import baseline_adapter, side_of
+        from engine.training.baseline import baseline_adapter
 
         self.baseline = baseline_adapter(self._context)
-        if not self.baseline["adapter"]:
+        if not self.baseline.adapter:
             return
         encoder, of_chunks = self.rankers.trained(
-            self._context.project.path / self.baseline["adapter"], side_of(self.baseline)
+            self._context.project.path / self.baseline.adapter, self.baseline.adapter_scope
         )
         everything = self.rankers.own_vectors(of_chunks, self.chunks, CL)
         self._rank_by(encoder, everything, CL)
@@ -146,7 +147,7 @@ class Evaluation:
         settings = self._context.settings.evaluation
         heldout = self._set("synthetic")
         if self.adapter is None or heldout is None:
-            reason = self.trained.info.get("reason") or f"there are no held-out queries to compare with. {MORE}"
+            reason = self.trained.info.reason or f"there are no held-out queries to compare with. {MORE}"
             selection = Selection("base", 0.0, f"The base encoder is served, because {reason.rstrip('.')}.", 0, ())
         else:
             values = self._candidates(heldout)
@@ -162,7 +163,7 @@ class Evaluation:
 
     def _changes_nothing(self) -> bool:
         """Whether the adapter is the one that training began with, before its first step."""
-        return self.trained.info.get("best_step") == 0 and self._context.settings.training.method != "PT-FT"
+        return self.trained.info.best_step == 0 and self._context.settings.training.method != "PT-FT"
 
     def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
         """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks. Where each stands in the

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from engine.core.records import Chunk
 from engine.evaluation.rankings import padded, rank_within
 from engine.project.stage import StageContext
-from engine.settings.renamed import current_scope
+from engine.project.store.artifact_info import AdapterInfo, LexicalInfo
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
@@ -37,9 +37,9 @@ class Rankers:
 
         self._context, self.chunks = context, chunks
         self._hardware = told_hardware(context, "encode")
-        artifact = context.need("adapter", "train")
-        self.adapter = context.project.path / artifact.info["adapter"] if artifact.info.get("adapter") else None
-        self.adapter_scope = current_scope(str(artifact.info.get("side", "both")))
+        artifact = context.need(AdapterInfo)
+        self.adapter = context.project.path / artifact.info.adapter if artifact.info.adapter else None
+        self.adapter_scope = artifact.info.adapter_scope
         self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
         self.offsets: Floats | None = None
         self._of_base: Floats | None = None
@@ -50,7 +50,7 @@ class Rankers:
         """The BM25 index."""
         from engine.lexical.index import LexicalIndex
 
-        return LexicalIndex.open(self._context.project.folder_of(self._context.need("lexical", "index")))
+        return LexicalIndex.open(self._context.project.folder_of(self._context.need(LexicalInfo)))
 
     def bm25(self, texts: Sequence[str], among: Among, index: LexicalIndex | None = None) -> tuple[Ids, Floats]:
         """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`.

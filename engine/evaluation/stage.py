@@ -7,9 +7,10 @@ from typing import Any
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, model_fingerprint, served_fingerprint
 from engine.evaluation.evaluating import Evaluation
-from engine.evaluation.reporting.concluding import ARTIFACT, conclude
+from engine.evaluation.reporting.concluding import conclude
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
+from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
 
 VERSION = 16
 
@@ -17,15 +18,15 @@ VERSION = 16
 class EvaluateStage(Stage):
     """Base, adapted and their merges meet on held-out queries; the report says what search will serve."""
 
-    version, artifact = VERSION, ARTIFACT
+    version, artifact = VERSION, EvaluationInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The adapter, the judgments, and how to compare."""
         from engine.project.stage import fingerprint
 
         judged = [[q.key, q.text, q.evidence, q.grades, q.path] for q in snapshot.store.judged()]
-        adapter = snapshot.need("adapter", "train")
-        if adapter.info.get("model", model_fingerprint(snapshot)) != model_fingerprint(snapshot):
+        adapter = snapshot.need(AdapterInfo)
+        if adapter.info.model not in ("", model_fingerprint(snapshot)):
             raise NotBuiltError(
                 "The adapter belongs to another model.",
                 "encoder.model, or the files in its folder, have changed since it was trained.",
@@ -40,7 +41,7 @@ class EvaluateStage(Stage):
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
             "lexical": [
                 snapshot.settings.lexical.titles,
-                snapshot.need("lexical", "index").info.get("language", "none"),
+                snapshot.need(LexicalInfo).info.language,
             ],
             "base": served_fingerprint(snapshot, None, 1.0),
             **({"coarse": True} if snapshot.settings.vectors.dtype == "i8" else {}),
@@ -61,21 +62,21 @@ class EvaluateStage(Stage):
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raises DamagedError when the report is gone, or the adapter that was chosen has been replaced."""
-        artifact, adapter = snapshot.need(ARTIFACT, "evaluate"), snapshot.need("adapter", "train").info.get("adapter")
+        artifact, adapter = snapshot.need(EvaluationInfo), snapshot.need(AdapterInfo).info.adapter
         if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
             raise DamagedError(
                 "The report is missing.", "", "Run 'engine evaluate'.", code="report-missing", stage="evaluate",
                 command="evaluate",
             )  # fmt: skip
-        if artifact.info["fusion"].get("weighed_words"):
+        if artifact.info.fusion.weighted_words:
             from engine.ranking.term_weights import read_weights
 
             read_weights(snapshot.project.folder_of(artifact))
-        if artifact.info.get("hubs", {}).get("hub_queries"):
+        if artifact.info.hubness.hub_queries:
             from engine.ranking.hubness import read_bank
 
             read_bank(snapshot.project.folder_of(artifact))
-        if artifact.info["served"].get("adapter") not in (None, adapter):
+        if artifact.info.in_use.adapter not in (None, adapter):
             raise DamagedError(
                 "The adapter was trained anew.", "", "Run 'engine evaluate'.", code="adapter-changed", stage="evaluate",
                 command="evaluate",

@@ -11,9 +11,10 @@ from typing import Any
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.systems import label_of
+from engine.evaluation.reporting.tables import FigureTable, read_tables
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
-from engine.settings.renamed import current_scope
+from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, VectorsInfo
 from engine.version import __version__
 
 FORMAT = 1
@@ -29,8 +30,9 @@ _PRIVATE = {
 def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
     """What the card and the manifest say; JSON types only, and nothing of it is text of a document or a query."""
     evaluation = source.evaluation
-    info: Mapping[str, Any] = evaluation.info if evaluation else {}
-    vectors = source.store.artifact("vectors")
+    info = evaluation.info if evaluation else EvaluationInfo()
+    tables = read_tables(source.project.folder_of(evaluation)) if evaluation else {}
+    vectors = source.store.artifact(VectorsInfo)
     return {
         "format": FORMAT,
         "program": f"bmembed-tui {__version__}",
@@ -41,11 +43,11 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "stale": _stale(source),
         "sizes": _sizes(source),
         "settings": _settings(source),
-        "reason": info.get("reason", ""),
-        "served": info.get("served", {}).get("name", "base"),
-        "weighed_words": info.get("fusion", {}).get("weighed_words", 0) if source.settings.search.term_weights else 0,
-        "hubs": bool(vectors and vectors.info.get("hubs")),
-        "figures": {kind: _figures(table) for kind, table in info.get("tables", {}).items()},
+        "reason": info.reason,
+        "served": info.in_use.name,
+        "weighed_words": info.fusion.weighted_words if source.settings.search.term_weights else 0,
+        "hubs": bool(vectors and vectors.info.hubness_key),
+        "figures": {kind: _figures(table) for kind, table in tables.items()},
     }
 
 
@@ -87,14 +89,14 @@ def _encoder(source: Source) -> dict[str, Any] | None:
 
 def _adapter(source: Source) -> dict[str, Any] | None:
     """What was trained; None where nothing was."""
-    trained = source.store.artifact("adapter")
-    if trained is None or not trained.info.get("adapter"):
+    trained = source.store.artifact(AdapterInfo)
+    if trained is None or not trained.info.adapter:
         return None
     info = trained.info
     _, strength = source.adapter()
     return {
-        "digest": info["digest"], "base_fingerprint": info["model"], "side": current_scope(info.get("side", "both")),
-        "steps": info["steps"], "best_step": info["best_step"], "served_at": strength,
+        "digest": info.digest, "base_fingerprint": info.model, "side": info.adapter_scope,
+        "steps": info.steps, "best_step": info.best_step, "served_at": strength,
     }  # fmt: skip
 
 
@@ -147,13 +149,13 @@ def _setting(value: Any) -> Any:
     return [_setting(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-def _figures(table: Mapping[str, Any]) -> dict[str, Any]:
+def _figures(table: FigureTable) -> dict[str, Any]:
     """Of one set of queries: system → metric → {value, low, high} in percent, and the differences to base."""
     shown = {
-        system: {name: cells[name] for name in METRICS if name in cells} for system, cells in table["systems"].items()
+        system: {name: cells[name] for name in METRICS if name in cells} for system, cells in table.systems.items()
     }
-    gaps = {system: cells["ndcg@10"] for system, cells in table["differences"].items() if "ndcg@10" in cells}
-    counts = {name: table.get(name, 0) for name in ("queries", "synthetic", "left_out")}
+    gaps = {system: cells["ndcg@10"] for system, cells in table.differences.items() if "ndcg@10" in cells}
+    counts = {"queries": table.queries, "synthetic": table.synthetic, "left_out": table.left_out}
     return {**counts, "systems": shown, "differences": gaps}
 
 

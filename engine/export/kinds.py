@@ -12,6 +12,7 @@ from engine.export.models import write_adapter, write_models, write_onnx
 from engine.export.source import Source
 from engine.export.texts import write_beir, write_chunks
 from engine.export.vectors import write_parquet, write_vectors
+from engine.project.store.artifact_info import CorpusInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ KINDS = {
         Kind("onnx", "the encoder of search as ONNX", False, _has_onnx, write_onnx),
         Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, lambda s: s.index, write_vectors),
         Kind("parquet", "the same vectors as Parquet", True, _has_parquet, write_parquet),
-        Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need("corpus", "ingest"), write_chunks),
+        Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need(CorpusInfo), write_chunks),
         Kind("beir", "queries and judgments in BEIR's layout", True, _has_queries, write_beir),
     )
 }

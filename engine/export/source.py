@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.core.errors import NotBuiltError
 from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Source(ProjectSnapshot):
         """The vector index. Raises NotBuiltError, DamagedError."""
         from engine.vectors.index import VectorIndex
 
-        return VectorIndex.open(self.project.folder_of(self.need("vectors", "embed")))
+        return VectorIndex.open(self.project.folder_of(self.need(VectorsInfo)))
 
     @cached_property
     def hub_queries(self) -> tuple[list[int], NDArray[np.float32]] | None:
@@ -73,36 +74,32 @@ class Source(ProjectSnapshot):
         from engine.encoders.fingerprint import encoder_fingerprint
         from engine.encoders.for_project import model_of
 
-        info: dict[str, Any] = self.need("vectors", "embed").info
+        info = self.need(VectorsInfo).info
         self._check_evaluated(info)
         model = model_of(info)
-        adapter = self.project.path / info["adapter"] if info["adapter"] else None
-        if encoder_fingerprint(model, adapter, info["scale"], info["max_tokens"]) != info["encoder"]:
+        adapter = self.project.path / info.adapter if info.adapter else None
+        if encoder_fingerprint(model, adapter, info.interpolation_weight, info.max_tokens) != info.encoder:
             raise NotBuiltError(
-                f"The model {info['model']} is not the one that the documents were embedded with.",
+                f"The model {info.model} is not the one that the documents were embedded with.",
                 "Its files were changed since.",
                 f"Run 'engine run {self.project.argument}'.",
                 code="model-changed",
                 stage="embed",
             )
-        chunk_encoder = info.get("chunk_encoder", info["encoder"])
-        former = info["adapter"] if chunk_encoder == info["encoder"] else None  # of an index that does not name it yet
-        of_chunks = info.get("chunk_adapter", former)
         return Served(
-            model, adapter, float(info["scale"]) if adapter else 0.0, info["max_tokens"],
-            self.project.path / of_chunks if of_chunks else None, info["encoder"], chunk_encoder,
+            model, adapter, info.interpolation_weight if adapter else 0.0, info.max_tokens,
+            self.project.path / info.chunk_adapter if info.chunk_adapter else None, info.encoder, info.chunk_encoder,
         )  # fmt: skip
 
-    def _check_evaluated(self, info: dict[str, Any]) -> None:
+    def _check_evaluated(self, info: VectorsInfo) -> None:
         """What the last evaluation chose must be what is embedded: its figures go into the card."""
         from engine.vectors.stage import hubs_of
 
         if self.evaluation is None:
             return
-        chosen = self.evaluation.info["served"]
-        same = chosen.get("adapter") == info["adapter"]
-        same = same and hubs_of(self) == info.get("hubs", "")
-        if not same or (info["adapter"] and chosen["scale"] != info["scale"]):
+        chosen = self.evaluation.info.in_use
+        same = chosen.adapter == info.adapter and hubs_of(self) == info.hubness_key
+        if not same or (info.adapter and chosen.interpolation_weight != info.interpolation_weight):
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",
                 "What search serves and the figures would not belong together.",
@@ -112,21 +109,21 @@ class Source(ProjectSnapshot):
             )
 
     @property
-    def evaluation(self) -> Artifact | None:
+    def evaluation(self) -> Artifact[EvaluationInfo] | None:
         """The last evaluation."""
-        return self.store.artifact("evaluation")
+        return self.store.artifact(EvaluationInfo)
 
     def adapter(self) -> tuple[Path, float]:
         """The folder of the trained adapter, and the strength λ at which search serves it (0: it does not).
 
         Raises NotBuiltError where there is none.
         """
-        trained = self.need("adapter", "train")
-        if not trained.info.get("adapter"):
+        trained = self.need(AdapterInfo).info
+        if not trained.adapter:
             raise NotBuiltError(
-                "No adapter was trained.", f"{trained.info['reason'].capitalize()}.", "Add documents or queries.",
+                "No adapter was trained.", f"{trained.reason.capitalize()}.", "Add documents or queries.",
                 code="adapter-not-trained", stage="train",
             )  # fmt: skip
-        chosen = self.evaluation.info["served"] if self.evaluation else {}
-        serves = chosen.get("adapter") == trained.info["adapter"]
-        return self.project.path / trained.info["adapter"], float(chosen["scale"]) if serves else 0.0
+        chosen = self.evaluation.info.in_use if self.evaluation else InUseInfo()
+        weight = chosen.interpolation_weight if chosen.adapter == trained.adapter else 0.0
+        return self.project.path / trained.adapter, weight

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,11 @@ from engine.core.errors import DamagedError, SettingsError, nearest
 from engine.core.records import Chunk
 from engine.lexical.languages import analysed_in
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
+from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.artifacts import Artifact
 
 VERSION = 5
 TITLES, LANGUAGES = "titles.json", "languages.json"
-ARTIFACT = "lexical"
 SAMPLE = 200
 BLOCK = 512  # chunks between two safe points
 
@@ -27,11 +26,11 @@ BLOCK = 512  # chunks between two safe points
 class IndexStage(Stage):
     """Chunks → BM25 index. Updates a copy of the former index where few chunks changed."""
 
-    version, artifact = VERSION, ARTIFACT
+    version, artifact = VERSION, LexicalInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The chunks and the language setting. Raises NotBuiltError after an ingest that did not come to its end."""
-        snapshot.need("corpus", "ingest")
+        snapshot.need(CorpusInfo)
         titles = snapshot.store.titles_fingerprint() if _with_titles(snapshot) else ""
         return {
             "chunks": snapshot.store.corpus_fingerprint(), "titles": titles, "lexical": snapshot.settings.lexical.model_dump(),
@@ -41,12 +40,12 @@ class IndexStage(Stage):
         """Raises DamagedError when the index on disk is not the one that was built."""
         from engine.lexical.storage import read_manifest
 
-        read_manifest(snapshot.project.folder_of(snapshot.need(ARTIFACT, "index")))
+        read_manifest(snapshot.project.folder_of(snapshot.need(LexicalInfo)))
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Build or update the index, then make it the current one."""
-        former = context.store.artifact(ARTIFACT)
-        _tell_languages(context, anew=former is not None and former.info.get("version") != VERSION)
+        former = context.store.artifact(LexicalInfo)
+        _tell_languages(context, anew=former is not None and former.info.version != VERSION)
         hashes = dict(context.store.chunk_hashes())
         wanted = _wanted(context)
         with context.project.building("lexical", context.fingerprint) as building:
@@ -55,14 +54,14 @@ class IndexStage(Stage):
                 _build(context, building.folder, wanted)
             (building.folder / TITLES).write_text(json.dumps(wanted.titles), encoding="utf-8")
             (building.folder / LANGUAGES).write_text(json.dumps(wanted.languages), encoding="utf-8")
-        info = {
-            "language": wanted.language,
-            "languages": sorted(set(wanted.languages.values())),
-            "chunks": len(hashes),
-            "chunks_fingerprint": context.store.corpus_fingerprint(),
-            "version": VERSION,
-        }
-        context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+        info = LexicalInfo(
+            language=wanted.language,
+            languages=tuple(sorted(set(wanted.languages.values()))),
+            chunks=len(hashes),
+            chunks_fingerprint=context.store.corpus_fingerprint(),
+            version=VERSION,
+        )
+        context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         added, removed = updated or (len(hashes), 0)
         return {
             "chunks": len(hashes),
@@ -178,7 +177,7 @@ def _texts(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, 
 
 
 def _update(
-    context: StageContext, folder: Path, former: Artifact | None, hashes: dict[int, str], wanted: _Wanted
+    context: StageContext, folder: Path, former: Artifact[LexicalInfo] | None, hashes: dict[int, str], wanted: _Wanted
 ) -> tuple[int, int] | None:
     """(added, removed) when the index could be made from the former one; None when it must be built.
 
@@ -186,7 +185,7 @@ def _update(
     """
     if former is None or former.fingerprint == context.fingerprint:
         return None
-    if (former.info.get("language"), former.info.get("version")) != (wanted.language, VERSION):
+    if (former.info.language, former.info.version) != (wanted.language, VERSION):
         return None
     from engine.lexical.index import LexicalIndex
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.core.disk import disk_errors, sync_folder, sync_tree, write_text
 from engine.core.errors import DamagedError, EngineError, ProjectBusyError, SettingsError, UsageError, nearest
+from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.settings import load as settings_module
@@ -332,7 +333,7 @@ class ProjectFolder:
             raise
         sync_folder(parent)
 
-    def folder_of(self, artifact: Artifact) -> Path:
+    def folder_of(self, artifact: Artifact[ArtifactInfo]) -> Path:
         """Absolute folder of an artifact. Raises DamagedError when it is gone."""
         folder = self.path / artifact.folder
         if not folder.is_dir():

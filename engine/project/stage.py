@@ -11,12 +11,11 @@ from typing import Any, Protocol
 from engine.core.errors import CancelledError, NotBuiltError
 from engine.core.events import Choice, Emit, Progress, Warned
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifacts import INCOMPLETE, Artifact
+from engine.project.store.artifact_info import ArtifactInfo
+from engine.project.store.artifacts import INCOMPLETE, Artifact, Info
 from engine.project.store.store import Store
 from engine.settings.schema import Settings
 
-WORDS = {"corpus": "chunks", "lexical": "BM25 index", "vectors": "vector index"}
-SINGULAR = ("lexical", "adapter", "evaluation", "vectors")
 ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 
 
@@ -28,13 +27,13 @@ class ProjectSnapshot:
     settings: Settings
     store: Store
 
-    def need(self, kind: str, stage: str) -> Artifact:
+    def need(self, kind: type[Info]) -> Artifact[Info]:
         """The current artifact of a kind. Raises NotBuiltError that names the stage to run."""
-        artifact = self.store.artifact(kind)
+        artifact, stage = self.store.artifact(kind), kind.stage
         if artifact is None:
             raise NotBuiltError(
-                f"The project {self.project.name} has no {WORDS.get(kind, kind)} yet.",
-                f"The stage '{stage}' makes {'it' if kind in SINGULAR else 'them'}.",
+                f"The project {self.project.name} has no {kind.called} yet.",
+                f"The stage '{stage}' makes {'them' if kind.plural else 'it'}.",
                 f"Run 'engine run {self.project.argument}', or the stage alone with 'engine {stage} {self.project.argument}'.",
                 stage=stage,
             )
@@ -90,7 +89,7 @@ class StageContext(ProjectSnapshot):
 class Stage(Protocol):
     """A step of the pipeline that brings one artifact up to date. Stages derive from this class."""
 
-    artifact: str
+    artifact: type[ArtifactInfo]
     """The kind of the artifact that the stage makes."""
     version: int
     """Part of the fingerprint: a higher one makes every artifact of before stale."""

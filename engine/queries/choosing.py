@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import ModelError
 from engine.gguf.file import content_identity
+from engine.project.store.artifact_info import QueriesInfo, QueryBackendInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 MODELS = ("gguf", "endpoint")  # backends that ask a language model
 BUILT = ("extractive", "both")  # backends that build queries from sentences
 AUTO = "auto"
-KIND = "query-backend"  # the artifact row that holds what `auto` has chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,8 @@ def backend_of(snapshot: ProjectSnapshot) -> str:
 
 def made_by(snapshot: ProjectSnapshot) -> str:
     """The backend that has made the queries that are there, or will make the first ones."""
-    artifact = snapshot.store.artifact("queries")
-    return str(artifact.info["backend"]) if artifact and "backend" in artifact.info else backend_of(snapshot)
+    artifact = snapshot.store.artifact(QueriesInfo)
+    return artifact.info.backend if artifact and artifact.info.backend else backend_of(snapshot)
 
 
 def chosen(settings: Settings, store: Store) -> Choice:
@@ -66,8 +65,7 @@ def settle(context: StageContext) -> Choice:
     choice = named or (None if context.forced else _still_there(context.store)) or _found()
     kept = None if named else choice
     if kept != before:
-        info = asdict(kept) if kept else {}
-        context.store.put_artifact(Artifact(KIND, "", "", time.time(), info))
+        context.store.put_artifact(Artifact(QueryBackendInfo(**asdict(kept)) if kept else QueryBackendInfo(), ""))
     return choice
 
 
@@ -119,8 +117,8 @@ def _named(settings: Settings) -> Choice | None:
 
 
 def _kept(store: Store) -> Choice | None:
-    artifact = store.artifact(KIND)
-    return Choice(**artifact.info) if artifact and artifact.info else None
+    artifact = store.artifact(QueryBackendInfo)
+    return Choice(**artifact.info.to_dict()) if artifact and artifact.info.backend else None
 
 
 def _still_there(store: Store) -> Choice | None:

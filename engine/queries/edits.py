@@ -14,6 +14,7 @@ from engine.core.errors import DatasetError, UsageError
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
+from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold
 from engine.settings.schema import Settings
@@ -106,7 +107,7 @@ def rewrite(project: ProjectFolder, store: Store, texts: Mapping[int, str | None
 
 
 def _rewritten(project: ProjectFolder, store: Store, wanted: Mapping[int, str | None], before: Edits) -> int:
-    artifact = ProjectSnapshot(project, Settings(), store).need("queries", "generate")
+    artifact = ProjectSnapshot(project, Settings(), store).need(QueriesInfo)
     queries = {query.id: query for query in store.queries()}
     _refuse_unfit(store, queries, wanted)
     present = {key: text for key, text in wanted.items() if key in queries}
@@ -116,7 +117,7 @@ def _rewritten(project: ProjectFolder, store: Store, wanted: Mapping[int, str | 
         if text is not None:
             queries[key] = replace(former, text=text)
     count = store.rewrite_queries(present)
-    store.replace_artifact(replace(artifact, info={**artifact.info, "content": content(queries.values())}))
+    store.replace_artifact(replace(artifact, info=replace(artifact.info, content=content(queries.values()))))
     _write_edits(project, edits)
     return count
 

@@ -10,6 +10,7 @@ from engine.core.errors import CancelledError, EngineError, ModelError, Settings
 from engine.core.records import Chunk
 from engine.corpus.imports import imported_queries
 from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, WriterInfo
 from engine.queries.backend import Fixed, Item, QueryBackend, Several
 from engine.queries.choosing import MODELS, backend_of, chosen, with_backend
 from engine.queries.llm.cost import Patience
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from engine.endpoint.address import Address
     from engine.queries.llm.chat_model import ChatModel
     from engine.queries.llm.prompted import Prompted
-
-
-WRITER = "writer"  # what the queries' artifact notes of a language model's file
 
 
 def open_backend(
@@ -41,9 +39,9 @@ def open_backend(
 
 def corpus_language(snapshot: ProjectSnapshot) -> str:
     """The language that the index was built for; where there is none yet, the setting or what the texts look like."""
-    index = snapshot.store.artifact("lexical")
-    if index is not None and "language" in index.info:
-        return str(index.info["language"])
+    index = snapshot.store.artifact(LexicalInfo)
+    if index is not None:
+        return index.info.language
     if snapshot.settings.lexical.language != "auto":
         return snapshot.settings.lexical.language
     from engine.lexical.languages import detect_language
@@ -114,17 +112,17 @@ def _identity(snapshot: ProjectSnapshot) -> str:
     try:
         return content_identity(gguf_file(snapshot.project.path, named))
     except ModelError:
-        made = snapshot.store.artifact("queries")
-        former = made.info.get(WRITER) if made else None
-        if not former or former["named"] != named:
+        made = snapshot.store.artifact(QueriesInfo)
+        former = made.info.writer if made else None
+        if former is None or former.named != named:
             raise
-        return str(former["identity"])
+        return former.identity
 
 
-def writer_noted(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """What an artifact notes of a language model in a file, for the day on which that is gone; nothing of other writers."""
+def writer_noted(snapshot: ProjectSnapshot) -> WriterInfo | None:
+    """What an artifact notes of a language model in a file, for the day on which that is gone; None of other writers."""
     identity = model_identity(snapshot) if backend_of(snapshot) == "gguf" else []
-    return {WRITER: {"named": snapshot.settings.queries.model, "identity": identity[1]}} if identity else {}
+    return WriterInfo(snapshot.settings.queries.model, identity[1]) if identity else None
 
 
 def out_of_reach(snapshot: ProjectSnapshot) -> str:

@@ -14,6 +14,7 @@ from engine.core.records import Chunk, Query
 from engine.core.subprocesses import run_in_subprocess
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.queries.backend import Answer, Fixed, Passage, first_of
 from engine.queries.choosing import MODELS, backend_of, settled, usable
 from engine.queries.llm.cost import HOUR, Budget, Pace, measured
@@ -71,7 +72,7 @@ def sample_here(
     try:
         settings = project.settings()
         snapshot = ProjectSnapshot(project, settled(settings, usable(settings, store)), store)
-        snapshot.need("corpus", "ingest")
+        snapshot.need(CorpusInfo)
         return _Sampler(snapshot, count, should_stop, teller or NullReporter()).result()
     except CancelledError:
         raise CancelledError("The sample was cancelled.", "You asked for it.", "Nothing was changed.") from None
@@ -197,8 +198,8 @@ def _index(snapshot: ProjectSnapshot) -> LexicalIndex | None:
     """None where the index is not that of these chunks."""
     from engine.lexical.index import LexicalIndex
 
-    artifact = snapshot.store.artifact("lexical")
-    if artifact is None or artifact.info.get("chunks_fingerprint") != snapshot.store.corpus_fingerprint():
+    artifact = snapshot.store.artifact(LexicalInfo)
+    if artifact is None or artifact.info.chunks_fingerprint != snapshot.store.corpus_fingerprint():
         return None
     return LexicalIndex.open(snapshot.project.folder_of(artifact))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from engine.corpus.imports import imported_queries, imports_fingerprint
 from engine.encoders.for_project import check_device, project_model
 from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
+from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.articles import document_keys
 from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, settle
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = 3
-ARTIFACT = "queries"
 BLOCK = 512
 MIN_GROUPS = 10
 """Of documents that belong together. With fewer, neither half of the held-out ones would tell much, or there would be none."""
@@ -40,12 +39,12 @@ PARTS = 20  # that few documents are cut into
 class GenerateStage(Stage):
     """Chunks → training queries, split into trained and held-out ones by document."""
 
-    version, artifact = VERSION, ARTIFACT
+    version, artifact = VERSION, QueriesInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The recipe, and the corpus as it was when the adapter was last made, unless it has drifted away since."""
-        snapshot.need("lexical", "index")
-        snapshot.need("corpus", "ingest")
+        snapshot.need(LexicalInfo)
+        snapshot.need(CorpusInfo)
         return {"recipe": recipe(snapshot), "corpus": adaptation_corpus(snapshot)[0]}
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
@@ -80,17 +79,14 @@ class GenerateStage(Stage):
         made, rejected = candidates.made, dict(candidates.counts + by_reason(filtered.rejected))
         queries = _edited(context, _split(context, filtered.kept, chunks), chunks)
         corpus = context.store.corpus_fingerprint()
-        info = {
-            "corpus": corpus, "recipe": fingerprint(recipe=recipe(context)), "made": made, "rejected": rejected,
-            "content": content(queries), "backend": choice.backend, "backend_reason": choice.reason,
-            **writer_noted(context),
-        }  # fmt: skip
+        info = QueriesInfo(
+            corpus, fingerprint(recipe=recipe(context)), made, rejected, content(queries), choice.backend, choice.reason,
+            writer_noted(context),
+        )  # fmt: skip
         # The corpus as it is now, also when the run was forced while a former one still stood for it.
         made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
-        artifact = Artifact(ARTIFACT, made_from, "", time.time(), info)
-        context.store.replace_queries(
-            queries, artifact, [(one.query, one.text) for one in (*candidates.lost, *filtered.rejected)]
-        )
+        lost = [(one.query, one.text) for one in (*candidates.lost, *filtered.rejected)]
+        context.store.replace_queries(queries, Artifact(info, made_from), lost)
         forget_gone(context)
         heldout = sum(query.split == "heldout" for query in queries)
         if not queries:
@@ -127,17 +123,11 @@ def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
     fingerprint stays valid.
     """
     current = snapshot.store.corpus_fingerprint()
-    former = snapshot.store.artifact(ARTIFACT)
-    if (
-        former is None
-        or former.info["corpus"] == current
-        or former.info["recipe"] != fingerprint(recipe=recipe(snapshot))
-    ):
+    former = snapshot.store.artifact(QueriesInfo)
+    if former is None or former.info.corpus == current or former.info.recipe != fingerprint(recipe=recipe(snapshot)):
         return current, 0.0
     drift = snapshot.store.drift()
-    return (
-        (str(former.info["corpus"]), drift) if drift <= snapshot.settings.corpus.retrain_threshold else (current, drift)
-    )
+    return (former.info.corpus, drift) if drift <= snapshot.settings.corpus.retrain_threshold else (current, drift)
 
 
 @dataclass
@@ -197,7 +187,7 @@ def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
     from engine.queries.rules.extractive import generate
 
     settings = context.settings.queries
-    language = str(context.need("lexical", "index").info["language"])
+    language = context.need(LexicalInfo).info.language
     context.choose(
         "backend", "extractive", "queries are built from the documents' own sentences; no language model is used"
     )
@@ -238,7 +228,7 @@ def _sifted(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     from engine.lexical.index import LexicalIndex
     from engine.queries.filters.quality import checks, sifted, sources
 
-    index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
+    index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
     known = sources(chunks, context.store.documents(), index.language, index)
     return sifted(
         candidates, checks(known),
@@ -259,7 +249,7 @@ def _bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> ND
 
     from engine.lexical.index import LexicalIndex
 
-    index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
+    index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
     ranks = np.zeros(len(queries), dtype=np.int64)
     for row, (ids, _) in enumerate(index.search_many([query.text for query in queries], top)):
         place = np.flatnonzero(ids == queries[row].chunk_id)

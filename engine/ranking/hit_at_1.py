@@ -6,25 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.records import Query
-from engine.project.store.artifacts import Artifact
+from engine.project.store.artifact_info import RankingsInfo
 from engine.project.store.store import Store
 
 MIN_QUERIES = 100
 """Fewer training queries say too little."""
-KEY, FORMER_KEY = "bm25_hit_at_1", "found_first"
 
 
 def bm25_hit_at_1(store: Store) -> float | None:
     """The share of the training queries whose evidence chunk BM25 ranks first, as noted with the rankings; None where it is not
     known."""
-    rankings = store.artifact("rankings")
-    return noted_hit_at_1(rankings) if rankings else None
-
-
-def noted_hit_at_1(rankings: Artifact) -> float | None:
-    """The share that an artifact notes."""
-    share = rankings.info.get(KEY, rankings.info.get(FORMER_KEY))
-    return None if share is None else float(share)
+    rankings = store.artifact(RankingsInfo)
+    return rankings.info.bm25_hit_at_1 if rankings else None
 
 
 def hit_at_1(queries: Sequence[Query], lists: Sequence[tuple[Any, Any]]) -> float | None:

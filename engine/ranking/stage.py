@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from engine.core.records import Query
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
+from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
-from engine.ranking.hit_at_1 import KEY, hit_at_1, noted_hit_at_1
+from engine.ranking.hit_at_1 import hit_at_1
 from engine.ranking.rankings_file import RankedLists
 
 VERSION = 1
-ARTIFACT = "rankings"
 STEP = 256
 NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 
@@ -21,16 +20,16 @@ NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 class RankStage(Stage):
     """Queries × BM25 → the ranked lists that training learns from."""
 
-    version, artifact = VERSION, ARTIFACT
+    version, artifact = VERSION, RankingsInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The queries and the depth of the rankings; partition and sampling belong to training."""
-        info = snapshot.need("queries", "generate").info
-        return {"queries": info["content"], "corpus": info["corpus"], "k": snapshot.settings.ranking.k}
+        info = snapshot.need(QueriesInfo).info
+        return {"queries": info.content, "corpus": info.corpus, "k": snapshot.settings.ranking.k}
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raises DamagedError when the lists on disk cannot be read."""
-        RankedLists.load(snapshot.project.folder_of(snapshot.need(ARTIFACT, "rank")))
+        RankedLists.load(snapshot.project.folder_of(snapshot.need(RankingsInfo)))
 
     def status_note(self, snapshot: ProjectSnapshot) -> str:
         """What is to be said of rankings that are up to date; empty where that is nothing."""
@@ -43,7 +42,7 @@ class RankStage(Stage):
         from engine.lexical.index import LexicalIndex
 
         queries = context.store.queries()
-        index = LexicalIndex.open(context.project.folder_of(context.need("lexical", "index")))
+        index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
         k = min(context.settings.ranking.k, max(1, index.count))
         if queries and k < context.settings.ranking.k:
             context.choose("k", k, f"the corpus has only {index.count} chunks")
@@ -61,12 +60,8 @@ class RankStage(Stage):
         if share is not None:
             why = "of the training queries: BM25 ranks the chunk that they were made of first"
             context.choose("BM25 Hit@1", f"{share:.0%}", why)
-        info = {
-            "queries": context.need("queries", "generate").info["content"],
-            "k": k,
-            KEY: share,
-        }
-        context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+        info = RankingsInfo(context.need(QueriesInfo).info.content, k, share)
+        context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         return {"queries": len(queries), "k": k if queries else 0}
 
 
@@ -75,7 +70,7 @@ STAGE = RankStage()
 
 def _share(context: StageContext, queries: Sequence[Query], lists: Sequence[tuple[Any, Any]]) -> float | None:
     """What decides about the recipe is settled once for the same queries: no adapter grows stale by their being ranked again."""
-    before = context.store.artifact(ARTIFACT)
-    if before is not None and before.info.get("queries") == context.need("queries", "generate").info["content"]:
-        return noted_hit_at_1(before)
+    before = context.store.artifact(RankingsInfo)
+    if before is not None and before.info.queries == context.need(QueriesInfo).info.content:
+        return before.info.bm25_hit_at_1
     return hit_at_1(queries, lists)

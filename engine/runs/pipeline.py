@@ -303,7 +303,7 @@ def in_use(store: Store) -> set[str]:
     """Artifact folders that search, or a later stage, may still read."""
     folders = set()
     for artifact in store.artifacts().values():
-        folders |= {artifact.folder, artifact.info.get("adapter") or ""}
+        folders |= {artifact.folder, *artifact.info.folders_read}
     return folders - {""}
 
 

@@ -21,6 +21,7 @@ from engine.core.errors import (
 )
 from engine.core.events import Event, Progress, StageFinished, StageStarted, Warned
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
 
 WORDS, MEANING = ("ingest", "index"), ("embed",)  # what makes documents found by their words, and by their meaning
 EMBED_SECONDS = 60.0  # so long newer changes may put off what makes the older ones found by their meaning
@@ -227,7 +228,7 @@ class _Keeper:
 
     def _tell_drift(self) -> None:
         with closing(self.project.store()) as store:
-            drift = store.drift() if store.artifact("queries") is not None else 0.0
+            drift = store.drift() if store.artifact(QueriesInfo) is not None else 0.0
         limit = self.project.settings().corpus.retrain_threshold
         if drift > limit:
             self.tell(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.messages.search import Explained, RankComparison
+from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.search.fusing import Ranking
 from engine.search.latest import Latest
@@ -128,14 +129,14 @@ class Explainer:
         best = best[np.isfinite(found[best])]
         return population.ids[best], found[best]
 
-    def _vectors(self, artifact: Artifact, index: VectorIndex) -> Stored:
+    def _vectors(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> Stored:
         def read() -> Stored:
             keys, rows = index.stored()
             return Stored(keys, index.directions(rows), index.offsets(rows) if index.lifted else None)
 
         return self._stored.get((self._loaded.repairs, artifact.folder), read)
 
-    def _chunks(self, artifact: Artifact, keys: NDArray[np.int64]) -> Population:
+    def _chunks(self, artifact: Artifact[VectorsInfo], keys: NDArray[np.int64]) -> Population:
         """The chunks of the index whose documents still exist."""
 
         def read() -> Population:
@@ -151,7 +152,7 @@ class Explainer:
 
         return self._population.get((self._loaded.state, artifact.folder), read)
 
-    def _by_base(self, query: str, artifact: Artifact, cached: Base) -> NDArray[np.float32]:
+    def _by_base(self, query: str, artifact: Artifact[VectorsInfo], cached: Base) -> NDArray[np.float32]:
         """Cosines (n,) of all chunks with a query by the base encoder."""
         from engine.vectors.exact import cosines
 
@@ -161,7 +162,7 @@ class Explainer:
 
         return self._base_cosines.get((query, cached.key), compute)
 
-    def _base_vectors(self, artifact: Artifact, stored: Stored, population: Population) -> Base:
+    def _base_vectors(self, artifact: Artifact[VectorsInfo], stored: Stored, population: Population) -> Base:
         """The cached vectors of the base encoder, opened again when files have come or gone."""
         from engine.encoders.embedding_cache import VectorCache
 
@@ -171,23 +172,23 @@ class Explainer:
         key = (files, self._loaded.state, artifact.folder)
         return self._base.get(key, lambda: Base(key, cache, cache.find(population.hashes)))
 
-    def _base_fingerprint(self, artifact: Artifact) -> str:
+    def _base_fingerprint(self, artifact: Artifact[VectorsInfo]) -> str:
         """What the cached vectors of the same model without an adapter are named by."""
         from engine.encoders.fingerprint import encoder_fingerprint
         from engine.encoders.for_project import model_of
 
         info = artifact.info
         return self._fingerprint.get(
-            (info["encoder"], info["model"], info["max_tokens"]),
-            lambda: encoder_fingerprint(model_of(info), max_tokens=info["max_tokens"]),
+            (info.encoder, info.model, info.max_tokens),
+            lambda: encoder_fingerprint(model_of(info), max_tokens=info.max_tokens),
         )
 
 
-def served_name(info: Mapping[str, Any]) -> str:
+def served_name(info: VectorsInfo) -> str:
     """`base`, `adapted` or `merge-λ`: what made the vectors of an index."""
     from engine.core.systems import candidate_name
 
-    return candidate_name(float(info["scale"]) if info["adapter"] else 0.0)
+    return candidate_name(info.interpolation_weight if info.adapter else 0.0)
 
 
 def _standing(base: Place | None, served: Place | None, ranked: Place | None, taken: float | None) -> RankComparison:

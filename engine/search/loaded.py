@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltError
 from engine.core.records import Document
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifacts import Artifact
+from engine.project.store.artifact_info import ArtifactInfo, EvaluationInfo, FusionInfo, LexicalInfo, VectorsInfo
+from engine.project.store.artifacts import Artifact, Info
 from engine.project.store.store import Store
 from engine.search.latest import Latest
 from engine.settings.schema import SearchSettings, Settings
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
     from engine.vectors.index import VectorIndex
 
-INDEXES = {"lexical": ("BM25", "index"), "vectors": ("vector", "embed")}
 Documents = dict[int, Document]
 Owners = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 Opened = TypeVar("Opened")
@@ -45,8 +45,8 @@ class Loaded:
         self.store: Store = project.store()
         self._settings, self._documents, self._owners = Latest[Settings](), Latest[Documents](), Latest[Owners]()
         self._names, self._weights = Latest["DocumentNames"](), Latest[tuple[Mapping[str, float], str]]()
-        self._artifacts: defaultdict[str, Latest[Artifact | None]] = defaultdict(Latest)
-        self._indexes: defaultdict[str, Latest[Any]] = defaultdict(Latest)
+        self._artifacts: defaultdict[type, Latest[Any]] = defaultdict(Latest)
+        self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._vector = Latest["NDArray[np.float32]"]()
         self._encoders: defaultdict[str, Latest[Encoder]] = defaultdict(Latest)
         self._behind: dict[str, tuple[tuple[object, ...], int, float]] = {}
@@ -77,9 +77,10 @@ class Loaded:
             return self.project.settings()
         return self._settings.get((found.st_mtime_ns, found.st_size, found.st_ino), self.project.settings)
 
-    def artifact(self, kind: str) -> Artifact | None:
+    def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
         """The current artifact of a kind."""
-        return self._artifacts[kind].get(self.state, lambda: self.store.artifact(kind))
+        found: Artifact[Info] | None = self._artifacts[kind].get(self.state, lambda: self.store.artifact(kind))
+        return found
 
     def documents(self) -> Documents:
         """The live documents by id, without their texts, in order of path."""
@@ -107,7 +108,7 @@ class Loaded:
         """The current BM25 index. Raises NotBuiltError, DamagedError."""
         from engine.lexical.index import LexicalIndex
 
-        return self._current("lexical", LexicalIndex.open)[1]
+        return self._current(LexicalInfo, LexicalIndex.open)[1]
 
     def hybrid_index(self, settings: SearchSettings) -> tuple[LexicalIndex, str]:
         """The BM25 index as hybrid search asks it, words counted as evaluation learnt, and what is to be told of that, or "".
@@ -121,9 +122,8 @@ class Loaded:
     def _term_weights(self) -> tuple[Mapping[str, float], str]:
         """Read again only when the database has changed. Without those that cannot be read, or that were learnt on words of
         another language, search goes on as BM25 counts words; the next run makes them again."""
-        artifact = self.artifact("evaluation")
-        info: dict[str, Any] = artifact.info if artifact else {}
-        if not (artifact and info.get("fusion", {}).get("weighed_words") and info.get("language") == self.language()):
+        artifact = self.artifact(EvaluationInfo)
+        if not (artifact and artifact.info.fusion.weighted_words and artifact.info.language == self.language()):
             return {}, ""
         folder = self.project.path / artifact.folder
 
@@ -137,39 +137,39 @@ class Loaded:
 
         return self._weights.get((self.state, folder), read)
 
-    def vector_index(self) -> tuple[Artifact, VectorIndex]:
+    def vector_index(self) -> tuple[Artifact[VectorsInfo], VectorIndex]:
         """The current vector index, and what its stage noted. Raises NotBuiltError, DamagedError."""
         from engine.vectors.index import VectorIndex
 
-        return self._current("vectors", VectorIndex.open)
+        return self._current(VectorsInfo, VectorIndex.open)
 
     def behind(self, ranker: str) -> str:
         """What a ranker does not know yet, since its index is older than the documents; empty where it knows all of them.
 
         While a run changes the documents again and again, this is looked up for a twentieth of the time at most.
         """
-        kind, called = ("lexical", "BM25") if ranker == "bm25" else ("vectors", "semantic search")
+        kind, called = (LexicalInfo, "BM25") if ranker == "bm25" else (VectorsInfo, "semantic search")
         try:
             artifact = self._need(kind)
             state = (*self.state, artifact.folder)
             former, _, until = self._behind.get(ranker, (None, 0, 0.0))
             if former != state and (began := time.monotonic()) >= until:
-                count = self._unknown_to(ranker, artifact)
+                count = self._unknown_to(artifact)
                 self._behind[ranker] = state, count, began + 20 * (time.monotonic() - began)
         except EngineError:  # replaced a moment ago
             return ""
         if not (count := self._behind[ranker][1]):
             return ""
         some = "1 chunk is" if count == 1 else f"{count:,} chunks are"
-        command = f"engine {INDEXES[kind][1]} {self.project.argument}"
+        command = f"engine {kind.stage} {self.project.argument}"
         return f"{some} not in {called} yet: '{command}' adds {'it' if count == 1 else 'them'}."
 
-    def _unknown_to(self, ranker: str, artifact: Artifact) -> int:
+    def _unknown_to(self, artifact: Artifact[ArtifactInfo]) -> int:
         """How many live chunks an index lacks."""
         import numpy as np
 
-        if ranker == "bm25":
-            if artifact.info.get("chunks_fingerprint") == self.store.corpus_fingerprint():
+        if isinstance(artifact.info, LexicalInfo):
+            if artifact.info.chunks_fingerprint == self.store.corpus_fingerprint():
                 return 0
             known = np.fromiter(self.lexical_index().ids(), np.int64)
         else:
@@ -177,7 +177,7 @@ class Loaded:
         live = np.fromiter((row for row, _ in self.store.chunk_owners()), np.int64)
         return int((~np.isin(live, known)).sum())
 
-    def query_vector(self, query: str) -> tuple[Artifact, VectorIndex, NDArray[np.float32]]:
+    def query_vector(self, query: str) -> tuple[Artifact[VectorsInfo], VectorIndex, NDArray[np.float32]]:
         """A query as the current vector index wants it (d,), with that index. Raises ModelError besides.
 
         The last one is kept: hybrid search asks for it twice.
@@ -188,20 +188,20 @@ class Loaded:
             try:
                 return artifact, index, self._vector.get((query, artifact.folder), encode)
             except ModelError:
-                if self._need("vectors").folder == artifact.folder:
+                if self._need(VectorsInfo).folder == artifact.folder:
                     raise  # otherwise a run has swept that adapter while the model was loading
 
-    def _encoded(self, query: str, artifact: Artifact) -> NDArray[np.float32]:
+    def _encoded(self, query: str, artifact: Artifact[VectorsInfo]) -> NDArray[np.float32]:
         vector: NDArray[np.float32] = self.query_encoder(artifact).encode_queries([query])[0]
         return vector
 
-    def query_encoder(self, artifact: Artifact) -> Encoder:
+    def query_encoder(self, artifact: Artifact[VectorsInfo]) -> Encoder:
         """The encoder that the vectors were made with, whatever has been trained since."""
-        info: dict[str, Any] = artifact.info
-        encoder = self._encoder("served", info, info["adapter"], info["scale"])
-        if encoder.fingerprint != info["encoder"]:
+        info = artifact.info
+        encoder = self._encoder("served", info, info.adapter, info.interpolation_weight)
+        if encoder.fingerprint != info.encoder:
             raise NotBuiltError(
-                f"The model {info['model']} is not the one that the documents were embedded with.",
+                f"The model {info.model} is not the one that the documents were embedded with.",
                 "Its files were changed since.",
                 f"Run 'engine run {self.project.argument}'.",
                 code="model-changed",
@@ -209,11 +209,11 @@ class Loaded:
             )
         return encoder
 
-    def base_encoder(self, artifact: Artifact) -> Encoder:
+    def base_encoder(self, artifact: Artifact[VectorsInfo]) -> Encoder:
         """The same model without an adapter."""
         return self._encoder("base", artifact.info, None, 1.0)
 
-    def _encoder(self, role: str, info: dict[str, Any], adapter: str | None, scale: float) -> Encoder:
+    def _encoder(self, role: str, info: VectorsInfo, adapter: str | None, scale: float) -> Encoder:
         def load() -> Encoder:
             from engine.encoders.encoder import Encoder
             from engine.encoders.for_project import model_of
@@ -225,35 +225,33 @@ class Loaded:
                 adapter=self.project.path / adapter if adapter else None,
                 adapter_scale=scale,
                 hardware=choose_hardware(settings.device, settings.dtype, purpose="encode"),
-                max_tokens=info["max_tokens"],
+                max_tokens=info.max_tokens,
             )
 
-        return self._encoders[role].get((info["encoder"], info["model"], adapter, scale, info["max_tokens"]), load)
+        return self._encoders[role].get((info.encoder, info.model, adapter, scale, info.max_tokens), load)
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
         """The settings with `auto` fusion put in concrete terms: what the last evaluation chose, the even sum before one."""
         if settings.fusion != "auto":
             return settings
-        artifact = self.artifact("evaluation")
-        chosen: dict[str, Any] = {"method": "weighted", "weight": 0.5}
-        if artifact is not None:  # a former evaluation knew RRF alone
-            chosen = artifact.info.get("fusion", {"method": "rrf", "weight": 0.5})
-        return settings.model_copy(update={"fusion": chosen["method"], "weight": float(chosen["weight"])})
+        artifact = self.artifact(EvaluationInfo)
+        chosen = artifact.info.fusion if artifact else FusionInfo("weighted", 0.5)
+        return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
 
     def threshold(self) -> tuple[float | None, str]:
         """The least similarity, as search has it, of a hit that is not weak, as evaluation learnt it; or None and why not."""
-        evaluation, vectors = self.artifact("evaluation"), self.artifact("vectors")
-        learnt: dict[str, Any] = evaluation.info.get("threshold", {}) if evaluation else {}
-        if not learnt:
+        evaluation, vectors = self.artifact(EvaluationInfo), self.artifact(VectorsInfo)
+        learnt = evaluation.info.threshold if evaluation else None
+        if learnt is None:
             return None, f"'engine evaluate {self.project.argument}' learns how similar a hit must be"
-        if vectors is None or learnt["encoder"] != vectors.info["encoder"]:
+        if vectors is None or learnt.encoder != vectors.info.encoder:
             return None, "the documents are embedded with another encoder than the one that evaluation measured"
-        if learnt.get("hubs", "") != vectors.info.get("hubs", ""):
+        if learnt.hubness_key != vectors.info.hubness_key:
             return (
                 None,
                 "evaluation has measured other similarities than those of the present index; 'engine embed' makes it anew",
             )
-        return learnt["similarity"], str(learnt["reason"])
+        return learnt.similarity, learnt.reason
 
     def document_names(self) -> DocumentNames:
         """What queries may call the documents."""
@@ -267,13 +265,13 @@ class Loaded:
         index."""
         from engine.lexical.languages import analysed_in
 
-        artifact = self.artifact("lexical")
-        main = str(artifact.info.get("language", "none")) if artifact else "none"
-        if artifact is None or document is None or document.language not in artifact.info.get("languages", ()):
+        artifact = self.artifact(LexicalInfo)
+        main = artifact.info.language if artifact else "none"
+        if artifact is None or document is None or document.language not in artifact.info.languages:
             return main
         return analysed_in(document.language, self.store.text_length(document.id), main)
 
-    def _current(self, kind: str, load: Callable[[Path], Opened]) -> tuple[Artifact, Opened]:
+    def _current(self, kind: type[Info], load: Callable[[Path], Opened]) -> tuple[Artifact[Info], Opened]:
         """The current artifact of a kind, opened. A run may replace and sweep it between our look and our opening."""
         while True:
             artifact = self._need(kind)
@@ -284,14 +282,14 @@ class Loaded:
                 if self._need(kind).folder == artifact.folder:
                     raise
 
-    def _opened(self, artifact: Artifact, load: Callable[[Path], Opened]) -> Opened:
+    def _opened(self, artifact: Artifact[ArtifactInfo], load: Callable[[Path], Opened]) -> Opened:
         return load(self.project.folder_of(artifact))
 
-    def _need(self, kind: str) -> Artifact:
-        artifact, (called, stage) = self.artifact(kind), INDEXES[kind]
+    def _need(self, kind: type[Info]) -> Artifact[Info]:
+        artifact, stage = self.artifact(kind), kind.stage
         if artifact is None:
             raise NotBuiltError(
-                f"The project {self.project.name} has no {called} index yet.",
+                f"The project {self.project.name} has no {kind.called} yet.",
                 f"The stage '{stage}' makes it.",
                 f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' without training.",
                 stage=stage,

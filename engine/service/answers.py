@@ -6,6 +6,7 @@ from contextlib import closing
 
 from engine.core.messages.project import EvaluationReport, Examine, Findings, ReadReport
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo
 
 
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
@@ -16,11 +17,11 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     from engine.settings.schema import Settings
 
     with closing(project.store()) as store:
-        artifact = ProjectSnapshot(project, Settings(), store).need("evaluation", "evaluate")
+        artifact = ProjectSnapshot(project, Settings(), store).need(EvaluationInfo)
     folder = project.folder_of(artifact)
-    found, info = read_report(folder), artifact.info
+    found = read_report(folder)
     names = {name for part in found["query_sets"] for name in part["comparison"]["systems"]}
-    return EvaluationReport(found, folder, named(names), info["served"], info["reason"], info["tables"])
+    return EvaluationReport(found, folder, named(names), artifact.info.reason)
 
 
 def doctor(project: ProjectFolder, request: Examine) -> Findings:

@@ -21,6 +21,7 @@ from engine.core.messages.queries import (
 )
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 
 MAX_PAGE_LENGTH = 1000
@@ -42,10 +43,10 @@ def queries(project: ProjectFolder, request: ReadQueries) -> QueryPage:
             total, page = store.query_page(offset, limit, matches=matches, kind=kind, split=request.split)
             shown = [QueryRow(**row) for row in _shown(store, page)]
         kinds, splits = store.query_counts()
-        artifact = store.artifact("queries")
-    info = artifact.info if artifact else {}
+        artifact = store.artifact(QueriesInfo)
+    info = artifact.info if artifact else QueriesInfo()
     kept = sum(splits.values())
-    return QueryPage(total, tuple(shown), info.get("made", 0), kept, info.get("rejected", {}), kinds, splits)
+    return QueryPage(total, tuple(shown), info.made, kept, dict(info.rejected), kinds, splits)
 
 
 def _shown(store: Store, page: Sequence[Query]) -> list[dict[str, Any]]:

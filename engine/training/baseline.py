@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,19 +15,15 @@ from engine.core.errors import EngineError
 from engine.core.events import Emit, Event, Progress, TrainStep, Warned
 from engine.encoders.for_project import project_model
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
+from engine.project.store.artifact_info import BaselineInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.ranking.hit_at_1 import bm25_hit_at_1
-from engine.settings.renamed import current_scope
 from engine.settings.schema import Settings
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.recipe import config_of
 from engine.training.stage import added_inputs, digest_of, publish_adapter
 
-KIND = "cl_baseline"
-"""Of its artifact. `info`: `adapter` (its folder, or None), `reason` why there is none, `side` (`both`, or
-`both-then-queries`, where chunks have an adapter of their own in it; left out by former versions, which knew `both` alone),
-`digest`, `steps`, `best_step`, `ended`, and `seconds`, what its training took since it was last begun or resumed."""
 VERSION = 1
 _PLAIN: dict[str, Any] = {
     "objective": "infonce", "negatives_per_query": 0, "shared_chunks": 0, "method": "FT",
@@ -54,47 +49,41 @@ def baseline_config(settings: Settings, first: float | None = None) -> TrainingC
 def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
     """What the baseline would be trained from. Raises NotBuiltError before the rankings, SettingsError, ModelError."""
     return fingerprint(
-        kind=KIND,
+        kind=BaselineInfo.kind,
         version=VERSION,
-        rankings=snapshot.need("rankings", "rank").fingerprint,
+        rankings=snapshot.need(RankingsInfo).fingerprint,
         config=asdict(baseline_config(with_backend(snapshot), bm25_hit_at_1(snapshot.store)))
         | added_inputs(snapshot.settings),
         model=project_model(snapshot.settings).fingerprint,
     )
 
 
-def baseline_adapter(context: StageContext) -> Mapping[str, Any]:
-    """The baseline's `info`, trained first where it is not there yet: told with its reason, resumable, cancellable.
+def baseline_adapter(context: StageContext) -> BaselineInfo:
+    """The baseline, trained first where it is not there yet: told with its reason, resumable, cancellable.
 
     Raises what `engine.training.trainer.train` raises.
     """
     wanted = baseline_fingerprint(context)
-    found = context.store.artifact(KIND)
+    found = context.store.artifact(BaselineInfo)
     if found is not None and found.fingerprint == wanted and _sound(context, found):
         return found.info
     from engine.training.dataset import too_few_queries
 
     reason = too_few_queries(context.settings, context.store.queries(), context.store.chunks())
     if reason:
-        return {"adapter": None, "reason": reason}
+        return BaselineInfo(reason=reason)
     return _trained(context, wanted)
 
 
-def _sound(snapshot: ProjectSnapshot, artifact: Artifact) -> bool:
+def _sound(snapshot: ProjectSnapshot, artifact: Artifact[BaselineInfo]) -> bool:
     try:
-        return digest_of(snapshot.project.path / artifact.folder, side_of(artifact.info)) == str(
-            artifact.info["digest"]
-        )
+        folder = snapshot.project.path / artifact.folder
+        return digest_of(folder, artifact.info.adapter_scope) == artifact.info.digest
     except (EngineError, OSError):  # damaged or gone
         return False
 
 
-def side_of(info: Mapping[str, Any]) -> str:
-    """What a baseline acts on."""
-    return current_scope(str(info.get("side", "both")))
-
-
-def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
+def _trained(context: StageContext, wanted: str) -> BaselineInfo:
     from engine.encoders.for_project import told_hardware
     from engine.training.dataset import training_data
     from engine.training.methods import learn
@@ -105,7 +94,7 @@ def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
         f"{config.steps} steps of {config.queries_per_step} queries",
         "evaluation.cl_baseline is set: one more training, by InfoNCE alone; it is compared with and never served",
     )
-    checkpoints = context.project.path / "checkpoints" / f"{KIND}-{wanted}"
+    checkpoints = context.project.path / "checkpoints" / f"{BaselineInfo.kind}-{wanted}"
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
     began = time.monotonic()
     result, _ = learn(
@@ -118,8 +107,12 @@ def _trained(context: StageContext, wanted: str) -> Mapping[str, Any]:
     )
     if result is None:  # without pre-training there always is one
         raise AssertionError("fine-tuning gave no adapter")
-    info = publish_adapter(context, wanted, config, result) | {"seconds": round(time.monotonic() - began, 1)}
-    context.store.put_artifact(Artifact(KIND, wanted, info["adapter"], time.time(), info))
+    adapter = publish_adapter(context, wanted, config, result)
+    info = BaselineInfo(
+        adapter.adapter, "", adapter.adapter_scope, adapter.digest, adapter.steps, adapter.best_step, adapter.ended,
+        round(time.monotonic() - began, 1),
+    )  # fmt: skip
+    context.store.put_artifact(Artifact(info, wanted, adapter.adapter or ""))
     shutil.rmtree(checkpoints, ignore_errors=True)
     return info
 

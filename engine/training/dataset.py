@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk, Query
 from engine.project.stage import StageContext
+from engine.project.store.artifact_info import RankingsInfo
 from engine.queries.heldout import cap_queries
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
@@ -47,7 +48,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     Raises DamagedError where the rankings are not those of the queries.
     """
     queries, chunks = context.store.queries(), context.store.chunks()
-    ranked = RankedLists.load(context.project.folder_of(context.need("rankings", "rank")))
+    ranked = RankedLists.load(context.project.folder_of(context.need(RankingsInfo)))
     if ranked.query_ids.tolist() != [query.id for query in queries]:
         raise DamagedError(
             "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'.",

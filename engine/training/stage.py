@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import CHUNKS, check_device, project_model, served_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
+from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo, TrainingHistory
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.queries.heldout import too_few_to_choose
 from engine.ranking.hit_at_1 import bm25_hit_at_1
-from engine.settings.renamed import current_scope
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.recipe import (
@@ -30,18 +29,17 @@ if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
 VERSION = 1
-ARTIFACT = "adapter"
 
 
 class TrainStage(Stage):
     """Ranked lists → a LoRA adapter, checkpointed under `checkpoints/FINGERPRINT`."""
 
-    version, artifact = VERSION, ARTIFACT
+    version, artifact = VERSION, AdapterInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The rankings and every number of the recipe."""
-        rankings, queries = snapshot.need("rankings", "rank"), snapshot.need("queries", "generate")
-        if rankings.info["queries"] != queries.info["content"]:
+        rankings, queries = snapshot.need(RankingsInfo), snapshot.need(QueriesInfo)
+        if rankings.info.queries != queries.info.content:
             raise NotBuiltError(
                 "The rankings belong to former queries.",
                 "'generate' has run since.",
@@ -73,12 +71,10 @@ class TrainStage(Stage):
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
-        info = snapshot.need(ARTIFACT, "train").info
-        if info.get("adapter") and digest_of(
-            snapshot.project.path / info["adapter"], current_scope(info.get("side", "both"))
-        ) != info.get("digest"):
+        info = snapshot.need(AdapterInfo).info
+        if info.adapter and digest_of(snapshot.project.path / info.adapter, info.adapter_scope) != info.digest:
             raise DamagedError(
-                f"The adapter {info['adapter']} is damaged.", "Its contents changed.", "Run 'engine train'.",
+                f"The adapter {info.adapter} is damaged.", "Its contents changed.", "Run 'engine train'.",
                 code="adapter-changed", stage="train", command="train",
             )  # fmt: skip
 
@@ -134,16 +130,19 @@ class TrainStage(Stage):
             summary = _without_adapter(context, reason)
             shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
             return summary
-        info = publish_adapter(context, context.fingerprint, config, result) | {
-            "model": model.fingerprint,
-            "history": {
-                "losses": [[entry["step"], entry["loss"]] for entry in result.history if entry["step"]],
-                "held_out": [[entry["step"], entry["ndcg_at_10"]] for entry in result.history],
-            },
-        }
-        summary = _finish(context, info["adapter"], info)
+        losses = tuple((int(entry["step"]), entry["loss"]) for entry in result.history if entry["step"])
+        held_out = tuple((int(entry["step"]), entry["ndcg_at_10"]) for entry in result.history)
+        info = replace(
+            publish_adapter(context, context.fingerprint, config, result),
+            model=model.fingerprint,
+            history=TrainingHistory(losses, held_out),
+        )
+        context.store.put_artifact(Artifact(info, context.fingerprint, info.adapter or ""))
         shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
-        return summary
+        return {
+            "adapter": info.adapter, "reason": "", "steps": info.steps, "best_step": info.best_step, "ended": info.ended,
+            "side": info.adapter_scope,
+        }  # fmt: skip
 
 
 STAGE = TrainStage()
@@ -171,18 +170,17 @@ def digest_of(folder: Path, scope: str) -> str:
     return "+".join(parts)
 
 
-def publish_adapter(context: StageContext, name: str, config: TrainingConfig, result: TrainResult) -> dict[str, Any]:
-    """Copy a trained adapter into the project, and return what the `info` of an artifact says of it."""
+def publish_adapter(context: StageContext, name: str, config: TrainingConfig, result: TrainResult) -> AdapterInfo:
+    """Copy a trained adapter into the project, and return what is known of it."""
     with context.project.building("adapters", name) as building:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
         if result.chunk_adapter is not None:
             shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
     scope = _trained_scope(config, result)
-    return {
-        "adapter": building.name, "reason": "", "side": scope,
-        "digest": digest_of(context.project.path / building.name, scope),
-        "steps": result.steps, "best_step": result.best_step, "ended": result.ended,
-    }  # fmt: skip
+    return AdapterInfo(
+        building.name, steps=result.steps, best_step=result.best_step, ended=result.ended, adapter_scope=scope,
+        digest=digest_of(context.project.path / building.name, scope),
+    )  # fmt: skip
 
 
 def _trained_scope(config: TrainingConfig, result: TrainResult) -> str:
@@ -194,12 +192,8 @@ def _trained_scope(config: TrainingConfig, result: TrainResult) -> str:
 
 def _without_adapter(context: StageContext, reason: str) -> dict[str, Any]:
     context.warn(f"No adapter was trained: {reason}. Search uses the base encoder.")
-    return _finish(context, "", {"adapter": None, "reason": reason, "history": {}})
-
-
-def _finish(context: StageContext, folder: str, info: dict[str, Any]) -> dict[str, Any]:
-    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, folder, time.time(), info))
-    return {key: value for key, value in info.items() if key not in ("history", "digest", "model")}
+    context.store.put_artifact(Artifact(AdapterInfo(reason=reason), context.fingerprint))
+    return {"adapter": None, "reason": reason}
 
 
 STAGE = TrainStage()

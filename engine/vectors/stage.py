@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +18,9 @@ from engine.encoders.for_project import (
     told_hardware,
 )
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
+from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, HubnessInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.articles import article_numbers
-from engine.settings.renamed import current_scope
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,17 +31,16 @@ if TYPE_CHECKING:
 
 
 VERSION = 1
-ARTIFACT = "vectors"
 
 
 class EmbedStage(Stage):
     """Chunks × the encoder that evaluation chose → the vector index that search serves."""
 
-    version, artifact = VERSION, ARTIFACT
+    version, artifact = VERSION, VectorsInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The chunks, the served encoder, and how vectors are stored."""
-        snapshot.need("corpus", "ingest")
+        snapshot.need(CorpusInfo)
         adapter, scale, scope = _served(snapshot)
         return {
             "chunks": snapshot.store.corpus_fingerprint(),
@@ -60,15 +58,15 @@ class EmbedStage(Stage):
         """Raises DamagedError when the index on disk is not the one that was built, or its adapter has been replaced."""
         from engine.vectors.index import VectorIndex
 
-        artifact = snapshot.need(ARTIFACT, "embed")
+        artifact = snapshot.need(VectorsInfo)
         VectorIndex.open(snapshot.project.folder_of(artifact))
         adapter, _, _ = _served(snapshot)
-        if artifact.info["adapter"] != _named(snapshot, adapter):
+        if artifact.info.adapter != _named(snapshot, adapter):
             raise DamagedError(
                 "The adapter was trained anew.", "", "Run 'engine embed'.", code="adapter-changed", stage="embed",
                 command="embed",
             )  # fmt: skip
-        if artifact.info.get("hubs", "") != hubs_of(snapshot):
+        if artifact.info.hubness_key != hubs_of(snapshot):
             raise DamagedError(
                 "The index does not take off hubs as evaluation chose.", "", "Run 'engine embed'.",
                 code="index-outdated", stage="embed", command="embed",
@@ -91,14 +89,12 @@ class EmbedStage(Stage):
         with context.project.building("vectors", context.fingerprint) as building:
             added = _write(context, building.folder, chunks, vectors, bank, encoder.fingerprint)
         settings = context.settings.encoder
-        info = {
-            "model": settings.model, "max_tokens": settings.max_tokens,
-            "prompts": [settings.query_prompt, settings.document_prompt],
-            "adapter": _named(context, adapter), "chunk_adapter": _named(context, of_chunks), "scale": scale,
-            "encoder": served_fingerprint(context, adapter, scale), "chunk_encoder": encoder.fingerprint,
-            "version": VERSION, "dimension": encoder.dimension, "chunks": len(chunks), "hubs": hubs_of(context) if bank else "",
-        }  # fmt: skip
-        context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+        info = VectorsInfo(
+            settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
+            _named(context, adapter), _named(context, of_chunks), scale, served_fingerprint(context, adapter, scale),
+            encoder.fingerprint, VERSION, encoder.dimension, len(chunks), hubs_of(context) if bank else "",
+        )  # fmt: skip
+        context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         _tidy(context, encoder.fingerprint)
         return {
             "chunks": len(chunks),
@@ -121,12 +117,10 @@ def _chunk_scope(snapshot: ProjectSnapshot, adapter: Path | None, scale: float, 
 
 def hubs_of(snapshot: ProjectSnapshot) -> str:
     """What names the queries that show hubs, which evaluation chose to take off; empty where it did not."""
-    evaluation = snapshot.store.artifact("evaluation")
-    hubs: dict[str, Any] = evaluation.info.get("hubs", {}) if evaluation else {}
-    lifts = (
-        hubs.get("hub_queries") and snapshot.settings.vectors.dtype != "i8"
-    )  # 8 bits are too coarse for more numbers
-    return str(hubs["key"]) if lifts else ""
+    evaluation = snapshot.store.artifact(EvaluationInfo)
+    hubness = evaluation.info.hubness if evaluation else HubnessInfo()
+    coarse = snapshot.settings.vectors.dtype == "i8"  # 8 bits are too few for the offsets
+    return hubness.key if hubness.hub_queries and not coarse else ""
 
 
 def _bank(context: StageContext) -> HubnessReference | None:
@@ -136,7 +130,7 @@ def _bank(context: StageContext) -> HubnessReference | None:
     if not hubs_of(context):
         return None
     try:
-        return read_bank(context.project.folder_of(context.need("evaluation", "evaluate")))
+        return read_bank(context.project.folder_of(context.need(EvaluationInfo)))
     except DamagedError as error:
         context.warn(f"{error.what} Search serves plain cosines until then. {error.to_do}")
         return None
@@ -144,9 +138,10 @@ def _bank(context: StageContext) -> HubnessReference | None:
 
 def _served(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
     """Adapter folder, strength λ and side that evaluation chose; the base encoder before the first evaluation."""
-    evaluation = snapshot.store.artifact("evaluation")
-    served: dict[str, Any] = evaluation.info["served"] if evaluation else {}
-    if evaluation and served.get("adapter") and evaluation.info.get("model") != model_fingerprint(snapshot):
+    evaluation = snapshot.store.artifact(EvaluationInfo)
+    if evaluation is None or not (adapter := evaluation.info.in_use.adapter):
+        return None, 1.0, "both"
+    if evaluation.info.model != model_fingerprint(snapshot):
         raise NotBuiltError(
             "The adapter that search was to serve belongs to another model.",
             "encoder.model, or the files in its folder, have changed since the evaluation.",
@@ -154,9 +149,8 @@ def _served(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
             code="adapter-mismatch",
             stage="evaluate",
         )
-    if not served.get("adapter"):
-        return None, 1.0, "both"
-    return snapshot.project.path / served["adapter"], float(served["scale"]), current_scope(served.get("side", "both"))
+    in_use = evaluation.info.in_use
+    return snapshot.project.path / adapter, in_use.interpolation_weight, in_use.adapter_scope
 
 
 def _named(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
@@ -184,12 +178,11 @@ def _write(
     def offsets(rows: NDArray[np.bool_]) -> NDArray[np.float32] | None:
         return hub_offsets(vectors[rows], articles[rows], bank, context.check_stop) if bank else None
 
-    former = context.store.artifact(ARTIFACT)
+    former = context.store.artifact(VectorsInfo)
     forced = (
         former is not None and former.fingerprint == context.fingerprint
     )  # asked for, or damaged: not to be built upon
-    made_by = former.info.get("chunk_encoder", former.info["encoder"]) if former else ""
-    made = (made_by, former.info.get("version"), former.info.get("hubs", "")) if former else ()
+    made = (former.info.chunk_encoder, former.info.version, former.info.hubness_key) if former else ()
     if former and not forced and made == (encoder, VERSION, hubs_of(context) if bank else ""):
         try:
             source = context.project.folder_of(former)
@@ -211,8 +204,8 @@ def _write(
 
 def _tidy(context: StageContext, served: str) -> None:
     """Both indexes are current now: superseded rows and the vectors of encoders no longer served can go."""
-    lexical = context.store.artifact("lexical")
-    if lexical and lexical.info.get("chunks_fingerprint") == context.store.corpus_fingerprint():
+    lexical = context.store.artifact(LexicalInfo)
+    if lexical and lexical.info.chunks_fingerprint == context.store.corpus_fingerprint():
         context.store.purge_dead()
     base = served_fingerprint(context, None, 1.0)
     open_cache(context).drop_others({base, served})

@@ -41,9 +41,10 @@ words, folder = map(pathlib.Path, sys.argv[1:3])
 words.write_text(" ".join(vocabulary()))
 if not folder.exists():
     from engine.project.store.artifacts import Artifact
+    from engine.project.store.artifact_info import CorpusInfo
     store = build_big_project(folder, int(sys.argv[3])).store()
-    told = {"chunks": store.corpus_fingerprint(), "skipped": {}}
-    store.put_artifact(Artifact("corpus", "big", "", 0.0, told))  # else the app would say that nothing was read yet
+    info = CorpusInfo(store.corpus_fingerprint())
+    store.put_artifact(Artifact(info, "big"))  # else the app would say that nothing was read yet
     store.close()
 """
 

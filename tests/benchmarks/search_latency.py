@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.project.store.artifact_info import VectorsInfo
+
 REPOSITORY = Path(__file__).parents[2]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests")]
 
@@ -54,14 +56,14 @@ def queries(count: int, seed: int = 1) -> list[str]:
 def serve_adapted(project: ProjectFolder) -> None:
     """Let the index pass for an adapted encoder's, and put random vectors of the base encoder into the cache."""
     store = project.store()
-    artifact = store.artifact("vectors")
+    artifact = store.artifact(VectorsInfo)
     assert artifact is not None
     hashes = hash_keys([value for _, value in store.chunk_hashes()])
-    shelf = VectorCache(project.path / "cache" / "base", artifact.info["dimension"])
+    shelf = VectorCache(project.path / "cache" / "base", artifact.info.dimension)
     for start in range(0, len(hashes), SHARD):
         block = hashes[start : start + SHARD]
         shelf.append(block, unit_vectors(len(block), start + 1))
-    store.put_artifact(replace(artifact, info={**artifact.info, "adapter": "adapters/none"}))
+    store.put_artifact(replace(artifact, info=replace(artifact.info, adapter="adapters/none")))
     store.close()
     encoder = RandomEncoder()
     Loaded.query_encoder = Loaded.base_encoder = lambda self, _artifact: encoder  # type: ignore[assignment,method-assign,return-value]

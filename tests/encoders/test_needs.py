@@ -18,6 +18,7 @@ from engine.encoders.hardware import Hardware
 from engine.encoders.model_size import ModelSize
 from engine.encoders.needs import Need, disk_need, training_need
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.settings.load import validate
 from engine.training.config import TrainingConfig
@@ -127,7 +128,7 @@ def test_the_recipe_is_that_which_the_queries_decide(
     text = '[encoder]\ndevice = "cpu"\ndtype = "float32"\n[training]\ngraph_memory_mb = 100000.0\n'
     (project.path / "project.toml").write_text(text)
     store = project.store()
-    store.put_artifact(Artifact("rankings", "f", "", 0.0, {"bm25_hit_at_1": share}))
+    store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=share), "f"))
     store.close()
     monkeypatch.setattr(findings, "_free_memory", lambda _hardware: (10**12, ""))
     taken: list[TrainingConfig] = []

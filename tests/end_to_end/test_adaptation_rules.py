@@ -19,6 +19,7 @@ from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
+from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
 
 
 def set_key(project: Path, key: str, value: str) -> None:
@@ -95,11 +96,11 @@ def test_stopping_and_choosing_use_different_documents(project: Path) -> None:
 
 def test_an_adapter_of_another_model_is_not_served(project: Path, tmp_path: Path) -> None:
     store = Project.open(project).folder.store()
-    evaluation, adapter = store.artifact("evaluation"), store.artifact("adapter")
+    evaluation, adapter = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
     assert evaluation
     assert adapter
-    served = {"name": "adapted", "scale": 1.0, "adapter": adapter.folder}
-    store.put_artifact(replace(evaluation, info={**evaluation.info, "served": served}))
+    served = InUseInfo("adapted", 1.0, adapter.folder)
+    store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
     store.close()
     set_key(project, "model", json.dumps(str(build_tiny_model(tmp_path / "other", seed=1))))
     for stage in ("evaluate", "embed"):
@@ -122,29 +123,29 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     engine_here("evaluate", str(project))
     opened = Project.open(project)
     store = opened.folder.store()
-    evaluation, trained = store.artifact("evaluation"), store.artifact("adapter")
+    evaluation, trained = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
     assert evaluation is not None
     assert trained is not None
-    assert evaluation.info["served"]["side"] == trained.info["side"] == "queries"
+    assert evaluation.info.in_use.adapter_scope == trained.info.adapter_scope == "queries"
     engine_here(
         "embed", str(project)
     )  # whatever is served: the chunks' vectors are the untouched encoder's from here on
-    served = {"name": "merge-0.5", "scale": 0.5, "adapter": trained.info["adapter"], "side": "queries"}
-    store.put_artifact(replace(evaluation, fingerprint="another", info={**evaluation.info, "served": served}))
+    served = InUseInfo("merge-0.5", 0.5, trained.info.adapter, "queries")
+    store.put_artifact(replace(evaluation, fingerprint="another", info=replace(evaluation.info, in_use=served)))
     engine_here("embed", str(project))
-    vectors = store.artifact("vectors")
+    vectors = store.artifact(VectorsInfo)
     texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
     store.close()
     assert vectors is not None
-    assert vectors.info["chunk_encoder"] != vectors.info["encoder"]
+    assert vectors.info.chunk_encoder != vectors.info.encoder
     model = resolve_model(opened.settings().encoder.model)
     hardware, longest = choose_hardware("cpu", "float32"), opened.settings().encoder.max_tokens
     base = Encoder.load(model, hardware=hardware, max_tokens=longest)
     adapted = Encoder.load(
-        model, adapter=project / trained.info["adapter"], adapter_scale=0.5, hardware=hardware, max_tokens=longest
+        model, adapter=project / (trained.info.adapter or ""), adapter_scale=0.5, hardware=hardware, max_tokens=longest
     )
-    assert vectors.info["chunk_encoder"] == base.fingerprint
-    assert vectors.info["encoder"] == adapted.fingerprint
+    assert vectors.info.chunk_encoder == base.fingerprint
+    assert vectors.info.encoder == adapted.fingerprint
     hit = opened.search("customer complaint", mode="semantic", top=1).hits[0]
     expected = adapted.encode_queries(["customer complaint"])[0] @ base.encode_chunks([texts[hit.chunk_id]])[0]
     assert abs(cosine_of(hit) - float(expected)) < 0.01
@@ -158,27 +159,24 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
     engine_here("train", str(project))
     opened = Project.open(project)
     store = opened.folder.store()
-    trained = store.artifact("adapter")
+    trained = store.artifact(AdapterInfo)
     assert trained is not None
-    adapter = project / trained.info["adapter"]
+    adapter = project / (trained.info.adapter or "")
     for number, folder in enumerate((adapter, adapter / "chunks")):  # whatever a few steps have found
         if not folder.is_dir():
             shutil.copytree(adapter, folder)
         stir(folder, seed=number)
-    info = {
-        **trained.info,
-        "side": "both-then-queries",
-        "digest": f"{adapter_digest(adapter)}+{adapter_digest(folder)}",
-    }
+    digest = f"{adapter_digest(adapter)}+{adapter_digest(folder)}"
+    info = replace(trained.info, adapter_scope="both-then-queries", digest=digest)
     store.put_artifact(replace(trained, info=info))
     engine_here("evaluate", str(project))
-    evaluation = store.artifact("evaluation")
+    evaluation = store.artifact(EvaluationInfo)
     assert evaluation is not None
-    assert evaluation.info["served"]["side"] == "both-then-queries"
-    served = {"name": "merge-0.5", "scale": 0.5, "adapter": info["adapter"], "side": "both-then-queries"}
-    store.put_artifact(replace(evaluation, fingerprint="another", info={**evaluation.info, "served": served}))
+    assert evaluation.info.in_use.adapter_scope == "both-then-queries"
+    served = InUseInfo("merge-0.5", 0.5, info.adapter, "both-then-queries")
+    store.put_artifact(replace(evaluation, fingerprint="another", info=replace(evaluation.info, in_use=served)))
     engine_here("embed", str(project))
-    vectors = store.artifact("vectors")
+    vectors = store.artifact(VectorsInfo)
     texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
     assert vectors is not None
     model, longest = resolve_model(opened.settings().encoder.model), opened.settings().encoder.max_tokens
@@ -188,7 +186,7 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
         )
         for one in (adapter, adapter / "chunks")
     )
-    assert vectors.info["encoder"] == queries.fingerprint != chunks.fingerprint == vectors.info["chunk_encoder"]
+    assert vectors.info.encoder == queries.fingerprint != chunks.fingerprint == vectors.info.chunk_encoder
     hit = opened.search("customer complaint", mode="semantic", top=1).hits[0]
     expected = queries.encode_queries(["customer complaint"])[0] @ chunks.encode_chunks([texts[hit.chunk_id]])[0]
     assert abs(cosine_of(hit) - float(expected)) < 0.01

@@ -20,6 +20,7 @@ from engine.core.errors import StageError, UsageError
 from engine.experiments.benchmark import _Measurement, benchmark
 from engine.experiments.recipes import RECIPES, recipes_of
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import RankingsInfo
 from engine.project.store.artifacts import Artifact
 
 
@@ -213,7 +214,7 @@ def test_every_recipe_ends_with_a_row_or_a_reason(
     settings["training"]["negatives_per_query"] = 0
     measurement = _Measurement(dataset, None, settings, None, None)
     with closing(ProjectFolder.create(tmp_path / "kept", {}).store()) as store:
-        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"bm25_hit_at_1": solved}))
+        store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=solved), "f"))
     rows = measurement.rows(recipes_of(["all"]), tmp_path / "kept", {"trained": {}})
     assert set(rows) == set(RECIPES)
     assert rows["listmle"] == {"failed": "Training went astray at step 1. It is no number."}

@@ -13,10 +13,11 @@ from engine.encoders.for_project import load_encoder, told_hardware
 from engine.evaluation.rankers import Rankers
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.store.artifact_info import AdapterInfo, BaselineInfo
 from engine.runs.pipeline import in_use, stage_status
 from engine.settings.schema import Settings
 from engine.training import baseline, meter
-from engine.training.baseline import KIND, baseline_adapter, baseline_config
+from engine.training.baseline import baseline_adapter, baseline_config
 from engine.training.config import TrainingConfig
 
 
@@ -45,26 +46,26 @@ def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(
             lambda: max(steps(), default=0) >= until,
         )
 
-    trained = store.artifact("adapter")
+    trained = store.artifact(AdapterInfo)
     with pytest.raises(CancelledError):
         baseline_adapter(context(until=4))
     assert steps()[0] == 1
     before = steps()[-1]
-    assert store.artifact(KIND) is None
-    assert list(checkpoints.glob(f"{KIND}-*/*"))
+    assert store.artifact(BaselineInfo) is None
+    assert list(checkpoints.glob(f"{BaselineInfo.kind}-*/*"))
     info = baseline_adapter(context())
     assert steps()[0] > before  # not from the beginning
-    assert info["steps"] == 12
-    assert not list(checkpoints.glob(f"{KIND}-*"))
-    assert (project / info["adapter"] / "adapter_model.safetensors").is_file()
-    assert {info["adapter"], trained.folder} <= in_use(store)
-    assert store.artifact("adapter") == trained
-    assert info["adapter"] != trained.folder
+    assert info.steps == 12
+    assert not list(checkpoints.glob(f"{BaselineInfo.kind}-*"))
+    assert (project / (info.adapter or "") / "adapter_model.safetensors").is_file()
+    assert {info.adapter, trained.folder} <= in_use(store)
+    assert store.artifact(AdapterInfo) == trained
+    assert info.adapter != trained.folder
 
     assert baseline_adapter(context()) == info
     assert told == []
-    (project / info["adapter"] / "adapter_model.safetensors").write_bytes(b"x")
-    assert baseline_adapter(context())["digest"] == info["digest"]
+    (project / (info.adapter or "") / "adapter_model.safetensors").write_bytes(b"x")
+    assert baseline_adapter(context()).digest == info.digest
     assert steps()[0] == 1
     store.close()
 
@@ -92,12 +93,12 @@ def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
     steps = [(event.done, event.total) for event in told if isinstance(event, Progress) and "CL" in event.unit]
     assert steps[-1][0] == 16
     assert {total for _, total in steps} == {16}
-    of_chunks = project / info["adapter"] / "chunks"
-    assert (info["side"], info["steps"]) == ("both-then-queries", 16)
-    assert info["best_step"] > 12
+    of_chunks = project / (info.adapter or "") / "chunks"
+    assert (info.adapter_scope, info.steps) == ("both-then-queries", 16)
+    assert (info.best_step or 0) > 12
     chunks = store.chunks()[:3]
     rankers = Rankers(context, chunks)
-    queries_alone, joint = rankers.trained(project / info["adapter"], info["side"])
+    queries_alone, joint = rankers.trained(project / (info.adapter or ""), info.adapter_scope)
     texts = [chunk.text for chunk in chunks]
     assert joint.encode_chunks(texts) == pytest.approx(
         load_encoder(context, told_hardware(context, "encode"), of_chunks).encode_chunks(texts), abs=1e-5
@@ -105,7 +106,7 @@ def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
     assert abs(queries_alone.encode_chunks(texts) - joint.encode_chunks(texts)).max() > 1e-3
     assert baseline_adapter(context) == info
     (of_chunks / "adapter_model.safetensors").write_bytes(b"x")
-    assert baseline_adapter(context)["digest"] == info["digest"]
+    assert baseline_adapter(context).digest == info.digest
     store.close()
 
 

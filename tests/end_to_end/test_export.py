@@ -30,9 +30,11 @@ from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import resolve_model
 from engine.evaluation.judgments import relevant_chunks
+from engine.evaluation.reporting.tables import read_tables
 from engine.export.folder import RECORD, known_exports
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
 
 CPU = Hardware("cpu", "float32", 1, ())
 TEXTS = ["freezer door left open", "Who signs off a PHX-121 retrofit?", "contract law " * 200, "é", "."]
@@ -44,17 +46,17 @@ def serve(project: Path, strength: float, side: str) -> ProjectFolder:
     """Let search serve the trained adapter at a strength, on a side, and embed anew."""
     folder = ProjectFolder.open(project)
     store = folder.store()
-    evaluation, trained = store.artifact("evaluation"), store.artifact("adapter")
+    evaluation, trained = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
     assert evaluation is not None
     assert trained is not None
-    adapter = trained.info["adapter"] if strength else None
-    own = project / trained.info["adapter"]
+    adapter = trained.info.adapter if strength else None
+    own = project / (trained.info.adapter or "")
     if side == "both-then-queries":
         shutil.copytree(own, own / "chunks")
         stir(own / "chunks", seed=1)
-    store.put_artifact(replace(trained, info={**trained.info, "side": side, "digest": stir(own)}))
-    served = {"name": "adapted", "scale": strength, "adapter": adapter, "side": side}
-    store.put_artifact(replace(evaluation, info={**evaluation.info, "served": served, "adapter": adapter}))
+    store.put_artifact(replace(trained, info=replace(trained.info, adapter_scope=side, digest=stir(own))))
+    served = InUseInfo("adapted", strength, adapter, side)
+    store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
     store.close()
     stage_here(project, "embed")
     return folder
@@ -76,14 +78,14 @@ def projects(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 
 def own_encoder(project: ProjectFolder, *, adapted: bool) -> Encoder:
     store = project.store()
-    vectors = store.artifact("vectors")
+    vectors = store.artifact(VectorsInfo)
     store.close()
     assert vectors is not None
     info = vectors.info
-    adapter = project.path / info["adapter"] if adapted and info["adapter"] else None
+    adapter = project.path / info.adapter if adapted and info.adapter else None
     return Encoder.load(
-        resolve_model(info["model"]), adapter=adapter, adapter_scale=info["scale"], hardware=CPU,
-        max_tokens=info["max_tokens"],
+        resolve_model(info.model), adapter=adapter, adapter_scale=info.interpolation_weight, hardware=CPU,
+        max_tokens=info.max_tokens,
     )  # fmt: skip
 
 
@@ -126,11 +128,11 @@ def test_the_adapter_gives_the_served_vectors_with_peft(
     project = projects(strength, "both")
     made = export_project(project, tmp_path / "taken", ["adapter"])
     store = project.store()
-    vectors = store.artifact("vectors")
+    vectors = store.artifact(VectorsInfo)
     store.close()
     assert vectors is not None
     assert_same(
-        with_peft(vectors.info["model"], made.folder / "adapter"),
+        with_peft(vectors.info.model, made.folder / "adapter"),
         own_encoder(project, adapted=True).encode_queries(TEXTS),
     )
     assert f"λ = {strength}" in (made.folder / "adapter" / "README.md").read_text("utf-8")
@@ -163,20 +165,20 @@ def test_where_chunks_have_an_adapter_of_their_own_both_come(
     made = export_project(project, tmp_path / "taken")
     assert made.kinds == ("adapter", "model")
     store = project.store()
-    trained, vectors = store.artifact("adapter"), store.artifact("vectors")
+    trained, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
     store.close()
     assert trained is not None
     assert vectors is not None
-    adapter = project.path / trained.info["adapter"]
+    adapter = project.path / (trained.info.adapter or "")
     queries, chunks = (
-        Encoder.load(resolve_model(vectors.info["model"]), adapter=folder, adapter_scale=strength, hardware=CPU)
+        Encoder.load(resolve_model(vectors.info.model), adapter=folder, adapter_scale=strength, hardware=CPU)
         for folder in (adapter, adapter / "chunks")
     )
     assert np.abs(queries.encode_queries(TEXTS) - chunks.encode_chunks(TEXTS)).max() > 1e-3
     assert_same(loaded(made.folder / "query-encoder").encode_query(TEXTS), queries.encode_queries(TEXTS))
     assert_same(loaded(made.folder / "chunk-encoder").encode_document(TEXTS), chunks.encode_chunks(TEXTS))
     for part, own in (("adapter", queries), ("adapter/chunks", chunks)):
-        assert_same(with_peft(vectors.info["model"], made.folder / part), own.encode_queries(TEXTS))
+        assert_same(with_peft(vectors.info.model, made.folder / part), own.encode_queries(TEXTS))
     assert "in `chunks/`" in (made.folder / "adapter" / "README.md").read_text("utf-8")
     assert "untouched" not in (made.folder / "chunk-encoder" / "README.md").read_text("utf-8")
     whole = (made.folder / "README.md").read_text("utf-8")
@@ -315,7 +317,7 @@ def test_the_card_states_the_facts_and_no_text(projects: Callable[..., ProjectFo
     project = projects(0.5, "query")
     made = export_project(project, tmp_path / "taken", ["all"] if importlib.util.find_spec("onnx") else None)
     store = project.store()
-    counts, evaluation = store.counts(), store.artifact("evaluation")
+    counts, evaluation = store.counts(), store.artifact(EvaluationInfo)
     queries = [query.text for query in store.queries()] + [query.text for query in store.judged()]
     store.close()
     assert evaluation is not None
@@ -327,10 +329,10 @@ def test_the_card_states_the_facts_and_no_text(projects: Callable[..., ProjectFo
         assert f"- chunks: {counts['chunks']}" in page
         assert f"- documents: {counts['documents']}" in page
         assert "learning_rate = `0.01`" in page
-        for table in evaluation.info["tables"].values():
-            cell = table["systems"]["base"]["ndcg@10"]
+        for table in read_tables(project.folder_of(evaluation)).values():
+            cell = table.systems["base"]["ndcg@10"]
             assert f"{cell['value']:.1f} [{cell['low']:.1f}, {cell['high']:.1f}]" in page
-        assert evaluation.info["reason"] in page
+        assert evaluation.info.reason in page
         assert known["encoder"]["base_weights_sha256"] in page
         assert known["adapter"]["digest"] in page
     files = [path.read_text("utf-8") for path in (project.path / "documents").rglob("*") if path.is_file()]
@@ -364,13 +366,13 @@ def test_the_card_tells_of_learnt_weights_of_words(project: Path, tmp_path: Path
     folder = ProjectFolder.open(project)
     folder.change_settings({"search.term_weights": wanted})
     store = folder.store()
-    evaluation = store.artifact("evaluation")
+    evaluation = store.artifact(EvaluationInfo)
     assert evaluation is not None
-    fusion = {**evaluation.info["fusion"], "weighed_words": 1234}
-    store.put_artifact(replace(evaluation, info={**evaluation.info, "fusion": fusion}))
-    vectors = store.artifact("vectors")
+    fusion = replace(evaluation.info.fusion, weighted_words=1234)
+    store.put_artifact(replace(evaluation, info=replace(evaluation.info, fusion=fusion)))
+    vectors = store.artifact(VectorsInfo)
     assert vectors is not None
-    store.put_artifact(replace(vectors, info={**vectors.info, "hubs": ""}))
+    store.put_artifact(replace(vectors, info=replace(vectors.info, hubness_key="")))
     store.close()
     made = export_project(folder, tmp_path / "taken", ["adapter"])
     page = (made.folder / "README.md").read_text("utf-8")
@@ -451,11 +453,11 @@ def test_a_project_that_never_ran_says_what_to_do(make_project: Callable[[Path],
 def test_figures_and_model_must_belong_together(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
     store = folder.store()
-    evaluation, trained = store.artifact("evaluation"), store.artifact("adapter")
+    evaluation, trained = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
     assert evaluation is not None
     assert trained is not None
-    served = {"name": "merge-0.25", "scale": 0.25, "adapter": trained.info["adapter"], "side": "both"}
-    store.put_artifact(replace(evaluation, info={**evaluation.info, "served": served}))
+    served = InUseInfo("merge-0.25", 0.25, trained.info.adapter)
+    store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
     store.close()
     with pytest.raises(NotBuiltError, match="not yet embedded"):
         export_project(folder, tmp_path / "taken", ["model"])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.core.unit_vectors import unit_rows
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo, HubnessInfo, VectorsInfo
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import FILE, HubnessReference, hub_offsets, read_bank, write_bank
 from engine.vectors.index import VectorIndex
@@ -22,7 +23,7 @@ from engine.vectors.index import VectorIndex
 
 def index_of(path: Path) -> VectorIndex:
     with closing(ProjectFolder(path).store()) as store:
-        artifact = store.artifact("vectors")
+        artifact = store.artifact(VectorsInfo)
         assert artifact is not None
         return VectorIndex.open(path / artifact.folder)
 
@@ -50,12 +51,12 @@ def corrected(project: Path) -> Path:
     index = index_of(project)
     bank = unit_rows(np.random.default_rng(0).normal(size=(300, index.width)))
     with closing(ProjectFolder(project).store()) as store:
-        artifact = store.artifact("evaluation")
+        artifact = store.artifact(EvaluationInfo)
         assert artifact is not None
         write_bank(
             project / artifact.folder, HubnessReference(bank, np.resize(articles_of(project, index.keys()), 300))
         )
-        store.put_artifact(replace(artifact, info={**artifact.info, "hubs": {"hub_queries": 300, "key": "some"}}))
+        store.put_artifact(replace(artifact, info=replace(artifact.info, hubness=HubnessInfo(300, "some"))))
     assert embedded(project)["added"] > 0
     return project
 
@@ -66,7 +67,7 @@ def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, 
     keys, stored = index.stored()
     own = index.own(stored)
     with closing(ProjectFolder(corrected).store()) as store:
-        artifact = store.artifact("evaluation")
+        artifact = store.artifact(EvaluationInfo)
     assert artifact is not None
     bank = read_bank(corrected / artifact.folder)
     offsets = dict(zip(keys.tolist(), hub_offsets(own, articles_of(corrected, keys), bank).tolist(), strict=True))
@@ -95,7 +96,7 @@ def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, 
 
 def test_without_the_bank_new_documents_are_searchable_all_the_same(corrected: Path) -> None:
     with closing(ProjectFolder(corrected).store()) as store:
-        artifact = store.artifact("evaluation")
+        artifact = store.artifact(EvaluationInfo)
     assert artifact is not None
     (corrected / artifact.folder / FILE).unlink()
     (corrected / "documents" / "added.md").write_text(
@@ -110,17 +111,17 @@ def test_without_the_bank_new_documents_are_searchable_all_the_same(corrected: P
 
 def test_without_the_bank_evaluation_is_done_again(corrected: Path) -> None:
     with closing(ProjectFolder(corrected).store()) as store:
-        artifact = store.artifact("evaluation")
+        artifact = store.artifact(EvaluationInfo)
     assert artifact is not None
     (corrected / artifact.folder / FILE).write_bytes(b"damaged")
     told = [json.loads(line) for line in engine_here("run", str(corrected), "--json").stdout.splitlines()]
     done = {event["stage"]: event for event in told if event["event"] == "stage_finished"}
     assert {"evaluate", "embed"} <= set(done)
     with closing(ProjectFolder(corrected).store()) as store:
-        again = store.artifact("evaluation")
+        again = store.artifact(EvaluationInfo)
     assert again is not None
     bank = read_bank(corrected / again.folder)  # of this project's own queries now
-    assert len(bank.articles) == again.info["hubs"]["hub_queries"] != 300
+    assert len(bank.articles) == again.info.hubness.hub_queries != 300
     assert index_of(corrected).lifted
     assert hits(corrected)
 
@@ -132,7 +133,7 @@ def test_an_export_of_vectors_comes_with_what_is_taken_off(corrected: Path, tmp_
     vectors = np.load(made.folder / "vectors" / "vectors.npy")
     ids = [json.loads(line) for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()]
     with closing(ProjectFolder(corrected).store()) as store:
-        artifact = store.artifact("evaluation")
+        artifact = store.artifact(EvaluationInfo)
     assert artifact is not None
     bank = read_bank(corrected / artifact.folder)
     assert vectors.shape == (len(ids), bank.vectors.shape[1])

@@ -18,6 +18,7 @@ from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 from engine.core.errors import CancelledError
 from engine.corpus import ingest as corpus_ingest
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import LexicalInfo
 
 POLICY = "The zanzibar clause: {} must be countersigned by the quarry warden before the lorry leaves the yard.\n"
 
@@ -312,9 +313,9 @@ def test_an_index_of_another_version_or_asked_for_by_force_is_built_anew(small: 
         (small / "documents" / "07.md").write_text(f"# Rule 7\n\nPelicans only, by version {version}.\n")
         engine_here("ingest", str(small))
         store = ProjectFolder.open(small).store()
-        former = store.artifact("lexical")
+        former = store.artifact(LexicalInfo)
         assert former is not None
-        store.put_artifact(replace(former, info=former.info | {"version": version}))
+        store.put_artifact(replace(former, info=replace(former.info, version=version)))
         store.close()
         assert summary("index", str(small))["updated"] is False
     (small / "documents" / "08.md").write_text("# Rule 8\n\nPelicans only.\n")
@@ -361,10 +362,10 @@ def test_a_document_is_stemmed_in_its_own_language(small: Path) -> None:
     assert summary("index", str(small))["updated"] is True
     project = ProjectFolder.open(small)
     store = project.store()
-    artifact = store.artifact("lexical")
+    artifact = store.artifact(LexicalInfo)
     store.close()
     assert artifact is not None
-    assert (artifact.info["language"], artifact.info["languages"]) == ("en", ["de"])
+    assert (artifact.info.language, artifact.info.languages) == ("en", ("de",))
     for query in ("Kündigungsfristen", "Verträge", "Hafenhäuser"):
         (hit,) = hits(small, query)
         assert hit["path"] == "brief.txt"
@@ -400,14 +401,14 @@ def test_languages_that_an_older_version_told_are_told_anew(small: Path) -> None
     summary("index", str(small))
     project = ProjectFolder.open(small)
     with closing(project.store()) as store:
-        artifact = store.artifact("lexical")
+        artifact = store.artifact(LexicalInfo)
         assert artifact is not None
         (brief,) = (document for document in store.documents() if document.path == "brief.txt")
         store.put_languages([(brief.id, "gsw")])
     summary("index", str(small), "--force")
     with closing(project.store()) as store:
         assert {document.language for document in store.documents()} == {"en", "gsw"}, "what is told is kept"
-        store.put_artifact(replace(artifact, info={**artifact.info, "version": 4}))
+        store.put_artifact(replace(artifact, info=replace(artifact.info, version=4)))
     summary("index", str(small), "--force")
     with closing(project.store()) as store:
         assert {document.language for document in store.documents()} == {"en", "de"}

@@ -119,7 +119,7 @@ def built(path: Path) -> dict[str, object]:
         store.close()
     left_out = ("adapter", "served")  # named by folder
     found = {
-        kind: (made.fingerprint, {key: value for key, value in made.info.items() if key not in left_out})
+        kind: (made.fingerprint, {key: value for key, value in made.info.to_dict().items() if key not in left_out})
         for kind, made in artifacts.items()
     }
     return {**found, "rows": counts, "asked": queries}

@@ -10,6 +10,7 @@ from fixtures.project_files import files, mode, names, put_file
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError, SettingsError, UsageError
 from engine.project.folder import FOLDERS, ProjectFolder, known_projects, locate, projects_root
+from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import Artifact
 
 # create and open
@@ -148,7 +149,7 @@ def test_an_artifact_appears_complete(project: ProjectFolder) -> None:
     assert building.name == "vectors/abc"
     assert names(project.path / "vectors") == {"abc"}
     assert mode(project.path / "vectors" / "abc") == 0o700
-    assert (project.folder_of(Artifact("v", "abc", building.name, 0.0, {})) / "sub" / "file").read_text() == "1"
+    assert (project.folder_of(Artifact(VectorsInfo(), "abc", building.name)) / "sub" / "file").read_text() == "1"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
@@ -204,4 +205,4 @@ def test_sweep_keeps_what_is_in_use(project: ProjectFolder) -> None:
 
 def test_a_missing_artifact_folder_is_damage(project: ProjectFolder) -> None:
     with pytest.raises(DamagedError, match="missing"):
-        project.folder_of(Artifact("v", "abc", "vectors/abc", 0.0, {}))
+        project.folder_of(Artifact(VectorsInfo(), "abc", "vectors/abc"))

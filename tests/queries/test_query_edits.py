@@ -11,6 +11,7 @@ import pytest
 from engine.core.errors import DatasetError, EngineError, NotBuiltError, ResourceError, UsageError
 from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.records import FileRecord
 from engine.project.store.store import Store
@@ -28,17 +29,17 @@ def filled(project: ProjectFolder) -> Store:
         store.replace_chunks(row, [Chunk(row, n, n, n + 1, "x", (), 1, "x", f"h{n + 1}") for n in range(2)])
     first, second = (chunk.id for chunk in store.chunks())
     queries = [Query(text, "question", key, row, "x") for text, key in zip(TEXTS, (first, first, second), strict=True)]
-    store.replace_queries(queries, Artifact("queries", "f", "", 1.0, {"content": content(queries), "made": 5}))
+    store.replace_queries(queries, Artifact(QueriesInfo(content=content(queries), made=5), "f"))
     return store
 
 
 def noted(project: ProjectFolder) -> str:
     store = project.store()
-    artifact = store.artifact("queries")
+    artifact = store.artifact(QueriesInfo)
     store.close()
     assert artifact is not None
-    assert (artifact.fingerprint, artifact.info["made"]) == ("f", 5)
-    return str(artifact.info["content"])
+    assert (artifact.fingerprint, artifact.info.made) == ("f", 5)
+    return artifact.info.content
 
 
 def made_again(store: Store, judged: frozenset[str] = frozenset()) -> list[str]:
@@ -149,7 +150,7 @@ def test_nobody_changes_the_queries_while_an_edit_is_made(
     def queries(self: Store) -> list[Query]:
         other._rows("PRAGMA busy_timeout = 0")
         with pytest.raises(EngineError, match="busy"):
-            other.replace_queries([], Artifact("queries", "g", "", 1.0, {}))
+            other.replace_queries([], Artifact(QueriesInfo(), "g"))
         return real(self)
 
     monkeypatch.setattr(Store, "queries", queries)
@@ -163,7 +164,7 @@ def test_nothing_to_edit_before_queries_were_made(project: ProjectFolder) -> Non
     store = project.store()
     with pytest.raises(NotBuiltError):
         rewrite(project, store, {1: "new"})
-    store.put_artifact(Artifact("queries", INCOMPLETE, "", 0.0, {}))
+    store.put_artifact(Artifact(QueriesInfo(), INCOMPLETE))
     with pytest.raises(NotBuiltError):
         rewrite(project, store, {1: None})
     store.close()

@@ -15,6 +15,7 @@ from engine.core.messages.queries import QuerySample, SampledQuery
 from engine.core.messages.wire import from_json
 from engine.corpus.imports import import_queries
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.llm import endpoint_model as endpoint
 from engine.queries.llm.ledger import answer_files
 from engine.queries.sample import sample
@@ -39,7 +40,7 @@ def test_the_extractive_generator_shows_what_a_run_would_make(asked_project: Mak
             assert query.evidence in item.chunk
     assert found.estimate.chunks == 6
     store = project.store()
-    assert (store.queries(), store.artifact("queries")) == ([], None)
+    assert (store.queries(), store.artifact(QueriesInfo)) == ([], None)
     store.close()
 
 

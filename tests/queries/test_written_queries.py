@@ -63,7 +63,7 @@ def queries_of(project: ProjectFolder) -> list[Query]:
 def info(project: ProjectFolder) -> dict[str, Any]:
     store = project.store()
     try:
-        return dict(store.artifacts()["queries"].info)
+        return store.artifacts()["queries"].info.to_dict()
     finally:
         store.close()
 

@@ -11,6 +11,7 @@ import pytest
 
 from engine.core.records import Query, Split
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.ranking.hit_at_1 import MIN_QUERIES, hit_at_1
 from engine.ranking.stage import _share
@@ -43,11 +44,11 @@ def test_too_few_queries_do_not_tell() -> None:
 def test_the_share_is_settled_once_for_the_same_queries(tmp_path: Path, queries: str, share: float) -> None:
     """Ranked again, by another index or to another depth, they do not change the recipe; rankings of before knew no share."""
     with closing(ProjectFolder.create(tmp_path / "project", {}).store()) as store:
-        store.put_artifact(Artifact("queries", "f", "", 0.0, {"content": queries}))
-        context: Any = SimpleNamespace(store=store, need=lambda kind, _stage: store.artifact(kind))
+        store.put_artifact(Artifact(QueriesInfo(content=queries), "f"))
+        context: Any = SimpleNamespace(store=store, need=store.artifact)
         asked = [_query(number) for number in range(MIN_QUERIES)]
         assert _share(context, asked, [FIRST] * MIN_QUERIES) == 1.0
-        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"queries": "the same", "bm25_hit_at_1": 0.25}))
+        store.put_artifact(Artifact(RankingsInfo("the same", bm25_hit_at_1=0.25), "f"))
         assert _share(context, asked, [FIRST] * MIN_QUERIES) == share
-        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"queries": queries}))
+        store.put_artifact(Artifact(RankingsInfo(queries), "f"))
         assert _share(context, asked, [FIRST] * MIN_QUERIES) is None

@@ -14,6 +14,7 @@ from fixtures.pipeline import ingest_here
 from engine.core.errors import ProjectBusyError
 from engine.core.events import StageFinished, StageStarted, Warned
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import Artifact
 from engine.runs.watching import Changes, _Keeper, _Sources, _Warnings, _watch_folders, watched_folders
 
@@ -45,7 +46,7 @@ def test_drift_is_told_above_the_limit_only(tmp_path: Path) -> None:
     keeper._tell_drift()
     assert told == []  # there is no adapter yet
     store = project.store()
-    store.replace_queries([], Artifact("queries", "f", "", 0.0, {}))
+    store.replace_queries([], Artifact(QueriesInfo(), "f"))
     store.close()
     keeper._tell_drift()
     assert told == []

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from engine.core.records import Chunk, Document
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import KINDS, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.records import FileRecord
 from engine.project.store.store import Store
@@ -89,7 +89,7 @@ class Corpus:
         if lexical:
             with self.project.building("lexical", "l") as building:
                 LexicalIndex.build(building.folder, [(chunk.id, chunk.embedded_text) for chunk in chunks], "en")
-            store.put_artifact(Artifact("lexical", building.name, building.name, time.time(), {"language": "en"}))
+            store.put_artifact(Artifact(LexicalInfo("en"), building.name, building.name))
         if vectors:
             encoder = encoder or FakeEncoder()
             with self.project.building("vectors", "v") as building:
@@ -97,20 +97,13 @@ class Corpus:
                 VectorIndex.build(
                     building.folder, ids, encoder.encode_chunks([chunk.embedded_text for chunk in chunks]), dtype="f32"
                 )
-            what = {
-                "model": "none",
-                "adapter": None,
-                "scale": 1.0,
-                "max_tokens": 64,
-                "encoder": encoder.fingerprint,
-                **info,
-            }
-            store.put_artifact(Artifact("vectors", building.name, building.name, time.time(), what))
+            served = {"model": "none", "max_tokens": 64, "encoder": encoder.fingerprint, **info}
+            store.put_artifact(Artifact(VectorsInfo.from_dict(served), building.name, building.name))
         store.close()
 
     def folder(self, kind: str) -> Any:
         store = self.project.store()
-        artifact = store.artifact(kind)
+        artifact = store.artifact(KINDS[kind])
         store.close()
         assert artifact is not None
         return self.project.folder_of(artifact)

@@ -16,6 +16,7 @@ from engine.core.messages.search import RankComparison
 from engine.core.messages.wire import to_json
 from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import VectorsInfo
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
@@ -125,7 +126,7 @@ def test_what_is_taken_off_hubs_is_not_the_adapters_doing(
     cache_base(project, encoders["base"], TEXTS)
     ids, offsets = [adapted.ids[text] for text in TEXTS], np.array([0.5, 0.0, -0.25, 0.0], np.float32)
     store = project.store()
-    artifact = store.artifact("vectors")
+    artifact = store.artifact(VectorsInfo)
     store.close()
     assert artifact is not None
     VectorIndex.build(project.path / artifact.folder, np.array(ids), np.array(SERVED, np.float32), offsets=offsets)

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from engine.core.messages.search import Found
 from engine.core.messages.wire import to_json
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo, FusionInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.ranking.term_weights import write_weights
@@ -145,10 +147,10 @@ def test_auto_fusion_is_what_the_last_evaluation_chose(searcher: Searcher, proje
     mostly = scores("fusion = 'weighted'\nweight = 0.7")
     assert scores("fusion = 'auto'") == even != rrf  # nothing was evaluated yet
     store = project.store()
-    store.put_artifact(Artifact("evaluation", "former", "", 0.0, {"served": {}}))
+    store.put_artifact(Artifact(EvaluationInfo.from_dict({"served": {}}), "former"))
     assert scores("fusion = 'auto'") == rrf  # an evaluation that knew nothing else
-    for chosen, wanted in (({"method": "rrf", "weight": 0.5}, rrf), ({"method": "weighted", "weight": 0.7}, mostly)):
-        store.put_artifact(Artifact("evaluation", str(chosen), "", 0.0, {"served": {}, "fusion": chosen}))
+    for chosen, wanted in ((FusionInfo("rrf", 0.5), rrf), (FusionInfo("weighted", 0.7), mostly)):
+        store.put_artifact(Artifact(EvaluationInfo(fusion=chosen), str(chosen)))
         assert scores("fusion = 'auto'") == wanted
         assert scores("fusion = 'rrf'") == rrf
     store.close()
@@ -166,12 +168,11 @@ def test_hybrid_search_counts_words_as_the_last_evaluation_learnt(
     folder = project.path / "reports" / "learnt"
     folder.mkdir()
     write_weights(folder, {word: 0.5})
-    fusion = {"method": "weighted", "weight": 0.5, "weighed_words": 1}
     store = project.store()
-    info = {"served": {}, "fusion": fusion, "language": index.language}
-    store.put_artifact(Artifact("evaluation", "learnt", "reports/learnt", 0.0, {**info, "language": "fi"}))
+    info = EvaluationInfo(fusion=FusionInfo("weighted", 0.5, 1), language=index.language)
+    store.put_artifact(Artifact(replace(info, language="fi"), "learnt", "reports/learnt"))
     assert lexical() == pytest.approx(plain)  # learnt on other words than the index has now
-    store.put_artifact(Artifact("evaluation", "learnt", "reports/learnt", 0.0, info))
+    store.put_artifact(Artifact(info, "learnt", "reports/learnt"))
     ids = np.array(sorted(plain))
     wanted = index.weighted({word: 0.5}).scores(QUERY, ids)
     assert lexical() == pytest.approx(dict(zip(ids.tolist(), wanted.tolist(), strict=True)))
@@ -181,7 +182,7 @@ def test_hybrid_search_counts_words_as_the_last_evaluation_learnt(
     assert lexical() == pytest.approx(plain)
     write_text(project.path / "project.toml", "")
     (folder / "term_weights.json").write_text("no weights")
-    store.put_artifact(Artifact("evaluation", "learnt", "reports/learnt", 0.0, info))
+    store.put_artifact(Artifact(info, "learnt", "reports/learnt"))
     assert lexical() == pytest.approx(plain)  # search goes on; the next run makes them again
     (note,) = searcher.search(QUERY).notes
     assert note.startswith(f"Every word counts as in BM25: {folder / 'term_weights.json'} cannot be read.")
@@ -441,7 +442,7 @@ def test_an_index_that_is_replaced_and_swept_while_it_is_opened(
     former, looked = ProjectFolder.folder_of, []
 
     def late(self: ProjectFolder, artifact: Any) -> Path:
-        if artifact.kind == kind and not looked:
+        if artifact.info.kind == kind and not looked:
             looked.append(artifact.folder)
             indexed.index()
             with_store = project.store()

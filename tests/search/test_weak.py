@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from engine.core.disk import write_text
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo, ThresholdInfo
 from engine.project.store.artifacts import Artifact
 from engine.search.searcher import Searcher
 from engine.search.weak import without_weak
@@ -21,8 +21,8 @@ QUERY = "who repairs the roof"
 def learn(project: ProjectFolder, **threshold: Any) -> None:
     """What an evaluation leaves behind that learnt a threshold."""
     store = project.store()
-    info = {"served": {"name": "base"}, "threshold": {"encoder": "fake", "reason": "", **threshold}}
-    store.put_artifact(Artifact("evaluation", "e", "reports/e", time.time(), info))
+    info = EvaluationInfo(threshold=ThresholdInfo.from_dict({"encoder": "fake", **threshold}))
+    store.put_artifact(Artifact(info, "e", "reports/e"))
     store.close()
 
 

@@ -12,6 +12,7 @@ from engine.core.records import Chunk
 from engine.evaluation.comparison import Comparison, compare
 from engine.evaluation.judgments import relevant_chunks
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 from engine.service import methods
@@ -181,6 +182,7 @@ def compared(project: ProjectFolder) -> Comparison:
 def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     from engine.evaluation.reporting.changes import query_changes
     from engine.evaluation.reporting.report import QuerySetReport, ReportData, write_report
+    from engine.evaluation.reporting.tables import tables_of
 
     with pytest.raises(NotBuiltError, match="evaluation"):
         call("report")
@@ -188,15 +190,15 @@ def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     one = QuerySetReport("mine", "judged", comparison.as_dict(), query_changes(comparison, "served"), "served")
     with project.building("reports", "r") as building:
         write_report(building.folder, ReportData("p", "2031-01-01", "0", None, [one]))
-    info = {"served": {"name": "base"}, "reason": "because", "tables": {"judged": comparison.as_dict()}}
+    info = EvaluationInfo(reason="because")
     store = project.store()
-    store.put_artifact(Artifact("evaluation", "f", building.name, 1.0, info))
+    store.put_artifact(Artifact(info, "f", building.name))
     store.close()
     (project.path / "project.toml").write_text("[serch]\n")
     answer = call("report")
-    assert (answer["served"], answer["reason"]) == ({"name": "base"}, "because")
+    assert answer["reason"] == "because"
     assert answer["folder"] == str(project.path / building.name)
-    assert answer["tables"].keys() == {"judged"}
+    assert tables_of(answer["report"]).keys() == {"judged"}
     changes = answer["report"]["query_sets"][0]["changes"]
     assert [row["text"] for row in changes["better"]] == ["query 0"]
     assert [row["text"] for row in changes["worse"]] == ["query 1"]

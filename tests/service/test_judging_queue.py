@@ -15,6 +15,7 @@ from engine.core.records import JudgedQuery
 from engine.evaluation.query_sets import query_sets
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import LexicalInfo
 from engine.service.judging_queue import (
     KnownAnswers,
     ToJudge,
@@ -40,7 +41,7 @@ def pool(project: ProjectFolder, query: str = QUERY, depth: int = 5) -> tuple[Po
 def bm25_order(project: ProjectFolder, depth: int = 5) -> list[int]:
     store = project.store()
     try:
-        artifact = store.artifact("lexical")
+        artifact = store.artifact(LexicalInfo)
         assert artifact is not None
         return LexicalIndex.open(project.folder_of(artifact)).search(QUERY, depth)[0].tolist()
     finally:

@@ -8,6 +8,7 @@ import pytest
 
 from engine.core.errors import SettingsError
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.settings.load import sections, validate
 from engine.settings.schema import Settings
@@ -49,7 +50,7 @@ def test_what_is_left_out_is_told_as_training_takes_it(project: ProjectFolder, c
 def test_what_the_queries_ask_for_is_told_once_they_are_ranked(project: ProjectFolder, call: Any) -> None:
     project.change_settings({"training.preset": "standard"})
     with closing(project.store()) as store:
-        store.put_artifact(Artifact("rankings", "f", "", 0.0, {"bm25_hit_at_1": 0.6}))
+        store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=0.6), "f"))
     preset = call("settings")["preset"]
     assert (preset["objective"], preset["adapter_scope"], preset["steps"]) == ("infonce", "both", 150)
 

@@ -27,8 +27,8 @@ from engine.training.recipe import config_of, resolve_config, teacher_choice, te
 def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
     settings: Settings = validate({"encoder": {"model": str(model.path)}, "training": training})
 
-    def need(kind: str, stage: str) -> Any:
-        return SimpleNamespace(fingerprint="of the rankings", info={"queries": "q", "content": "q"})
+    def need(_kind: type) -> Any:
+        return SimpleNamespace(fingerprint="of the rankings", info=SimpleNamespace(queries="q", content="q"))
 
     store = SimpleNamespace(artifact=lambda _: None)
     return SimpleNamespace(settings=settings, project=SimpleNamespace(path=project), need=need, store=store)

@@ -13,6 +13,7 @@ from engine.core.errors import CancelledError
 from engine.encoders.model_folder import ModelFolder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.store.artifact_info import AdapterInfo
 from engine.project.store.artifacts import Artifact
 from engine.runs.progress import resume_point
 
@@ -42,10 +43,10 @@ def project(ranked: Path, tmp_path: Path) -> ProjectFolder:
     return ProjectFolder(Path(shutil.copytree(ranked, tmp_path / "project")))
 
 
-def adapter_of(project: ProjectFolder) -> Artifact:
+def adapter_of(project: ProjectFolder) -> Artifact[AdapterInfo]:
     store = project.store()
     try:
-        found = store.artifact("adapter")
+        found = store.artifact(AdapterInfo)
     finally:
         store.close()
     assert found is not None
@@ -78,7 +79,7 @@ def test_pt_without_a_gain_makes_none_and_says_why(project: ProjectFolder, monke
     assert summary["adapter"] is None
     assert summary["reason"].startswith("no step of pre-training, of 6,")
     assert warnings[1:] == [f"No adapter was trained: {summary['reason']}. Search uses the base encoder."]
-    assert adapter_of(project).info["reason"] == summary["reason"]
+    assert adapter_of(project).info.reason == summary["reason"]
     assert list((project.path / "checkpoints").glob("*")) == []
 
 
@@ -91,7 +92,7 @@ def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.Mo
     summary, warnings = stage_here(project.path, "train")
     assert len(warnings) == 1
     assert (summary["steps"], summary["best_step"]) == (6, 2)
-    assert adapter_of(project).info["history"]["held_out"] == [[0, 70.0], [2, 80.0], [4, 75.0], [6, 70.0]]
+    assert adapter_of(project).info.history.held_out == ([0, 70.0], [2, 80.0], [4, 75.0], [6, 70.0])
 
 
 def test_too_little_text_is_told(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.load import validate
@@ -111,5 +112,5 @@ def test_the_share_is_that_of_the_rankings(tmp_path: Path, info: dict[str, objec
     folder = ProjectFolder.create(tmp_path / "project", {})
     with closing(folder.store()) as store:
         assert bm25_hit_at_1(store) is None
-        store.put_artifact(Artifact("rankings", "f", "", 0.0, info))
+        store.put_artifact(Artifact(RankingsInfo.from_dict(info), "f"))
         assert bm25_hit_at_1(store) == share

@@ -262,7 +262,7 @@ def test_every_flipped_bit_of_the_manifest_is_found_or_harmless(folder: Path) ->
     """In a process of its own: native code that crashes must fail this test, not end the test run."""
     code = (
         "import sys\nfrom pathlib import Path\nimport numpy as np\n"
-        "from engine.core.errors import DamagedError\nfrom engine.vectors import VectorIndex\n"
+        "from engine.core.errors import DamagedError\nfrom engine.vectors.index import VectorIndex\n"
         "folder = Path(sys.argv[1]); path = folder / 'manifest.json'; whole = path.read_bytes(); found = 0\n"
         "for at in range(len(whole)):\n  for bit in range(0, 8, 3):\n"
         "    data = bytearray(whole); data[at] ^= 1 << bit; path.write_bytes(data)\n"

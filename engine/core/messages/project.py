@@ -209,14 +209,12 @@ class SystemName:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """report.json of the last evaluation and its folder; what search serves, and why; its systems by name."""
+    """report.json of the last evaluation and its folder; its systems by name, and why search uses the encoder that it uses."""
 
     report: dict[str, Any]
     folder: Path
     systems: dict[str, SystemName]
-    served: dict[str, Any]
     reason: str
-    tables: dict[str, Any]
 
 
 @dataclass(frozen=True)

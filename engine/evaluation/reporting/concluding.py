@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from engine.core.systems import BASE, BM25, CL, JOINED, LEARNT, SERVED, UNWEIGHE
 from engine.encoders.for_project import model_fingerprint, served_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
+from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, HubnessInfo, InUseInfo, ThresholdInfo
 from engine.project.store.artifacts import Artifact
 from engine.version import __version__
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     Compared = Sequence[tuple[QuerySet, Comparison]]
 
-ARTIFACT = "evaluation"
 PAIRS = (
     *((f"{way}{SERVED}", other) for way in JOINED for other in (f"{way}{BASE}", BM25)),
     *((f"{way}{UNWEIGHED}", f"{way}{BASE}") for way in JOINED),
@@ -48,33 +47,28 @@ def conclude(context: StageContext, work: Evaluation, selection: Selection, fusi
         if work.hubs.bank is not None:
             write_bank(building.folder, work.hubs.bank)
     info = _info(context, work, selection, fusion, compared)
-    context.store.put_artifact(Artifact(ARTIFACT, context.fingerprint, building.name, time.time(), info))
+    context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
     return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}
 
 
 def _info(
     context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
-) -> dict[str, Any]:
-    """What search and the commands read of the evaluation."""
-    served = {
-        "name": selection.served,
-        "scale": selection.strength,
-        "adapter": work.trained.info.get("adapter") if selection.strength else None,
-        "side": work.trained.info.get("side", "both"),
-    }
+) -> EvaluationInfo:
+    """What search and the status need of the evaluation; all figures are in report.json."""
+    trained = work.trained.info
     encoder = served_fingerprint(context, work.adapter if selection.strength else None, selection.strength or 1.0)
-    return {
-        "served": served,
-        "adapter": served["adapter"],
-        "model": model_fingerprint(context),
-        "reason": selection.reason,
-        "advice": _advice(context, fusion, compared),
-        "fusion": {**fusion.as_dict(), **work.terms.as_dict()},
-        "hubs": {**work.hubs.as_dict(), "key": work.hubs.key},
-        "language": work.rankers.lexical.language,
-        "tables": {one.kind: {**comparison.as_dict(), "synthetic": one.synthetic} for one, comparison in compared},
-        "threshold": {**work.threshold, "encoder": encoder, "hubs": work.hubs.key},
-    }
+    return EvaluationInfo(
+        in_use=InUseInfo(
+            selection.served, selection.strength, trained.adapter if selection.strength else None, trained.adapter_scope
+        ),
+        model=model_fingerprint(context),
+        reason=selection.reason,
+        advice=_advice(context, fusion, compared),
+        fusion=FusionInfo(fusion.method, fusion.weight, len(work.terms.weights)),
+        hubness=HubnessInfo(0 if work.hubs.bank is None else len(work.hubs.bank.articles), work.hubs.key),
+        language=work.rankers.lexical.language,
+        threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder, work.hubs.key),
+    )
 
 
 def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparison:
@@ -95,7 +89,7 @@ def _report(
     from engine.evaluation.reporting.report import ReportData, TrainingCurve, choices_made, warnings_told
     from engine.evaluation.studies.forgetting import measure_general
 
-    history = work.trained.info.get("history") or {}
+    history = work.trained.info.history
     log = context.project.path / "runs" / context.run / "events.jsonl"
     base_alone = not selection.strength and work.hubs.bank is None
     return ReportData(
@@ -103,7 +97,7 @@ def _report(
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
         selection=selection, fusion={**fusion.as_dict(), **work.terms.as_dict(), **work.hubs.as_dict()},
         query_sets=_told_sets(context, work, compared, "adapted" if work.adapter and base_alone else "served"),
-        training=TrainingCurve(history.get("losses", ()), history.get("held_out", ())),
+        training=TrainingCurve(history.losses, history.held_out),
         settings=context.settings.model_dump(),
         choices=choices_made(log), warnings=warnings_told(log),
         sizes=context.store.counts(), diagnostics=work.described.diagnostics,
@@ -141,4 +135,4 @@ def _told_sets(context: StageContext, work: Evaluation, compared: Compared, chan
 
 def _told_baseline(work: Evaluation) -> dict[str, Any] | None:
     told = ("reason", "side", "steps", "best_step", "ended", "seconds")
-    return {name: work.baseline.get(name) for name in told} if work.baseline else None
+    return {key: value for key, value in work.baseline.to_dict().items() if key in told} if work.baseline else None

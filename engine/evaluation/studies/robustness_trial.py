@@ -16,6 +16,7 @@ from engine.evaluation.studies.joining import HybridFusion, Measure
 from engine.evaluation.studies.perturbing import content_terms, without_masks
 from engine.evaluation.studies.robustness import Robustness, make_trial, measure_trial
 from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.store.artifact_info import LexicalInfo
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Ids, Rankers
@@ -62,7 +63,7 @@ class RobustnessTrial:
     def measure(self, sets: Sequence[QuerySet], measure: Measure, document_of: DocumentOf) -> Robustness | None:
         """Of the judged queries, or else the held-out ones; None where no query can be measured."""
         context, settings = self._context, self._context.settings
-        terms = content_terms(context.need("lexical", "index").info.get("language", "none"))
+        terms = content_terms(context.need(LexicalInfo).info.language)
         ask = self._ask if language_model_of(context) else None
         trials = (make_trial(one, self._rankers.chunks, terms, settings.training.seed, ask) for one in sets)
         trial = next((trial for trial in trials if trial), None)

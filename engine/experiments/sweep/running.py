@@ -16,6 +16,7 @@ from engine.experiments.sweep.report import write_sweep
 from engine.experiments.sweep.workspace import Basis, Workspace
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import AdapterInfo
 
 STAGES = ("rank", "train", "evaluate")
 SYSTEMS = ("bm25", "base", "adapted")
@@ -118,17 +119,17 @@ def _figures(project: Project) -> dict[str, Any]:
 
     report = project.report()
     with closing(project.folder.store()) as store:
-        adapter = ProjectSnapshot(project.folder, project.settings(), store).need("adapter", "train").info
+        adapter = ProjectSnapshot(project.folder, project.settings(), store).need(AdapterInfo).info
     diagnostics = read_report(Path(report["folder"]))["diagnostics"]
     return {
         "tables": {kind: _table(table) for kind, table in report["tables"].items()},
         "geometry": {
             name: {key: diagnostics[name].get(key) for key in GEOMETRY} for name in SYSTEMS if name in diagnostics
         },
-        "side": adapter.get("side", "both"),
-        "steps": adapter.get("steps"),
-        "best_step": adapter.get("best_step"),
-        "reason": adapter.get("reason", ""),
+        "side": adapter.adapter_scope,
+        "steps": adapter.steps,
+        "best_step": adapter.best_step,
+        "reason": adapter.reason,
     }
 
 

@@ -16,6 +16,7 @@ from engine.encoders.for_project import served_fingerprint
 from engine.project.copies import copied
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
+from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
 
 FOLDER = "sweep"
 _COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
@@ -43,11 +44,11 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
     settings = project.settings()
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, settings, store)
-        queries, lexical = snapshot.need("queries", "generate"), snapshot.need("lexical", "index")
+        queries, lexical = snapshot.need(QueriesInfo), snapshot.need(LexicalInfo)
         data = fingerprint(
-            corpus=snapshot.need("corpus", "ingest").fingerprint,
+            corpus=snapshot.need(CorpusInfo).fingerprint,
             lexical=lexical.fingerprint,
-            queries=queries.info["content"],
+            queries=queries.info.content,
             base=served_fingerprint(snapshot, None, 1.0),
             encoder=settings.encoder.model_dump(exclude_none=True),
             evaluation=settings.evaluation.model_dump(include=set(_MEASURED_BY)),

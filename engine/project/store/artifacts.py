@@ -3,55 +3,58 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
+from engine.project.store.artifact_info import KINDS, ArtifactInfo
 from engine.project.store.connection import Database, guarded
 
 INCOMPLETE = "incomplete"
+Info = TypeVar("Info", bound=ArtifactInfo, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
-    """The current artifact of a kind: its fingerprint, its folder (relative to the project) and what its stage noted."""
+class Artifact(Generic[Info]):
+    """The current artifact of a kind: what its stage noted, its fingerprint, and its folder, relative to the project."""
 
-    kind: str
+    info: Info
     fingerprint: str
-    folder: str
-    created: float
-    info: dict[str, Any]
+    folder: str = ""
 
 
 class ArtifactTables(Database):
     """What the stages have put in place."""
 
-    def _put_artifact(self, artifact: Artifact) -> None:
+    def _put_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
+        info = json.dumps(artifact.info.to_dict())
         self._db.execute(
             "INSERT OR REPLACE INTO artifacts (kind, fingerprint, folder, created, info) VALUES (?, ?, ?, ?, ?)",
-            (artifact.kind, artifact.fingerprint, artifact.folder, artifact.created, json.dumps(artifact.info)),
+            (artifact.info.kind, artifact.fingerprint, artifact.folder, time.time(), info),
         )
 
-    def put_artifact(self, artifact: Artifact) -> None:
+    def put_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
         """Make an artifact, already complete on disk, the current one of its kind."""
         with self.transaction(), guarded(self.path):
             self._put_artifact(artifact)
 
-    def mark_incomplete(self, kind: str) -> None:
+    def mark_incomplete(self, kind: type[ArtifactInfo]) -> None:
         """Within the transaction that begins to change what a kind stands for: it is not done until it is put again."""
         self._rows(
             """INSERT INTO artifacts (kind, fingerprint, folder, created, info) VALUES (?, ?, '', 0, '{}')
             ON CONFLICT (kind) DO UPDATE SET fingerprint = excluded.fingerprint""",
-            (kind, INCOMPLETE),
+            (kind.kind, INCOMPLETE),
         )
 
-    def artifact(self, kind: str) -> Artifact | None:
+    def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
         """The current artifact of a kind, if there is one."""
-        return self._artifacts("WHERE kind = ?", kind).get(kind)
+        rows = self._rows("SELECT info, fingerprint, folder FROM artifacts WHERE kind = ?", (kind.kind,))
+        return self._artifact(kind, *rows[0]) if rows else None
 
-    def artifacts(self) -> dict[str, Artifact]:
+    def artifacts(self) -> dict[str, Artifact[ArtifactInfo]]:
         """Every current artifact by kind."""
-        return self._artifacts("")
+        rows = self._rows("SELECT kind, info, fingerprint, folder FROM artifacts")
+        return {kind: self._artifact(KINDS.get(kind, ArtifactInfo), *row) for kind, *row in rows}
 
-    def _artifacts(self, where: str, *values: str) -> dict[str, Artifact]:
-        rows = self._rows(f"SELECT kind, fingerprint, folder, created, info FROM artifacts {where}", values)
-        return {row[0]: Artifact(row[0], row[1], row[2], row[3], self._json(row[4])) for row in rows}
+    def _artifact(self, kind: type[Info], info: str, fingerprint: str, folder: str) -> Artifact[Info]:
+        return Artifact(kind.from_dict(self._json(info)), fingerprint, folder)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from engine.core.records import JudgedQuery, Query
+from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact, ArtifactTables
 from engine.project.store.connection import guarded
 
@@ -16,7 +17,7 @@ class QueryTables(ArtifactTables):
     """Queries to train on, queries with known answers, and how far the corpus has moved since."""
 
     def replace_queries(
-        self, queries: Sequence[Query], artifact: Artifact, rejected: Iterable[tuple[Query, str]] = ()
+        self, queries: Sequence[Query], artifact: Artifact[ArtifactInfo], rejected: Iterable[tuple[Query, str]] = ()
     ) -> None:
         """Put a new set of training queries in place of the former one, with its artifact row and with those that were
         left out, each with the reason, in one transaction."""
@@ -105,7 +106,7 @@ class QueryTables(ArtifactTables):
             ).rowcount
         return max(0, gone) + max(0, changed)
 
-    def replace_artifact(self, artifact: Artifact) -> None:
+    def replace_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
         """Within a transaction: as `put_artifact`."""
         with guarded(self.path):
             self._put_artifact(artifact)

@@ -41,6 +41,7 @@ from engine.core.messages.project import ProjectStatus, StageState
 from engine.core.messages.queries import evidence_span
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
 
 HOSTILE = "[@click=app.quit]x[/] \x1b[31m\u202eevil [/"
 
@@ -89,7 +90,7 @@ def stored(project: Path) -> list[Query]:
 
 def put(project: Path, queries: list[Query]) -> None:
     with closing(ProjectFolder.open(project).store()) as store:
-        artifact = store.artifact("queries")
+        artifact = store.artifact(QueriesInfo)
         assert artifact is not None
         store.replace_queries(queries, artifact)
 
@@ -246,9 +247,9 @@ def test_queries_that_were_left_out_are_listed_with_their_reasons(finished_proje
     queries = stored(finished_project)
     lost = [(replace(queries[n], text=f"lost query [/{n}]"), f"duplicate: the same as {n}") for n in range(3)]
     with closing(ProjectFolder.open(finished_project).store()) as store:
-        artifact = store.artifact("queries")
+        artifact = store.artifact(QueriesInfo)
         assert artifact is not None
-        artifact = replace(artifact, info={**artifact.info, "rejected": {"duplicate": 3}})
+        artifact = replace(artifact, info=replace(artifact.info, rejected={"duplicate": 3}))
         store.replace_queries(queries, artifact, lost)
 
     async def story(pilot: Pilot[Any]) -> None:

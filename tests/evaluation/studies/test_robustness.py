@@ -174,7 +174,7 @@ def test_queries_are_encoded_once_for_each_encoder(strength, encoded):
     rankers = CountingRankers()
     context = SimpleNamespace(
         settings=Settings(evaluation={"bootstrap_samples": 100, "depth": 10}), check_stop=lambda: None, store=None,
-        need=lambda *_: SimpleNamespace(info={"language": "none"}),
+        need=lambda *_: SimpleNamespace(info=SimpleNamespace(language="none")),
     )  # fmt: skip
     trial = RobustnessTrial(
         context, rankers, strength, FusionChoice("rrf", 0.5, ""), None, lambda one: [None] * len(one.texts)

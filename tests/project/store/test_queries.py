@@ -7,6 +7,7 @@ import pytest
 
 from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.records import FileRecord
 from engine.project.store.store import Store
@@ -82,7 +83,7 @@ def test_pages_of_queries(store: Store) -> None:
     queries = [
         Query(f"text {n}", "title" if n % 2 else "claim", 1, 1, "e", "train" if n < 4 else "heldout") for n in range(6)
     ]
-    store.replace_queries(queries, Artifact("queries", "f", "", 0.0, {}))
+    store.replace_queries(queries, Artifact(QueriesInfo(), "f"))
 
     def page(offset: int = 0, limit: int = 9, **where: object) -> tuple[int, list[int]]:
         total, found = store.query_page(offset, limit, **where)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from fixtures.stored import ARTIFACT, chunk, document, live, put_document, put_f
 
 from engine.core.errors import DamagedError, EngineError, InputError
 from engine.core.records import JudgedQuery, Query
+from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
 
@@ -183,7 +184,7 @@ def test_drift_is_the_share_of_chunks_that_came_or_went(store: Store) -> None:
     store.replace_queries([query], ARTIFACT, [(lost, "copied"), (query, "why not")])
     assert store.queries() == [replace(query, id=1)]
     assert store.rejected_queries() == [(lost, "copied"), (replace(query, split="train"), "why not")]
-    assert store.artifact("queries") == ARTIFACT
+    assert store.artifact(QueriesInfo) == ARTIFACT
     assert store.drift() == 0
     store.replace_chunks(row, [chunk(n, text) for n, text in enumerate("abcx")])
     assert store.drift() == pytest.approx(2 / 5)
@@ -201,7 +202,7 @@ def test_judged_queries_replace_those_with_their_key(store: Store) -> None:
 
 
 def test_the_newest_artifact_of_a_kind_is_current(store: Store) -> None:
-    assert store.artifact("queries") is None
+    assert store.artifact(QueriesInfo) is None
     store.put_artifact(ARTIFACT)
     store.put_artifact(replace(ARTIFACT, fingerprint="new"))
     assert store.artifacts() == {"queries": replace(ARTIFACT, fingerprint="new")}
@@ -239,11 +240,11 @@ def test_a_savepoint_undoes_its_own_block_only(store: Store) -> None:
 
 
 def test_what_is_being_changed_is_incomplete_until_it_is_put_again(store: Store) -> None:
-    store.mark_incomplete("queries")
-    assert store.artifact("queries") == Artifact("queries", INCOMPLETE, "", 0.0, {})
+    store.mark_incomplete(QueriesInfo)
+    assert store.artifact(QueriesInfo) == Artifact(QueriesInfo(), INCOMPLETE)
     store.put_artifact(ARTIFACT)
-    store.mark_incomplete("queries")
-    assert store.artifact("queries") == replace(ARTIFACT, fingerprint=INCOMPLETE)
+    store.mark_incomplete(QueriesInfo)
+    assert store.artifact(QueriesInfo) == replace(ARTIFACT, fingerprint=INCOMPLETE)
 
 
 def test_a_file_has_chunks_while_they_are_live(store: Store) -> None:
@@ -284,7 +285,7 @@ def test_a_failed_set_of_queries_leaves_the_former_one(store: Store) -> None:
     with pytest.raises(DamagedError):
         store.replace_queries([replace(good, text=None)], replace(ARTIFACT, fingerprint="new"))  # type: ignore[arg-type]
     assert [query.text for query in store.queries()] == ["q"]
-    assert store.artifact("queries") == ARTIFACT
+    assert store.artifact(QueriesInfo) == ARTIFACT
 
 
 def test_text_that_utf8_cannot_hold_is_the_inputs_fault(store: Store) -> None:

@@ -17,6 +17,7 @@ from engine.core.records import Chunk, Document, Query, QueryKind
 from engine.lexical.index import LexicalIndex
 from engine.lexical.languages import margin_over
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.filters.quality import (
     Sources,
     checks,
@@ -223,7 +224,7 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked
         ("Wie oft wird das Öl der Maschine gewechselt?", f"{Reason.OTHER_LANGUAGE}: de instead of en"),
     ]
     store = project.store()
-    counts = store.artifact("queries").info["rejected"]  # type: ignore[union-attr]
+    counts = store.artifact(QueriesInfo).info.rejected  # type: ignore[union-attr]
     store.close()
     assert counts == dict.fromkeys(
         (Reason.OTHER_LANGUAGE, Reason.COPIED, Reason.NOTHING_OWN, Reason.REPEATED, Reason.NOT_FOUND), 6

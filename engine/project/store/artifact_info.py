@@ -1,0 +1,273 @@
+"""What each stage notes of its artifact: the column `info`, one class for each kind of artifact.
+
+A default is what a missing key stands for, in a project that was made before there was that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+from engine.settings.renamed import current_scope
+
+FORMER_KEYS = {
+    "bm25_hit_at_1": "found_first",
+    "adapter_scope": "side",
+    "interpolation_weight": "scale",
+    "in_use": "served",
+    "weighted_words": "weighed_words",
+    "hubness": "hubs",
+    "hubness_key": "hubs",
+}
+"""Field → its key in projects made before 0.9, read where the field's own name is missing."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A dataclass with a JSON form. Lists are read as tuples; keys that no field has are left out."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read the JSON form."""
+        values = {}
+        for one in fields(cls):
+            key = one.name if one.name in data else FORMER_KEYS.get(one.name, one.name)
+            if key not in data:
+                continue
+            value, record = data[key], _RECORDS.get(one.name)
+            if record and value is not None:
+                value = record.from_dict(value)
+            elif one.name == "adapter_scope":
+                value = current_scope(value)
+            values[one.name] = tuple(value) if isinstance(value, list) else value
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write the JSON form."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value.to_dict() if isinstance(value, Record) else value for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class ArtifactInfo(Record):
+    """Base of the classes below: the kind of artifact, the stage that makes it, and how messages call it."""
+
+    kind: ClassVar[str] = ""
+    stage: ClassVar[str] = ""
+    called: ClassVar[str] = ""
+    plural: ClassVar[bool] = False
+
+    @property
+    def folders_read(self) -> tuple[str, ...]:
+        """Folders of other artifacts that this one is of no use without."""
+        return ()
+
+
+@dataclass(frozen=True)
+class CorpusInfo(ArtifactInfo):
+    """`passwords`, `ocr` and `limits` show when files that could not be read are worth another try."""
+
+    kind, stage, called, plural = "corpus", "ingest", "chunks", True
+    chunks: str = ""
+    passwords: tuple[int, ...] | None = None
+    ocr: str = ""
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LexicalInfo(ArtifactInfo):
+    """`language`: the main one of the BM25 index; `languages`: the others that documents are stemmed in."""
+
+    kind, stage, called = "lexical", "index", "BM25 index"
+    language: str = "none"
+    languages: tuple[str, ...] = ()
+    chunks: int = 0
+    chunks_fingerprint: str = ""
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class WriterInfo(Record):
+    """The file of the language model that wrote the queries: as project.toml names it, and its `content_identity`."""
+
+    named: str = ""
+    identity: str = ""
+
+
+@dataclass(frozen=True)
+class QueriesInfo(ArtifactInfo):
+    """`corpus` and `recipe`: fingerprints of what the queries were made from; `content`: that of the queries themselves."""
+
+    kind, stage, called, plural = "queries", "generate", "queries", True
+    corpus: str = ""
+    recipe: str = ""
+    made: int = 0
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    content: str = ""
+    backend: str = ""
+    backend_reason: str = ""
+    writer: WriterInfo | None = None
+
+
+@dataclass(frozen=True)
+class QueryBackendInfo(ArtifactInfo):
+    """The backend that `queries.backend = "auto"` chose; `backend` is empty where project.toml names one."""
+
+    kind, stage = "query-backend", "generate"
+    backend: str = ""
+    reason: str = ""
+    model: str = ""
+    identity: str = ""
+
+
+@dataclass(frozen=True)
+class RankingsInfo(ArtifactInfo):
+    """`queries`: `QueriesInfo.content` of the queries ranked; `bm25_hit_at_1`: that of the training queries, None where they are
+    too few."""
+
+    kind, stage, called, plural = "rankings", "rank", "rankings", True
+    queries: str = ""
+    k: int = 0
+    bm25_hit_at_1: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainingHistory(Record):
+    """`losses`: (step, loss); `held_out`: (step, nDCG@10 in percent)."""
+
+    losses: Sequence[tuple[int, float]] = ()
+    held_out: Sequence[tuple[int, float]] = ()
+
+
+@dataclass(frozen=True)
+class AdapterInfo(ArtifactInfo):
+    """`adapter`: its folder; None, with a `reason`, where none was trained. `model`: fingerprint of the base model."""
+
+    kind, stage, called = "adapter", "train", "adapter"
+    adapter: str | None = None
+    reason: str = ""
+    steps: int = 0
+    best_step: int | None = None
+    ended: str = ""
+    adapter_scope: str = "both"
+    digest: str = ""
+    model: str = ""
+    history: TrainingHistory = field(default_factory=TrainingHistory)
+
+
+@dataclass(frozen=True)
+class BaselineInfo(ArtifactInfo):
+    """The CL baseline. `seconds`: what its training took since it was last begun or resumed."""
+
+    kind, stage, called = "cl_baseline", "evaluate", "CL baseline"
+    adapter: str | None = None
+    reason: str = ""
+    adapter_scope: str = "both"
+    digest: str = ""
+    steps: int | None = None
+    best_step: int | None = None
+    ended: str | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class InUseInfo(Record):
+    """The encoder that evaluation chose: the candidate's name, its interpolation weight, and the adapter it needs."""
+
+    name: str = "base"
+    interpolation_weight: float = 0.0
+    adapter: str | None = None
+    adapter_scope: str = "both"
+
+
+@dataclass(frozen=True)
+class FusionInfo(Record):
+    """How hybrid search fuses, and for how many words BM25 has learned weights. RRF was all that former evaluations knew."""
+
+    method: str = "rrf"
+    weight: float = 0.5
+    weighted_words: int = 0
+
+
+@dataclass(frozen=True)
+class HubnessInfo(Record):
+    """`hub_queries`: how many lie in the report's folder for the CSLS correction, 0 for none; `key`: their fingerprint."""
+
+    hub_queries: int = 0
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class ThresholdInfo(Record):
+    """Hits below `similarity` are weak. It holds for one `encoder` (a fingerprint) and one CSLS correction."""
+
+    similarity: float | None = None
+    reason: str = ""
+    encoder: str = ""
+    hubness_key: str = ""
+
+
+@dataclass(frozen=True)
+class EvaluationInfo(ArtifactInfo):
+    """`model`: fingerprint of the base model; `language`: that of the BM25 index whose words have learned weights."""
+
+    kind, stage, called = "evaluation", "evaluate", "evaluation"
+    in_use: InUseInfo = field(default_factory=InUseInfo)
+    model: str = ""
+    reason: str = ""
+    advice: str = ""
+    fusion: FusionInfo = field(default_factory=FusionInfo)
+    hubness: HubnessInfo = field(default_factory=HubnessInfo)
+    language: str = ""
+    threshold: ThresholdInfo | None = None
+
+    @property
+    def folders_read(self) -> tuple[str, ...]:
+        """The adapter's."""
+        return (self.in_use.adapter,) if self.in_use.adapter else ()
+
+
+@dataclass(frozen=True)
+class VectorsInfo(ArtifactInfo):
+    """`encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the adapters that they need."""
+
+    kind, stage, called = "vectors", "embed", "vector index"
+    model: str = ""
+    max_tokens: int = 0
+    prompts: tuple[str | None, str | None] = (None, None)
+    adapter: str | None = None
+    chunk_adapter: str | None = None
+    interpolation_weight: float = 1.0
+    encoder: str = ""
+    chunk_encoder: str = ""
+    version: int = 0
+    dimension: int = 0
+    chunks: int = 0
+    hubness_key: str = ""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """An index of before chunks could have an encoder of their own has them encoded as queries are."""
+        alike = data.get("chunk_encoder", data.get("encoder")) == data.get("encoder")
+        former = {"chunk_encoder": data.get("encoder", ""), "chunk_adapter": data.get("adapter") if alike else None}
+        return super().from_dict({**former, **data})
+
+    @property
+    def folders_read(self) -> tuple[str, ...]:
+        """The adapter's."""
+        return (self.adapter,) if self.adapter else ()
+
+
+KINDS: Mapping[str, type[ArtifactInfo]] = {
+    one.kind: one
+    for one in (
+        CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo, RankingsInfo, AdapterInfo, BaselineInfo, EvaluationInfo,
+        VectorsInfo,
+    )
+}  # fmt: skip
+_RECORDS: Mapping[str, type[Record]] = {
+    "writer": WriterInfo, "history": TrainingHistory, "in_use": InUseInfo, "fusion": FusionInfo, "hubness": HubnessInfo,
+    "threshold": ThresholdInfo,
+}  # fmt: skip
+"""The fields that hold a record."""
