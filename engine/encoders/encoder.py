@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from engine.encoders.fingerprint import effective_max_tokens, encoder_fingerprin
 from engine.encoders.hardware import Hardware, choose_hardware
 from engine.encoders.loading import load_sentence_transformer, merge_adapter
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.text_model import Row, TextModel
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -38,9 +39,7 @@ class Encoder:
     def __init__(
         self, loaded: SentenceTransformer, model: ModelFolder, hardware: Hardware, max_tokens: int, fingerprint: str
     ) -> None:
-        self._modules: list[Any] = list(loaded)
-        self._tokenizer: Any = loaded.tokenizer
-        self._truncate_dim = loaded.truncate_dim
+        self.text_model = TextModel(loaded, hardware.device, max_tokens)
         self._prompts = read_prompts(model)
         self._budget, self._max_sequences = _CPU_BUDGET if hardware.device == "cpu" else _CUDA_BUDGET
         self.hardware = hardware
@@ -48,7 +47,7 @@ class Encoder:
         self.fingerprint = fingerprint
         self.tokenizer_file = model.tokenizer_file
         self.notices: list[str] = []
-        self.dimension = int(self._forward([np.asarray(self._ids("a"), dtype=np.int32)], 0).shape[1])
+        self.dimension = int(self._forward(self.text_model.token_rows(["a"]), 0).shape[1])
 
     @classmethod
     def load(
@@ -107,18 +106,18 @@ class Encoder:
         """Tokens per text, special tokens included, before any cut and without a prompt."""
         counts: list[int] = []
         for start in range(0, len(texts), _TOKENISE_BLOCK):
-            counts.extend(len(ids) for ids in self._tokenise(texts[start : start + _TOKENISE_BLOCK], cut=False))
+            counts += map(len, self.text_model.token_rows(texts[start : start + _TOKENISE_BLOCK], cut=False))
         return counts
 
     def knows(self, text: str) -> bool:
         """Whether the tokenizer has a token for any part of `text`, other than the one for what it does not know."""
-        special = set(self._tokenizer.all_special_ids)
-        return any(token not in special for token in self._ids(text))
+        special = set(self.text_model.tokenizer.all_special_ids)
+        return any(token not in special for token in self.text_model.token_rows([text])[0])
 
     def _encode(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> np.ndarray:
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)  # (n, d)
         ids = self._token_ids(texts, prompt)
-        prompt_length = self._prompt_length(prompt)
+        prompt_length = self.text_model.prompt_length(prompt)
         pending = length_batches([len(row) for row in ids], self._budget, self._max_sequences)[::-1]
         done = 0
         while pending:
@@ -155,66 +154,21 @@ class Encoder:
         middle = len(batch) // 2
         return [batch[middle:], batch[:middle]]
 
-    def _forward(self, rows: list[np.ndarray], prompt_length: int) -> np.ndarray:
-        """Vectors (b, d) of b token rows: the model's own modules, float32 from the token vectors on."""
+    def _forward(self, rows: Sequence[Row], prompt_length: int) -> np.ndarray:
+        """Vectors (b, d) of b token rows."""
         import torch
 
         with torch.inference_mode():
-            features = self._padded(rows)
-            features["modality"] = "text"
-            if prompt_length:
-                features["prompt_length"] = prompt_length
-            features = self._modules[0](features)
-            for name in ("token_embeddings", "sentence_embedding"):
-                if name in features:
-                    features[name] = features[name].float()
-            for module in self._modules[1:]:
-                features = module(features)
-            vectors = features["sentence_embedding"].float()
-            if self._truncate_dim is not None:
-                vectors = vectors[:, : self._truncate_dim]
-            normed: np.ndarray = torch.nn.functional.normalize(vectors, dim=1).cpu().numpy()
-        return normed
-
-    def _padded(self, rows: list[np.ndarray]) -> dict[str, Any]:
-        import torch
-
-        longest = max(len(row) for row in rows)
-        ids = np.full((len(rows), longest), self._tokenizer.pad_token_id or 0, dtype=np.int64)  # (b, longest)
-        mask = np.zeros_like(ids)
-        for line, row in enumerate(rows):
-            place = slice(longest - len(row), None) if self._tokenizer.padding_side == "left" else slice(0, len(row))
-            ids[line, place], mask[line, place] = row, 1
-        device = self.hardware.device
-        return {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
+            vectors: np.ndarray = self.text_model.vectors(self.text_model.padded(rows), prompt_length).cpu().numpy()
+        return vectors
 
     def _token_ids(self, texts: Sequence[str], prompt: str) -> list[np.ndarray]:
         """Token ids of every text, cut at `max_tokens`; int32, because lists of ints take nine times the room."""
         rows: list[np.ndarray] = []
         for start in range(0, len(texts), _TOKENISE_BLOCK):
             block = [prompt + text for text in texts[start : start + _TOKENISE_BLOCK]]
-            rows.extend(np.asarray(ids, dtype=np.int32) for ids in self._tokenise(block))
+            rows.extend(np.asarray(ids, dtype=np.int32) for ids in self.text_model.token_rows(block))
         return rows
-
-    def _ids(self, text: str) -> list[int]:
-        return self._tokenise([text])[0]
-
-    def _tokenise(self, texts: Sequence[str], cut: bool = True) -> list[list[int]]:
-        options = {"truncation": True, "max_length": self.max_tokens} if cut else {"truncation": False}
-        # Lone surrogates cannot be encoded as UTF-8 and would stop the tokenizer.
-        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        found = self._tokenizer(
-            clean, padding=False, return_attention_mask=False, return_token_type_ids=False, verbose=False, **options
-        )["input_ids"]
-        filler = next((i for i in (self._tokenizer.eos_token_id, self._tokenizer.unk_token_id) if i is not None), 0)
-        return [ids or [filler] for ids in found]
-
-    def _prompt_length(self, prompt: str) -> int:
-        """Tokens of the prompt with the leading special tokens: what pooling leaves out where a model asks for that."""
-        if not prompt:
-            return 0
-        ids = self._ids(prompt)
-        return len(ids) - (ids[-1] in self._tokenizer.all_special_ids)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

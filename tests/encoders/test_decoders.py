@@ -57,7 +57,7 @@ def oracle(folder: Path, kind: Kind, prompt: str | None = None) -> np.ndarray:
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_sentence_transformers(folders: dict[tuple[str, str], Path], kind: Kind, side: str) -> None:
     loaded, folder = encoder(folders[kind, side]), folders[kind, side]
-    assert loaded._tokenizer.padding_side == side
+    assert loaded.text_model.tokenizer.padding_side == side
     np.testing.assert_allclose(loaded.encode_chunks(TEXTS), oracle(folder, kind), atol=1e-5)
     queries = loaded.encode_queries(TEXTS)
     np.testing.assert_allclose(queries, oracle(folder, kind, TASK), atol=1e-5)
@@ -67,8 +67,9 @@ def test_equals_sentence_transformers(folders: dict[tuple[str, str], Path], kind
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_padding_side_makes_no_difference(folders: dict[tuple[str, str], Path], kind: Kind) -> None:
     left, right = (encoder(folders[kind, side]) for side in ("left", "right"))
-    rows = [np.asarray(ids, dtype=np.int32) for ids in left._tokenise(TEXTS)]
-    together = left._forward(rows, 0), right._forward(rows, 0)
+    rows = left.text_model.token_rows(TEXTS)
+    models = left.text_model, right.text_model
+    together = [model.vectors(model.padded(rows), 0).detach().numpy() for model in models]
     np.testing.assert_allclose(*together, atol=1e-5)
     assert np.abs(together[0][0] - together[0][1]).max() > 0.1
 
@@ -76,13 +77,13 @@ def test_the_padding_side_makes_no_difference(folders: dict[tuple[str, str], Pat
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_text_ends_with_the_end_token(folders: dict[tuple[str, str], Path], kind: Kind) -> None:
     loaded = encoder(folders[kind, "left"], max_tokens=16)
-    end = loaded._tokenizer.convert_tokens_to_ids(ENDS[kind])
-    rows = loaded._tokenise(["", *TEXTS])
+    end = loaded.text_model.tokenizer.convert_tokens_to_ids(ENDS[kind])
+    rows = loaded.text_model.token_rows(["", *TEXTS])
     assert max(map(len, rows)) == 16
     assert [row[-1] for row in rows] == [end] * 7
     assert [row.count(end) for row in rows] == [1] * 7
     if kind == "e5-mistral":
-        assert {row[0] for row in rows} == {loaded._tokenizer.bos_token_id}
+        assert {row[0] for row in rows} == {loaded.text_model.tokenizer.bos_token_id}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,8 +91,9 @@ def test_what_counts_as_the_prompt(folders: dict[tuple[str, str], Path], kind: K
     loaded = encoder(folders[kind, "left"])
     assert read_prompts(resolve_model(str(folders[kind, "left"]))).query == TASK
     plain = SentenceTransformer(str(folders[kind, "left"]), device="cpu", **oracle_options(kind))
-    assert loaded._prompt_length(TASK) == plain[0]._get_prompt_length(TASK) == len(loaded._ids(TASK)) - 1
-    assert loaded._prompt_length("") == 0
+    assert loaded.text_model.prompt_length(TASK) == plain[0]._get_prompt_length(TASK)
+    assert loaded.text_model.prompt_length(TASK) == len(loaded.text_model.token_rows([TASK])[0]) - 1
+    assert loaded.text_model.prompt_length("") == 0
 
 
 def test_tokens_that_the_configuration_asks_for_are_part_of_the_fingerprint(
@@ -120,7 +122,7 @@ def test_a_start_token_that_is_missing_is_added_too(tmp_path: Path) -> None:
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps(config | {"add_bos_token": True}))
     loaded = encoder(folder)
-    ids = loaded._ids("heat")
-    assert (ids[0], ids[-1]) == (loaded._tokenizer.bos_token_id, loaded._tokenizer.eos_token_id)
+    ids = loaded.text_model.token_rows(["heat"])[0]
+    assert (ids[0], ids[-1]) == (loaded.text_model.tokenizer.bos_token_id, loaded.text_model.tokenizer.eos_token_id)
     assert ids.count(ids[0]) == ids.count(ids[-1]) == 1
     np.testing.assert_allclose(loaded.encode_chunks(TEXTS), oracle(folder, "e5-mistral"), atol=1e-5)

@@ -79,7 +79,7 @@ def test_decoder_with_left_padding_and_last_token(model_copy: Path, edit_json: E
     loaded = encoder(model_copy)
     np.testing.assert_allclose(loaded.encode_chunks(TEXTS), oracle(model_copy, batch_size=1), atol=1e-5)
     rows = [np.array([2, 9, 3], dtype=np.int32), np.array([2, 3], dtype=np.int32)]
-    assert loaded._padded(rows)["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
+    assert loaded.text_model.padded(rows)["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
 
 
 def test_dense_module_stays_float32(model_copy: Path) -> None:
@@ -174,7 +174,7 @@ def test_bfloat16_stays_close_to_float32() -> None:
 def test_numbers_that_are_not_finite(tiny_model: Path) -> None:
     loaded = encoder(tiny_model)
     with torch.no_grad():
-        loaded._modules[0].auto_model.embeddings.word_embeddings.weight[:] = float("inf")
+        loaded.text_model.modules[0].auto_model.embeddings.word_embeddings.weight[:] = float("inf")
     with pytest.raises(EngineError, match="unusable vectors for 2 of 2"):
         loaded.encode_chunks(["heat", "flow"])
 
@@ -306,7 +306,7 @@ def test_adapter_scaled_by_zero_is_the_base(tiny_model: Path, adapter: Path) -> 
 
 def test_adapter_is_cast_after_merging(tiny_model: Path, adapter: Path) -> None:
     half = encoder(tiny_model, adapter=adapter, hardware=CPU16)
-    assert {parameter.dtype for parameter in half._modules[0].parameters()} == {torch.bfloat16}
+    assert {parameter.dtype for parameter in half.text_model.modules[0].parameters()} == {torch.bfloat16}
     exact = encoder(tiny_model, adapter=adapter, hardware=CPU16, float32=True)
     assert np.sum(half.encode_chunks(TEXTS) * exact.encode_chunks(TEXTS), axis=1).min() > 0.99
 
@@ -325,7 +325,7 @@ def test_an_adapter_is_merged_before_the_model_goes_to_a_gpu(
     monkeypatch.setattr(Encoder, "_forward", lambda *_: np.zeros((1, 32), np.float32))
     found = encoder(tiny_model, adapter=adapter, hardware=Hardware("meta", "bfloat16", 1, ()))
     assert places == [("cpu", torch.float32)]
-    assert {(p.device.type, p.dtype) for p in found._modules[0].parameters()} == {("meta", torch.bfloat16)}
+    assert {(p.device.type, p.dtype) for p in found.text_model.modules[0].parameters()} == {("meta", torch.bfloat16)}
 
 
 def test_fingerprint_parts(tiny_model: Path, adapter: Path, tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def test_bundled_package_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys, engine.encoders as e; m = e.resolve_model(); e.encoder_fingerprint(m); "
+        "import sys; from engine.encoders.fingerprint import encoder_fingerprint; "
+        "from engine.encoders.model_folder import resolve_model; encoder_fingerprint(resolve_model()); "
         "print(sorted({'torch', 'transformers', 'sentence_transformers', 'peft'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

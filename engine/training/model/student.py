@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +14,7 @@ from engine.encoders.hardware import Hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.model_size import values_per_block
+from engine.encoders.text_model import TextModel
 from engine.training.compute.blocks import rework
 from engine.training.compute.micro_batches import MicroBatch, grid_length
 from engine.training.config import TrainingConfig
@@ -35,21 +35,18 @@ class Student:
         self.model, self.device = model, hardware.device
         quantised = config.quantisation == "4-bit"
         loaded = load_sentence_transformer(model, hardware.device, hardware.dtype, quantised=quantised)
-        self._modules: list[Any] = list(loaded)
-        self._tokenizer: Any = loaded.tokenizer
-        self._truncate_dim = loaded.truncate_dim
+        self.text_model = TextModel(loaded, hardware.device, effective_max_tokens(model, config.max_tokens))
         self._prompts = read_prompts(model)
-        self._max_tokens = effective_max_tokens(model, config.max_tokens)
         self._rows: dict[tuple[str, str], array[int]] = {}
-        self.query_prompt_length = self._prompt_length(self._prompts.query)
-        self.chunk_prompt_length = self._prompt_length(self._prompts.document)
+        self.query_prompt_length = self.text_model.prompt_length(self._prompts.query)
+        self.chunk_prompt_length = self.text_model.prompt_length(self._prompts.document)
         transformer = self.transformer
         if hardware.device == "cpu":
             # On CPUs the fused attention's backward pass takes three times as long as the plain one.
             transformer.set_attn_implementation("eager")
         if hasattr(transformer.config, "use_cache"):
             transformer.config.use_cache = False
-        for module in self._modules[1:]:
+        for module in self.text_model.modules[1:]:
             module.requires_grad_(False)
         torch.manual_seed(config.seed)
         self.lora = add_lora(transformer, config)
@@ -64,12 +61,12 @@ class Student:
     @property
     def transformer(self) -> Any:
         """The transformers model inside the first module."""
-        return self._modules[0].auto_model
+        return self.text_model.modules[0].auto_model
 
     @property
     def tokenizer(self) -> Any:
         """The transformers tokenizer."""
-        return self._tokenizer
+        return self.text_model.tokenizer
 
     @property
     def working(self) -> list[nn.Parameter]:
@@ -122,50 +119,23 @@ class Student:
 
     def chunk_words(self, texts: Sequence[str]) -> list[tuple[list[int], list[int | None]]]:
         """Rows as `chunk_rows`, each with the word that every token belongs to; None for special tokens."""
-        encoded = self._encoded(self._prompts.document, texts)
+        encoded = self.text_model.encoded([self._prompts.document + text for text in texts])
         words = [encoded.word_ids(place) for place in range(len(texts))]
-        return [(row, own or [None]) for row, own in zip(self._filled(encoded["input_ids"]), words, strict=True)]
+        rows = self.text_model.never_empty(encoded["input_ids"])
+        return [(row, own or [None]) for row, own in zip(rows, words, strict=True)]
 
     def _tokenise(self, prompt: str, texts: Sequence[str]) -> Rows:
         if new := [text for text in dict.fromkeys(texts) if (prompt, text) not in self._rows]:
-            rows = self._filled(self._encoded(prompt, new)["input_ids"])
+            rows = self.text_model.token_rows([prompt + text for text in new])
             self._rows |= {(prompt, text): array("i", row) for text, row in zip(new, rows, strict=True)}
         return [self._rows[prompt, text] for text in texts]
-
-    def _encoded(self, prompt: str, texts: Sequence[str]) -> Any:
-        # Lone surrogates cannot be encoded as UTF-8 and would stop the tokenizer.
-        clean = [(prompt + text).encode("utf-8", "replace").decode("utf-8") for text in texts]
-        return self._tokenizer(
-            clean,
-            truncation=True,
-            max_length=self._max_tokens,
-            padding=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,
-        )
-
-    def _filled(self, rows: list[list[int]]) -> list[list[int]]:
-        """No row is left without a token."""
-        filler = next((i for i in (self._tokenizer.eos_token_id, self._tokenizer.unk_token_id) if i is not None), 0)
-        return [row or [filler] for row in rows]
 
     def forward(self, rows: Sequence[Sequence[int]], prompt_length: int = 0) -> Tensor:
         """Unit vectors float32 (b, d) of b token rows, with a graph where gradients are on.
 
-        Everything after the transformer is in float32. `prompt_length`: leading tokens that pooling may leave out.
+        `prompt_length`: leading tokens that pooling may leave out.
         """
-        features: dict[str, Any] = {**self._padded(rows), "modality": "text"}
-        if prompt_length:
-            features["prompt_length"] = prompt_length
-        features = self._modules[0](features)
-        for name in ("token_embeddings", "sentence_embedding"):
-            if name in features:
-                features[name] = features[name].float()
-        for module in self._modules[1:]:
-            features = module(features)
-        vectors = features["sentence_embedding"].float()
-        return torch.nn.functional.normalize(vectors[:, : self._truncate_dim], dim=1)
+        return self.text_model.vectors(self._padded(rows), prompt_length)
 
     def token_states(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Last hidden states (t, d) of the t tokens of all rows, row after row, padding left out; with a graph."""
@@ -191,25 +161,9 @@ class Student:
         longest = [self._padded_length(max(len(rows[i]) for i in batch.places)) for batch in batches]
         return sum(len(batch.places) * n * self.bytes_per_token(n) for batch, n in zip(batches, longest, strict=True))
 
-    def _prompt_length(self, prompt: str) -> int:
-        """Tokens of the prompt with the leading special tokens: what pooling leaves out where a model asks for that."""
-        if not prompt:
-            return 0
-        (row,) = self._tokenise("", [prompt])
-        return len(row) - (row[-1] in self._tokenizer.all_special_ids)
-
     def _padded_length(self, longest: int) -> int:
         """On the grid of lengths, but never beyond the model's last position."""
         return min(grid_length(longest), max(longest, self.model.max_tokens))
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-        longest = self._padded_length(max(map(len, rows)))
-        ids = np.full((len(rows), longest), self._tokenizer.pad_token_id or 0, dtype=np.int64)  # (b, longest)
-        mask = np.zeros_like(ids)
-        for line, row in enumerate(rows):
-            place = slice(longest - len(row), None) if self._tokenizer.padding_side == "left" else slice(0, len(row))
-            ids[line, place], mask[line, place] = row, 1
-        return {
-            "input_ids": torch.from_numpy(ids).to(self.device),
-            "attention_mask": torch.from_numpy(mask).to(self.device),
-        }
+        return self.text_model.padded(rows, self._padded_length(max(map(len, rows))))

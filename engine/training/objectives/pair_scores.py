@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.core.errors import ModelError
 from engine.encoders.hardware import Hardware
+from engine.encoders.text_model import encodable, padded
 from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
@@ -97,9 +98,7 @@ class PairScorer:
 
     def _compute(self, pairs: list[tuple[str, str]]) -> npt.NDArray[np.float32]:
         """(n,) scores of n pairs."""
-        clean = [
-            [text.encode("utf-8", "replace").decode("utf-8") for text in side] for side in zip(*pairs, strict=True)
-        ]
+        clean = [list(map(encodable, side)) for side in zip(*pairs, strict=True)]
         encoded = self._tokenizer(
             *clean, truncation="longest_first", max_length=self._max_tokens, padding=False, verbose=False
         )
@@ -121,18 +120,8 @@ class PairScorer:
 
     def _padded(self, encoded: Any, batch: MicroBatch) -> dict[str, Tensor]:
         rows = {name: [encoded[name][i] for i in batch.places] for name in _INPUTS if name in encoded}
-        lengths = [len(row) for row in rows["input_ids"]]
-        longest = max(max(lengths), min(grid_length(max(lengths)), self._max_tokens))
-        filler = {"input_ids": self._tokenizer.pad_token_id or 0}
-        inputs = {name: np.full((len(lengths), longest), filler.get(name, 0), dtype=np.int64) for name in rows}
-        mask = np.zeros((len(lengths), longest), dtype=np.int64)
-        for line, length in enumerate(lengths):
-            place = slice(longest - length, None) if self._tokenizer.padding_side == "left" else slice(0, length)
-            mask[line, place] = 1
-            for name, values in rows.items():
-                inputs[name][line, place] = values[line]
-        inputs["attention_mask"] = mask
-        return {name: torch.from_numpy(value).to(self._device) for name, value in inputs.items()}
+        longest = min(grid_length(max(map(len, rows["input_ids"]))), self._max_tokens)
+        return padded(rows, self._tokenizer, self._device, longest)
 
 
 def _load(folder: CrossEncoderFolder, hardware: Hardware) -> tuple[Any, Any]:

@@ -1,0 +1,90 @@
+"""What search, training and cross-encoders share of a model: texts → token rows → padded tensors → unit vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import Tensor
+
+Row = Sequence[int] | np.ndarray
+
+
+class TextModel:
+    """The tokenizer and the modules of a loaded model. `max_tokens`: where longer texts are cut."""
+
+    def __init__(self, loaded: SentenceTransformer, device: str, max_tokens: int) -> None:
+        self.modules: list[Any] = list(loaded)
+        self.tokenizer: Any = loaded.tokenizer
+        self.device, self.max_tokens = device, max_tokens
+        self._truncate_dim = loaded.truncate_dim
+
+    def encoded(self, texts: Sequence[str], *, cut: bool = True) -> Any:
+        """What the tokenizer makes of texts, without padding."""
+        return self.tokenizer(
+            list(map(encodable, texts)), truncation=cut, max_length=self.max_tokens if cut else None, padding=False,
+            return_attention_mask=False, return_token_type_ids=False, verbose=False,
+        )  # fmt: skip
+
+    def token_rows(self, texts: Sequence[str], *, cut: bool = True) -> list[list[int]]:
+        """Token ids of every text."""
+        return self.never_empty(self.encoded(texts, cut=cut)["input_ids"])
+
+    def never_empty(self, rows: list[list[int]]) -> list[list[int]]:
+        """Rows of which none is left without a token."""
+        filler = next((i for i in (self.tokenizer.eos_token_id, self.tokenizer.unk_token_id) if i is not None), 0)
+        return [row or [filler] for row in rows]
+
+    def prompt_length(self, prompt: str) -> int:
+        """Tokens of the prompt with the leading special tokens: what pooling leaves out where a model asks for that."""
+        if not prompt:
+            return 0
+        (row,) = self.token_rows([prompt])
+        return len(row) - (row[-1] in self.tokenizer.all_special_ids)
+
+    def padded(self, rows: Sequence[Row], longest: int = 0) -> dict[str, Tensor]:
+        """Token rows as (b, `longest`) tensors with their mask; of the longest row's width where that is more."""
+        return padded({"input_ids": rows}, self.tokenizer, self.device, longest)
+
+    def vectors(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
+        """Unit vectors float32 (b, d) of padded rows; everything after the transformer is in float32.
+
+        `prompt_length`: leading tokens that pooling may leave out.
+        """
+        from torch.nn.functional import normalize
+
+        found: dict[str, Any] = {**features, "modality": "text"}
+        if prompt_length:
+            found["prompt_length"] = prompt_length
+        found = self.modules[0](found)
+        for name in ("token_embeddings", "sentence_embedding"):
+            if name in found:
+                found[name] = found[name].float()
+        for module in self.modules[1:]:
+            found = module(found)
+        return normalize(found["sentence_embedding"].float()[:, : self._truncate_dim], dim=1)
+
+
+def encodable(text: str) -> str:
+    """A text without lone surrogates, which would stop the tokenizer."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def padded(inputs: Mapping[str, Sequence[Row]], tokenizer: Any, device: str, longest: int = 0) -> dict[str, Tensor]:
+    """Rows of `input_ids` and what goes with them as (b, `longest`) tensors, on the side that the tokenizer pads, and the mask."""
+    import torch
+
+    lengths = list(map(len, inputs["input_ids"]))
+    shape = (len(lengths), max(longest, *lengths))
+    arrays = {name: np.zeros(shape, dtype=np.int64) for name in (*inputs, "attention_mask")}
+    arrays["input_ids"][:] = tokenizer.pad_token_id or 0
+    for line, length in enumerate(lengths):
+        place = slice(shape[1] - length, None) if tokenizer.padding_side == "left" else slice(0, length)
+        arrays["attention_mask"][line, place] = 1
+        for name, rows in inputs.items():
+            arrays[name][line, place] = rows[line]
+    return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
