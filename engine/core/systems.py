@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from engine.core.messages.project import SystemName
 
-BM25, LEARNT, BASE, CL, ADAPTED, SERVED = "bm25", "bm25_learnt", "base", "cl", "adapted", "served"
-BASE_LESS_HUBS = "base_less_hubs"
+BM25, LEARNED, BASE, CL, ADAPTED, SERVED = "bm25", "bm25_learnt", "base", "cl", "adapted", "served"
+BASE_CSLS = "base_less_hubs"
 """Base with hubs taken off, where what is served is adapted and has them taken off."""
 PLAIN = "served_cosine"
 """A merge that is served, by plain cosines, where it is served with hubs taken off."""
@@ -16,7 +16,7 @@ HYBRID_BASE, HYBRID_SERVED = "hybrid base", "hybrid served"
 """Of robustness, where hybrid search is measured as it is served alone."""
 UNWEIGHED = "unweighed"
 """What is served, joined with BM25 as it is, where BM25 is served with learnt weights of words."""
-ENCODERS = (BASE, BASE_LESS_HUBS, CL, ADAPTED, PLAIN, SERVED)
+ENCODERS = (BASE, BASE_CSLS, CL, ADAPTED, PLAIN, SERVED)
 """Those that rank by themselves, and joined with BM25."""
 MERGE = "merge-"
 """What a merge's name begins with; its λ follows."""
@@ -39,13 +39,13 @@ class System:
 _WITHOUT_ENCODER = (
     System(BM25, "BM25", "BM25", "search for the words of the query, without an encoder"),
     System(
-        LEARNT, "BM25 weighed", "BM25, weighed", "BM25 with words of queries that say little counted less, as learnt"
+        LEARNED, "BM25 weighed", "BM25, weighed", "BM25 with words of queries that say little counted less, as learnt"
     ),
 )
 _WITH_ENCODER = (  # label, short form, short form with "hybrid, " before it, what it is
     (BASE, "base", "base", "base", "the encoder before adaptation, by cosine"),
     (
-        BASE_LESS_HUBS, "base, hubs taken off", "base − hubs", "base − hubs",
+        BASE_CSLS, "base, hubs taken off", "base − hubs", "base − hubs",
         "the encoder before adaptation, with hubs taken off by the same training queries as for what is served",
     ),
     (CL, "CL", "CL (contrastive)", "CL", "the baseline that plain contrastive learning gives, by cosine"),

@@ -158,10 +158,10 @@ def compared(
     gaps: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in wanted}
     if cells:
         rows = np.stack([values[name][metric] - values[other][metric] for name, other, metric in cells], axis=1)
-        chances = randomisation_p(rows, samples, seed).tolist()
+        p_values = randomisation_p(rows, samples, seed).tolist()
         for column, (name, other, metric) in enumerate(cells):
             means_of_gap = mean_of[name, metric] - mean_of[other, metric]
-            found = difference(rows[:, column], means_of_gap, chances[column]).percent()
+            found = difference(rows[:, column], means_of_gap, p_values[column]).percent()
             gaps[name, other][metric] = with_needed(found, rows[:, column])
     return figures, gaps
 

@@ -11,9 +11,9 @@ import numpy as np
 from engine.core.systems import CL, ENCODERS, JOINED, PLAIN, SERVED, is_merge
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import encoded_queries
-from engine.evaluation.reporting.describing import EncoderDiagnostics
-from engine.evaluation.studies.hubs import Hubs
-from engine.evaluation.studies.joining import HybridFusion
+from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
+from engine.evaluation.studies.hubness import HubnessCorrection
+from engine.evaluation.studies.hybrid import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.studies.term_weights import TermWeights
 from engine.project.stage import StageContext
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.evaluation.selection import Selection
     from engine.evaluation.studies.fusion import FusionChoice
     from engine.evaluation.studies.robustness import Robustness
-    from engine.evaluation.studies.term_weights import TermTrial
+    from engine.evaluation.studies.term_weights import TermWeightStudy
 
     Rankings = NDArray[np.int64]
 
@@ -54,18 +54,18 @@ class Evaluation:
         self._ids, self.adapter = self.rankers.ids, self.rankers.adapter
         self._owners = np.array([chunk.document_id for chunk in self.chunks], dtype=np.int64)
         self.sets = query_sets(context, self.chunks)
-        self.described = EncoderDiagnostics(self.sets, self._ids, context.settings.training.seed)
+        self.diagnostics = EncoderDiagnostics(self.sets, self._ids, context.settings.training.seed)
         self._pool: list[Chunk] = []
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
         self.terms = TermWeights()
-        self._weighed: TermTrial | None = None
-        self.hubs = Hubs()
+        self._term_study: TermWeightStudy | None = None
+        self.hubness = HubnessCorrection()
         self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self.sentences = SentencePairs(context)
-        self.apart: dict[str, NDArray[np.float64]] = {}
-        self._among = {one.kind: self._chunks_meant(one) for one in self.sets}
+        self.distances: dict[str, NDArray[np.float64]] = {}
+        self._among = {one.kind: self._named_chunks(one) for one in self.sets}
 
     def _set(self, kind: str) -> QuerySet | None:
         return next((one for one in self.sets if one.kind == kind), None)
@@ -75,7 +75,7 @@ class Evaluation:
         for one in self.sets:
             one.rankings["bm25"], one.scores["bm25"] = self.rankers.bm25(one.texts, self._among[one.kind])
 
-    def _chunks_meant(self, one: QuerySet) -> list[NDArray[np.int64] | None]:
+    def _named_chunks(self, one: QuerySet) -> list[NDArray[np.int64] | None]:
         """Per query, the chunks of the documents that it names; None where it names none."""
         named = {meant.documents for meant in one.meant if meant.documents}
         chunks = {documents: self._ids[np.isin(self._owners, list(documents))] for documents in named}
@@ -86,7 +86,7 @@ class Evaluation:
         encoder = self.rankers.encoder(strength)
         vectors = self.rankers.vectors(encoder, strength, self.chunks, name)
         if self.adapter:
-            self._know(name, self.rankers.general(encoder, strength), vectors)
+            self._take_general(name, self.rankers.general(encoder, strength), vectors)
         self._rank_by(encoder, vectors, name)
 
     def _rank_by(self, encoder: Encoder, vectors: NDArray[np.float32], name: str) -> None:
@@ -94,14 +94,14 @@ class Evaluation:
         for one in self.sets:
             asked = encoded_queries(self._context, encoder, one.texts)
             self._rank(one, name, asked, vectors, self._among[one.kind])
-            self.described.take(name, one, asked, vectors)
+            self.diagnostics.take(name, one, asked, vectors)
 
-    def _know(self, name: str, found: General, vectors: NDArray[np.float32]) -> None:
+    def _take_general(self, name: str, found: General, vectors: NDArray[np.float32]) -> None:
         """What an encoder knows besides the documents, and how far the chunks' `vectors` (n, d) lie from that."""
         from engine.metrics.geometry import nearest_distances
 
         self.general[name], passages = found
-        self.apart[name] = nearest_distances(vectors, passages)
+        self.distances[name] = nearest_distances(vectors, passages)
 
     def rank_baseline(self) -> None:
         """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""
@@ -115,12 +115,12 @@ class Evaluation:
         )
         everything = self.rankers.own_vectors(of_chunks, self.chunks, CL)
         self._rank_by(encoder, everything, CL)
-        self._know(CL, self.rankers.general_of(encoder, of_chunks), everything)
+        self._take_general(CL, self.rankers.general_of(encoder, of_chunks), everything)
         heldout = self._set("synthetic")
         if heldout and self._pool:
             asked = encoded_queries(self._context, encoder, heldout.texts)
             vectors = self.rankers.own_vectors(of_chunks, self._pool, CL)
-            self.described.place(CL, None, heldout, asked, vectors, self._pool)
+            self.diagnostics.place(CL, None, heldout, asked, vectors, self._pool)
 
     def _rank(
         self, one: QuerySet, name: str, asked: NDArray[np.float32], vectors: NDArray[np.float32], among: Among
@@ -137,8 +137,8 @@ class Evaluation:
             one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
             one.beside[name] = one.beside[system]
         if system in self.general:
-            self.general[name], self.apart[name] = self.general[system], self.apart[system]
-        self.described.alias(name, system)
+            self.general[name], self.distances[name] = self.general[system], self.distances[system]
+        self.diagnostics.alias(name, system)
 
     def select(self) -> Selection:
         """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
@@ -156,12 +156,12 @@ class Evaluation:
             veto = self._ndcg(judged, known) if judged and judged.telling() else None
             seed = self._context.settings.training.seed
             selection = choose_served(values, veto, settings.bootstrap_samples, seed)
-            if selection.served == "base" and self._changes_nothing():
+            if selection.served == "base" and self._untrained():
                 selection = replace(selection, reason=UNTOUCHED)
         self._context.choose("served", selection.served, selection.reason)
         return selection
 
-    def _changes_nothing(self) -> bool:
+    def _untrained(self) -> bool:
         """Whether the adapter is the one that training began with, before its first step."""
         return self.trained.info.best_step == 0 and self._context.settings.training.method != "PT-FT"
 
@@ -192,7 +192,7 @@ class Evaluation:
                 everything or self.rankers.adapter_scope == "queries"
             ):  # else it has no vectors of all chunks
                 self._rank_merge(name, encoder, self.rankers.vectors(encoder, strength, self.chunks, name))
-            self.described.place(name, strength, heldout, asked, vectors, chunks)
+            self.diagnostics.place(name, strength, heldout, asked, vectors, chunks)
             self._context.check_stop()
         return values
 
@@ -215,52 +215,52 @@ class Evaluation:
         """The document of each chunk, in the shape of `ids`."""
         return self._owners[np.searchsorted(self._ids, ids)]
 
-    def take_off_hubs(self, selection: Selection) -> None:
+    def correct_hubness(self, selection: Selection) -> None:
         """Rank by the served encoder with less of what makes hubs near to every query, unless that seems to do harm."""
-        from engine.evaluation.studies.hubs import HubTrial
+        from engine.evaluation.studies.hubness import HubnessStudy
 
-        trial = HubTrial(self._context, self.rankers, selection.strength, self._measure)
-        self.hubs = trial.take(self.sets, self._among)
-        if self.hubs.plain == PLAIN:
-            self.described.alias(PLAIN, SERVED)
+        trial = HubnessStudy(self._context, self.rankers, selection.strength, self._measure)
+        self.hubness = trial.take(self.sets, self._among)
+        if self.hubness.plain == PLAIN:
+            self.diagnostics.alias(PLAIN, SERVED)
         for name, found in trial.found.items():
             for one in self.sets:
-                self.described.take(name, one, found.asked[one.kind], found.vectors, found.offsets)
-        self._context.choose("hubs", str(self.hubs.bank is not None).lower(), self.hubs.reason)
+                self.diagnostics.take(name, one, found.asked[one.kind], found.vectors, found.offsets)
+        self._context.choose("hubs", str(self.hubness.reference is not None).lower(), self.hubness.reason)
 
     def fuse(self) -> FusionChoice:
         """BM25 joined with every encoder: by RRF, and by a weighted sum."""
-        joining = HybridFusion(self._context.settings, self._measure, self.rankers.lexical.scores_many)
-        choice = joining.choose(self._set("synthetic"))
+        fuser = HybridFusion(self._context.settings, self._measure, self.rankers.lexical.scores_many)
+        choice = fuser.choose(self._set("synthetic"))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
             for name in [name for name in one.rankings if name in ENCODERS or is_merge(name)]:
                 for way, weight in zip(JOINED, (None, choice.weight), strict=True):
-                    one.rankings[way + name] = joining.joined(one, name, weight)
+                    one.rankings[way + name] = fuser.joined(one, name, weight)
         return choice
 
-    def weigh_terms(self, selection: Selection, fusion: FusionChoice) -> None:
+    def weight_terms(self, selection: Selection, fusion: FusionChoice) -> None:
         """Learn how much words of queries count in hybrid search, and take it over where that is shown to be better."""
-        from engine.evaluation.studies.term_weights import TermTrial, TermWeighting
+        from engine.evaluation.studies.term_weights import TermWeighting, TermWeightStudy
 
         weighting = TermWeighting(self._context, self.rankers, selection.strength)
-        trial = TermTrial(self._context.settings, weighting, self._measure, fusion)
+        trial = TermWeightStudy(self._context.settings, weighting, self._measure, fusion)
         self.terms = trial.take(self.sets, self._among)
         self._context.choose("term_weights", str(bool(self.terms.weights)).lower(), self.terms.reason)
-        self._weighed = trial if self.terms.weights else None
+        self._term_study = trial if self.terms.weights else None
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
-        from engine.evaluation.studies.robustness_trial import RobustnessTrial
+        from engine.evaluation.studies.robustness_study import RobustnessStudy
 
-        trial = RobustnessTrial(
-            self._context, self.rankers, selection.strength, fusion, self._weighed, self._chunks_meant
+        trial = RobustnessStudy(
+            self._context, self.rankers, selection.strength, fusion, self._term_study, self._named_chunks
         )
         self.robustness = trial.measure(self.sets, self._measure, self.document_of)
 
     def learn_threshold(self) -> None:
         """How similar to the query a hit of semantic search must be not to count as weak."""
-        from engine.evaluation.studies.weak_hits import learn_threshold
+        from engine.evaluation.studies.similarity_threshold import learn_threshold
 
         settings = self._context.settings
         self.threshold = learn_threshold(

@@ -19,7 +19,7 @@ Hashes = NDArray[np.uint64]
 _BORDER = np.uint32(0xFFFFFFFF)  # no code point, so no match crosses from document to document
 _BASE = 0x9E3779B97F4A7C15
 _WINDOWS = (1, 2, 4, 8, 16, 32)
-_BLOCK = 1_000_000
+BLOCK = 1_000_000
 _SPACES = np.zeros(0x3001, dtype=bool)
 _SPACES[[code for code in range(0x3001) if chr(code).isspace()]] = True
 
@@ -74,8 +74,8 @@ class CompactTexts:
         """(place, hash) wherever the hash of the window that starts there is among `anchors` (sorted)."""
         table = np.zeros(1 << 20, dtype=bool)
         table[anchors >> np.uint64(44)] = True
-        for start in range(0, len(self._text), _BLOCK):
-            hashes = _hash(self._text[start : start + _BLOCK + window - 1], window)
+        for start in range(0, len(self._text), BLOCK):
+            hashes = _hash(self._text[start : start + BLOCK + window - 1], window)
             likely = np.flatnonzero(table[hashes >> np.uint64(44)])
             nearest = np.minimum(np.searchsorted(anchors, hashes[likely]), len(anchors) - 1)
             for place in likely[anchors[nearest] == hashes[likely]].tolist():

@@ -76,7 +76,7 @@ def choose_served(
         return _too_few(names, held_out, real)
     vetoed = [name for name in names[1:] if real is not None and real.excludes(name)]
     ahead = [name for name in names[1:] if name not in vetoed and held_out.against_base(name).verdict == "better"]
-    served = _gentlest(ahead, held_out) if ahead else BASE
+    served = _smallest_weight(ahead, held_out) if ahead else BASE
     rows = []
     for name in names:
         standing: CandidateOutcome = "ahead" if name in ahead else "vetoed" if name in vetoed else "not ahead"
@@ -129,7 +129,7 @@ class _Paired:
         return 100 * float(np.std(self._means[name] - self._means[other]))
 
 
-def _gentlest(ahead: list[str], held_out: _Paired) -> str:
+def _smallest_weight(ahead: list[str], held_out: _Paired) -> str:
     best = _best(ahead, held_out)
     return next(
         name

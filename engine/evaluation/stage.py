@@ -7,7 +7,7 @@ from typing import Any
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, model_fingerprint, served_fingerprint
 from engine.evaluation.evaluating import Evaluation
-from engine.evaluation.reporting.concluding import conclude
+from engine.evaluation.reporting.results import publish_results
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
@@ -84,7 +84,7 @@ class EvaluateStage(Stage):
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Compare, choose what to serve, write the report."""
-        from engine.evaluation.studies.robustness_trial import drop_unasked
+        from engine.evaluation.studies.robustness_study import drop_unused_substitutes
 
         work = Evaluation(context)
         work.rank_bm25()
@@ -99,15 +99,15 @@ class EvaluateStage(Stage):
         if context.settings.evaluation.cl_baseline:
             work.rank_baseline()
         if context.settings.search.csls:
-            work.take_off_hubs(selection)
+            work.correct_hubness(selection)
         fusion = work.fuse()
         if context.settings.search.term_weights:
-            work.weigh_terms(selection, fusion)
+            work.weight_terms(selection, fusion)
         work.learn_threshold()
-        drop_unasked(context)
+        drop_unused_substitutes(context)
         if context.settings.evaluation.robustness:
             work.perturb(selection, fusion)
-        return conclude(context, work, selection, fusion)
+        return publish_results(context, work, selection, fusion)
 
 
 STAGE = EvaluateStage()
@@ -115,7 +115,7 @@ STAGE = EvaluateStage()
 
 def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
     """The language model whose words for others robustness is measured with; nothing where there is none."""
-    from engine.evaluation.studies.robustness_trial import language_model_of
+    from engine.evaluation.studies.robustness_study import language_model_of
 
     return {"synonyms": name} if (name := language_model_of(snapshot)) else {}
 

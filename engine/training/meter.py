@@ -9,7 +9,7 @@ import torch
 
 from engine.core.events import Emit, TrainStep
 
-_EMIT_SECONDS = 0.25
+EMIT_SECONDS = 0.25
 _MEMORY_OF_THE_PAST = 0.9
 
 
@@ -28,7 +28,7 @@ class Meter:
         self._seconds = keep * self._seconds + (1 - keep) * seconds
         self._tokens = keep * self._tokens + (1 - keep) * tokens
         now = time.monotonic()
-        if now - self._emitted < _EMIT_SECONDS and step < self._steps:
+        if now - self._emitted < EMIT_SECONDS and step < self._steps:
             return
         self._emitted = now
         self._emit(

@@ -42,7 +42,7 @@ def refine_queries(
     """
     from engine.training.trainer import train
 
-    vectors = _chunk_vectors(context, both.adapter)
+    vectors = adapted_chunk_vectors(context, both.adapter)
     result = train(
         model,
         replace(data, fixed_chunks=vectors),
@@ -99,7 +99,7 @@ def counted_to(emit: Emit, after: int) -> Emit:
     return tell
 
 
-def _chunk_vectors(context: StageContext, adapter: Path) -> NDArray[np.float32]:
+def adapted_chunk_vectors(context: StageContext, adapter: Path) -> NDArray[np.float32]:
     """Unit vectors (N, d) by the adapter at full strength; the evaluation finds them in the cache."""
     from engine.encoders.for_project import chunk_vectors, load_encoder, told_hardware
 

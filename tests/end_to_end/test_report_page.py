@@ -16,7 +16,7 @@ import pytest
 from fixtures.pipeline import ROOT, engine_here
 from lxml import html
 
-from engine.core.systems import BASE_LESS_HUBS, WAYS, label_of
+from engine.core.systems import BASE_CSLS, WAYS, label_of
 from engine.core.text import metric_name
 from engine.evaluation.reporting.changes import Change, FoundHit
 from engine.evaluation.reporting.report import read_report, render
@@ -185,7 +185,7 @@ def less_hubs(report: dict[str, Any]) -> dict[str, Any]:
         comparison = part["comparison"]
         gaps = comparison["differences"]["adapted"]
         for way in WAYS:
-            less, both = f"{way}{BASE_LESS_HUBS}", f"{way}served"
+            less, both = f"{way}{BASE_CSLS}", f"{way}served"
             comparison["systems"][less] = comparison["systems"][f"{way}base"]
             comparison["differences"][less] = gaps
             pairs = (both, f"{way}adapted"), (both, less), (less, f"{way}base"), (f"{way}adapted", f"{way}base")

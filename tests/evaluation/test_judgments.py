@@ -191,7 +191,7 @@ def test_blocks_do_not_show(monkeypatch):
     texts = ["abc def ghi jkl mno pqr stu vwx yz " * 20, "yz abc defghi jkl"]
     needles = ["abcdefghijklmnopqrstuvwxyz", "z a", "yzabcdefghijklmnopqrstuvwxyzabcdefghijkl", "q"]
     whole = CompactTexts(texts).find(needles)
-    monkeypatch.setattr(evidence_index, "_BLOCK", 37)
+    monkeypatch.setattr(evidence_index, "BLOCK", 37)
     assert CompactTexts(texts).find(needles) == whole
     assert len(whole["q"]) == 20
 

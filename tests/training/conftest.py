@@ -71,7 +71,7 @@ def recipe() -> TrainingConfig:
 def every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.training import meter
 
-    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
+    monkeypatch.setattr(meter, "EMIT_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ def test_only_ranks_beyond_the_first_follow(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_after_the_first_training_children_know_of_no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launches, "_spent", False)
+    monkeypatch.setattr(launches, "spent", False)
     launches.spend()
     alone = {"HOME": "/home/ann"}
     assert launches.inherited(alone) == alone  # there was none

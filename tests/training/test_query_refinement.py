@@ -50,7 +50,7 @@ def go(tiny: ModelFolder, seen: TrainingData, tmp_path: Path, monkeypatch: pytes
         encoder = Encoder.load(tiny, adapter=folder, hardware=CPU, max_tokens=128)
         return encoder.encode_chunks(list(seen.chunks))
 
-    monkeypatch.setattr(query_refinement, "_chunk_vectors", vectors)
+    monkeypatch.setattr(query_refinement, "adapted_chunk_vectors", vectors)
 
     def learnt(config: TrainingConfig, name: str = "run", told: list[Event] | None = None, **asked: Any) -> TrainResult:
         nothing, listen = cast(Any, None), asked.pop("listen", (told if told is not None else []).append)

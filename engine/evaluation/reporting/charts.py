@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
-from engine.evaluation.reporting.drawing import INCH, INK, PAPER, SERIES, WIDTH, drawn
+from engine.evaluation.reporting.svg import INCH, INK, PAPER, SERIES, WIDTH, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -36,7 +36,7 @@ class Similarities:
     correct: Floats
     top: Floats
     random: Floats
-    less_hubs: bool = False
+    csls: bool = False
 
 
 def similarities_of_kinds(
@@ -71,7 +71,7 @@ def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[s
         return None
     axis = _axis([getattr(one, part) for one in found.values() for part in KINDS])
     systems = {
-        system: {**{part: _curve(getattr(one, part), axis) for part in KINDS}, "less_hubs": one.less_hubs}
+        system: {**{part: _curve(getattr(one, part), axis) for part in KINDS}, "less_hubs": one.csls}
         for system, one in found.items()
     }
     return {

@@ -13,11 +13,11 @@ from engine.core.assets import asset_path
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Event, Warned, read
 from engine.core.systems import MERGE, SERVED, is_merge, label_of, ordered, system_of
+from engine.evaluation.reporting.ablation import breakdown_pairs, gain_breakdown, other_pairs
 from engine.evaluation.reporting.changes import Changes
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.densities import KINDS
 from engine.evaluation.reporting.geometry import Plane
-from engine.evaluation.reporting.parts_of_gain import other_pairs, pairs_of_gain, parts_of_gain
 from engine.evaluation.selection import Selection
 from engine.metrics.bootstrap import Interval
 
@@ -105,7 +105,7 @@ def choices_made(log: Path) -> list[ChoiceMade]:
     return [ChoiceMade(event.stage, event.setting, event.value, event.reason) for event in made.values()]
 
 
-def warnings_told(log: Path) -> list[str]:
+def warnings_logged(log: Path) -> list[str]:
     """Every warning that a run's event log tells, once each."""
     return list(dict.fromkeys(event.text for event in _told(log) if isinstance(event, Warned)))
 
@@ -166,9 +166,9 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     return environment.from_string(source).render(
         report=report, charts=charts, bars=bars, shifts=shifts, blows=blows, densities=curves, plane=plane, distances=distances,
         hidden=_twins(report),
-        parts=[parts_of_gain(part["comparison"], report["fusion"].get("plain_system") or "") for part in report["query_sets"]],
+        parts=[gain_breakdown(part["comparison"], report["fusion"].get("plain_system") or "") for part in report["query_sets"]],
         hubs=bool(report["fusion"].get("hub_queries")), weighed=bool(report["fusion"].get("weighed_words")),
-        alike=_alike(report), only=pairs_of_gain, without=other_pairs,
+        alike=_alike(report), only=breakdown_pairs, without=other_pairs,
         known=[system_of(name) for name in ordered(_shown(report))], main=MAIN,
         diagnosed=list(dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)),
     )  # fmt: skip

@@ -26,7 +26,7 @@ _REACH = 3  # kernel widths beyond the outermost distance
 _DIGITS = 4
 
 
-def told_distances(found: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+def distance_summary(found: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
     """As the report holds them: `axis`, the distances that all share, and `systems` → mean, 5th, 50th and 95th percentile, and
     density. `found`: encoder → each chunk's distance (n,)."""
     margin = _REACH * max(kernel_width(one) for one in found.values())
@@ -60,5 +60,5 @@ def measure_general(
         "passages": len(general_knowledge().passages),
         "systems": {name: {metric: asdict(cell) for metric, cell in row.items()} for name, row in figures.items()},
         "differences": {name: {metric: asdict(cell) for metric, cell in gaps[name, BASE].items()} for name in others},
-        "distances": told_distances(distances) if distances and len(distances[BASE]) else None,
+        "distances": distance_summary(distances) if distances and len(distances[BASE]) else None,
     }

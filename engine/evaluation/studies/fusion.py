@@ -22,7 +22,7 @@ from engine.metrics.power import with_needed
 from engine.metrics.randomisation import best_of_p, randomisation_p
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
-EVEN = 0.5
+EQUAL = 0.5
 SET_BY_HAND = "Hybrid search joins both rankings as project.toml says (search.fusion)."
 MIN_QUERIES = 50
 """With fewer queries a weight is not tuned."""
@@ -46,10 +46,10 @@ class FusionChoice:
         return {"method": self.method, "weight": self.weight, "reason": self.reason}
 
 
-def not_tuned(why: str) -> FusionChoice:
+def equal_weights(why: str) -> FusionChoice:
     """The even sum, because there is nothing to tune a weight on."""
     return FusionChoice(
-        "weighted", EVEN, f"Hybrid search adds the scores of BM25 and of the encoder in equal parts: {why}."
+        "weighted", EQUAL, f"Hybrid search adds the scores of BM25 and of the encoder in equal parts: {why}."
     )
 
 
@@ -63,10 +63,12 @@ def choose_fusion(
     weights = sorted(weighted)
     values = np.stack([np.asarray(rrf, dtype=np.float64), *(np.asarray(weighted[w], np.float64) for w in weights)], 1)
     if len(values) < MIN_QUERIES:
-        return not_tuned(f"{len(values)} held-out queries are too few to tune a weight on, {MIN_QUERIES} are needed")
+        return equal_weights(
+            f"{len(values)} held-out queries are too few to tune a weight on, {MIN_QUERIES} are needed"
+        )
     means = bootstrap_means(values, samples, seed)  # (samples, 1 + weights)
     best = int(values[:, 1:].mean(0).argmax()) + 1
-    from_even = sorted(range(1, values.shape[1]), key=lambda column: (abs(weights[column - 1] - EVEN), column))
+    from_even = sorted(range(1, values.shape[1]), key=lambda column: (abs(weights[column - 1] - EQUAL), column))
     taken = next(
         column for column in from_even if column == best or not _is_beaten(values[:, 1:], column - 1, samples, seed)
     )
@@ -107,9 +109,9 @@ def _sum(weight: float, best: float, gap: Difference, weights: int, queries: int
 
 
 def _told(gap: Difference) -> str:
-    return told_points(gap) + ("" if gap.verdict != "no difference shown" else gap.told_needed)
+    return format_points(gap) + ("" if gap.verdict != "no difference shown" else gap.told_needed)
 
 
-def told_points(gap: Difference) -> str:
+def format_points(gap: Difference) -> str:
     """As a sentence has it: a difference in nDCG@10, its interval, and the p of the randomisation test."""
     return f"{gap.value:+.1f} points of nDCG@10 (95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.told_p})"

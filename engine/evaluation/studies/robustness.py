@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from engine.core.records import Chunk
 from engine.evaluation.comparison import DocumentOf, compared, measure
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.neighbours import corpus_synonyms
-from engine.evaluation.studies.perturbing import CONDITIONS, Perturber, words_of
+from engine.evaluation.studies.perturbation import CONDITIONS, Perturber, words_of
+from engine.evaluation.studies.synonyms import corpus_synonyms
 from engine.lexical.filenames import FilenameMatch
 from engine.metrics.bootstrap import SAMPLES, Interval
 from engine.metrics.differences import Difference
@@ -133,9 +133,9 @@ def measure_trial(
     figures, gaps = compared(values, pairs, samples, seed)
     rows = []
     for place, condition in enumerate(CONDITIONS):
-        apart = {system: gaps[_key(place, system), _key(0, system)] for system in (rankings if place else ())}
-        losses = {system: found[METRICS[0]] for system, found in apart.items()}
-        drops = {system: {name: found[name] for name in METRICS[1:]} for system, found in apart.items()}
+        changes = {system: gaps[_key(place, system), _key(0, system)] for system in (rankings if place else ())}
+        losses = {system: found[METRICS[0]] for system, found in changes.items()}
+        drops = {system: {name: found[name] for name in METRICS[1:]} for system, found in changes.items()}
         systems = {system: figures[_key(place, system)] for system in rankings}
         rows.append(Row(condition.kind, condition.words, trial.changed[place], systems, losses, drops))
     return Robustness(trial.source.name, trial.source.kind, trial.queries, tuple(rows), trial.synonyms)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.core.records import Query
-from engine.core.systems import LEARNT
+from engine.core.systems import LEARNED
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
 from engine.evaluation.studies.fusion import FusionChoice
-from engine.evaluation.studies.gaps import Gap, gap_between, held_out_and_judged, told, why_not
-from engine.evaluation.studies.joining import HybridFusion, Measure
+from engine.evaluation.studies.gains import Gain, held_out_and_judged, measured_gain, reason_against, told
+from engine.evaluation.studies.hybrid import HybridFusion, Measure
 from engine.project.stage import StageContext
 from engine.settings.schema import Settings
 from engine.training.term_weights import Example, learn_weights
@@ -50,18 +50,18 @@ class TermWeights:
         return {"weighed_words": len(self.weights), "weighed_words_reason": self.reason}
 
 
-def not_weighed(why: str) -> TermWeights:
+def unweighted(why: str) -> TermWeights:
     """BM25 as it is, for the reason given."""
     return TermWeights(reason=f"Every word of a query counts as BM25 has it: {why}.")
 
 
-def decided(learnt: Mapping[str, float], held_out: Gap | None, judged: Gap | None) -> TermWeights:
+def decide(learnt: Mapping[str, float], held_out: Gain | None, judged: Gain | None) -> TermWeights:
     """The weights, where hybrid search with them is shown to be better on held-out queries, and not worse on judged ones."""
     if not learnt:
-        return not_weighed("the training queries teach nothing else")
-    why = why_not("learnt weights", held_out, judged, shown=True)
+        return unweighted("the training queries teach nothing else")
+    why = reason_against("learnt weights", held_out, judged, shown=True)
     if why or held_out is None:
-        return not_weighed(why)
+        return unweighted(why)
     return TermWeights(
         learnt,
         f"Hybrid search counts {len(learnt):,} words of queries less than BM25 does, as the training queries taught: better on "
@@ -122,7 +122,7 @@ class TermWeighting:
         return twin
 
 
-class TermTrial:
+class TermWeightStudy:
     """Learnt weights tried on hybrid search as `fusion` joins it, and taken where that helps. `measure`: as `Joining` has it."""
 
     def __init__(self, settings: Settings, weighting: TermWeighting, measure: Measure, fusion: FusionChoice) -> None:
@@ -130,26 +130,26 @@ class TermTrial:
         self.index = weighting.plain
 
     def take(self, sets: Sequence[QuerySet], among: Mapping[str, Among]) -> TermWeights:
-        """What was learnt and decided. The sets get BM25's rankings by it (`LEARNT`) and, where it is taken, the served hybrids';
+        """What was learnt and decided. The sets get BM25's rankings by it (`LEARNED`) and, where it is taken, the served hybrids';
         those of before are then called `unweighed`.
 
         `among`: by kind of the sets, the chunks that their queries are looked for among.
         """
         learnt = self._weighting.learn()
         if learnt is None:
-            return not_weighed(
+            return unweighted(
                 f"weights are learnt from {MIN_QUERIES} training queries or more that are worded as questions"
             )
         self.index = self.index.weighted(learnt)
         twins = {one.kind: self.twin(one, one.texts, among[one.kind]) for one in sets}
-        joining = HybridFusion(self._settings, self._measure, self.index.scores_many)
-        terms = self._decided(learnt, sets, twins, joining)
+        fuser = HybridFusion(self._settings, self._measure, self.index.scores_many)
+        terms = self._decided(learnt, sets, twins, fuser)
         for one in sets:
-            one.rankings[LEARNT] = twins[one.kind].rankings["bm25"]
+            one.rankings[LEARNED] = twins[one.kind].rankings["bm25"]
             for way, weight in (("rrf", None), ("weighted", self._fusion.weight)) if terms.weights else ():
                 if one.rankings["served"] is not one.rankings.get("base"):  # else the hybrid with base is just this
                     one.rankings[f"{way}_unweighed"] = one.rankings[f"{way}_served"]
-                one.rankings[f"{way}_served"] = joining.joined(twins[one.kind], "served", weight)
+                one.rankings[f"{way}_served"] = fuser.joined(twins[one.kind], "served", weight)
         return terms
 
     def twin(self, one: QuerySet, texts: Texts, among: Among) -> QuerySet:
@@ -161,14 +161,14 @@ class TermTrial:
         learnt: Mapping[str, float],
         sets: Sequence[QuerySet],
         twins: Mapping[str, QuerySet],
-        joining: HybridFusion,
+        fuser: HybridFusion,
     ) -> TermWeights:
         before = "rrf_served" if self._fusion.share is None else "weighted_served"
         gaps = {
-            one.kind: gap_between(
-                one, joining.joined(twins[one.kind], "served", self._fusion.share), one.rankings[before],
+            one.kind: measured_gain(
+                one, fuser.joined(twins[one.kind], "served", self._fusion.share), one.rankings[before],
                 self._measure, self._settings,
             )
             for one in sets
         }  # fmt: skip
-        return decided(learnt, *held_out_and_judged(gaps, self._settings))
+        return decide(learnt, *held_out_and_judged(gaps, self._settings))

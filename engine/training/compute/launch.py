@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 SPENT = "BMEMBED_LAUNCH_SPENT"
-_spent = False
+spent = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ def find_launch(environ: Mapping[str, str] | None = None) -> Launch | None:
 def spend() -> None:
     """The other processes of this launch help with its first training, and then end: what this process trains later is
     trained alone."""
-    global _spent
-    _spent = _spent or find_launch() is not None
+    global spent
+    spent = spent or find_launch() is not None
 
 
 def inherited(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a child process: without the launch where the others of it have ended."""
     given = dict(os.environ if environ is None else environ)
-    return {name: value for name, value in given.items() if name not in _VARIABLES} | {SPENT: "1"} if _spent else given
+    return {name: value for name, value in given.items() if name not in _VARIABLES} | {SPENT: "1"} if spent else given
 
 
 def trains_alone(environ: Mapping[str, str] | None = None) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from fixtures.drawing import corners, parsed, scale, shapes, signs, texts, values
 
 from engine.evaluation.reporting.charts import LONGEST, Bar, Line, bar_chart, change_chart, gap_chart, line_chart
-from engine.evaluation.reporting.drawing import WIDTH
+from engine.evaluation.reporting.svg import WIDTH
 
 ROOT = Path(__file__).resolve().parents[3]
 STYLE = (ROOT / "assets" / "report" / "style.css.j2").read_text(encoding="utf-8")

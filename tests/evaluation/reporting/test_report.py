@@ -28,7 +28,7 @@ from engine.evaluation.reporting.report import (
     choices_made,
     read_report,
     render,
-    warnings_told,
+    warnings_logged,
     write_report,
 )
 from engine.evaluation.selection import choose_served
@@ -455,8 +455,8 @@ def test_what_a_run_told_is_read_from_its_log(tmp_path):
     log(Warned(stage="evaluate", text="slow"))
     log.close()
     assert choices_made(tmp_path / "events.jsonl") == [ChoiceMade("train", "precision", "bfloat16", "then")]
-    assert warnings_told(tmp_path / "events.jsonl") == ["slow"]
-    assert warnings_told(tmp_path / "nothing.jsonl") == []
+    assert warnings_logged(tmp_path / "events.jsonl") == ["slow"]
+    assert warnings_logged(tmp_path / "nothing.jsonl") == []
 
 
 def test_what_is_advised_stands_with_the_verdict(tmp_path):

@@ -11,8 +11,8 @@ import pytest
 from engine.evaluation.comparison import measure
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.fusion import EVEN, MIN_QUERIES, choose_fusion, not_tuned
-from engine.evaluation.studies.joining import HybridFusion
+from engine.evaluation.studies.fusion import EQUAL, MIN_QUERIES, choose_fusion, equal_weights
+from engine.evaluation.studies.hybrid import HybridFusion
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
 
@@ -68,7 +68,7 @@ def test_rrf_where_it_is_shown_to_be_better_than_the_sum():
 def test_the_sum_stays_where_rrf_is_not_shown_to_be_better():
     noise = np.random.default_rng(1).normal(0, 0.3, 200)
     choice = choose_fusion(around(0.5), {0.5: around(0.5) + noise - noise.mean() - 0.002, 0.7: around(0.4)})
-    assert (choice.method, choice.weight) == ("weighted", EVEN)
+    assert (choice.method, choice.weight) == ("weighted", EQUAL)
     assert "no difference is shown to reciprocal rank fusion, -0.2 points" in choice.reason
 
 
@@ -79,7 +79,7 @@ def test_among_equals_something_else_than_the_even_sum_is_seldom_chosen():
         noise = random.normal(0, 0.3, (300, 3))
         table = {w: 0.5 + noise[:, 0] * (1 - w) + noise[:, 1] * w for w in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)}
         choice = choose_fusion(0.5 + 0.5 * noise[:, 0] + 0.5 * noise[:, 1] + 0.1 * noise[:, 2], table, samples=200)
-        left += (choice.method, choice.weight) != ("weighted", EVEN)
+        left += (choice.method, choice.weight) != ("weighted", EQUAL)
     assert left <= 8
 
 
@@ -91,14 +91,14 @@ def test_a_weight_is_not_shown_to_be_better_because_it_is_the_best_of_many() -> 
     even, weights = 0.5 + noise[:, 9], [round(0.1 * step, 1) for step in range(1, 10)]
     table = {weight: even - 0.02 + noise[:, column] for column, weight in enumerate(weights)}
     table[0.5], table[0.7] = even, even + 2.2 * noise[:, 6].std() / 20 + noise[:, 6]
-    assert choose_fusion(around(0.2, 400), table).weight == EVEN
+    assert choose_fusion(around(0.2, 400), table).weight == EQUAL
     assert choose_fusion(around(0.2, 400), {0.5: even, 0.7: table[0.7]}).weight == 0.7
 
 
 def test_too_few_queries_tune_nothing():
     few = around(0.5, MIN_QUERIES - 1)
     choice = choose_fusion(few, {0.5: few + 0.4})
-    assert (choice.method, choice.weight) == ("weighted", EVEN)
+    assert (choice.method, choice.weight) == ("weighted", EQUAL)
     assert f"{MIN_QUERIES - 1} held-out queries are too few" in choice.reason
 
 
@@ -111,7 +111,7 @@ def test_the_same_input_gives_the_same_choice_and_lengths_must_fit():
 
 
 def test_what_is_kept_of_a_choice():
-    assert not_tuned("there is nothing").as_dict() == {
+    assert equal_weights("there is nothing").as_dict() == {
         "method": "weighted",
         "weight": 0.5,
         "reason": "Hybrid search adds the scores of BM25 and of the encoder in equal parts: there is nothing.",
@@ -153,7 +153,7 @@ def test_what_project_toml_says_is_not_chosen_anew(search: dict[str, object], ch
 def test_nothing_is_tuned_on_built_queries() -> None:
     settings = validate({"evaluation": {"bootstrap_samples": 200}})
     found = HybridFusion(settings, ndcg, bm25_scores).choose(queries([True] * 60))
-    assert (found.method, found.weight) == ("weighted", EVEN)
+    assert (found.method, found.weight) == ("weighted", EQUAL)
     assert "built from the documents" in found.reason
     assert "there are no held-out queries" in HybridFusion(settings, ndcg, bm25_scores).choose(None).reason
     mixed = HybridFusion(settings, ndcg, bm25_scores).choose(queries([True] * 40 + [False] * 20))
@@ -174,22 +174,22 @@ def test_an_encoder_that_does_not_know_the_language_counts_less() -> None:
     assert "on 60 held-out queries it has 0 % of BM25's nDCG@10" in choice.reason
     few = queries([True] * 19, 19)
     few.rankings["served"] = np.tile([4, 5, 6, 7], (19, 1))
-    assert HybridFusion(settings, ndcg, bm25_scores).choose(few).weight == EVEN
+    assert HybridFusion(settings, ndcg, bm25_scores).choose(few).weight == EQUAL
 
 
 def test_the_weight_is_tuned_on_the_others() -> None:
     one = queries([False] * 60)
-    joining = HybridFusion(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg, bm25_scores)
+    fuser = HybridFusion(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg, bm25_scores)
     # RRF puts the chunk first, 1/41 + 1/43; so does every sum that gives BM25 enough: neither can be better
-    assert joining.joined(one, "served", None)[0, 0] == 1000
-    assert joining.joined(one, "served", 0.9)[0, 0] == 4
-    assert (joining.choose(one).method, joining.choose(one).weight) == ("weighted", EVEN)
+    assert fuser.joined(one, "served", None)[0, 0] == 1000
+    assert fuser.joined(one, "served", 0.9)[0, 0] == 4
+    assert (fuser.choose(one).method, fuser.choose(one).weight) == ("weighted", EQUAL)
     # 0.9 · (0.2 − 0) / (0.9 − 0) + 0.1 · 1 = 0.3 for the query's own chunk, 0.9 · 0.8 / 0.9 for the encoder's second
-    assert joining.joined(one, "served", 0.9)[0, :3].tolist() == [4, 5, 1000]
+    assert fuser.joined(one, "served", 0.9)[0, :3].tolist() == [4, 5, 1000]
 
 
 def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks() -> None:
     one = queries([False] * 60)
     one.beside["served"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
-    joining = HybridFusion(validate({}), ndcg, bm25_scores)
-    assert joining.joined(one, "served", 0.9)[0, :3].tolist() == [4, 1, 5]  # BM25's second is its own third, too
+    fuser = HybridFusion(validate({}), ndcg, bm25_scores)
+    assert fuser.joined(one, "served", 0.9)[0, :3].tolist() == [4, 1, 5]  # BM25's second is its own third, too

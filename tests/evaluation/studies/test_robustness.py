@@ -15,9 +15,9 @@ from engine.evaluation.rankers import compared_chunks, compared_queries
 from engine.evaluation.rankings import rank_within
 from engine.evaluation.studies import robustness
 from engine.evaluation.studies.fusion import FusionChoice
-from engine.evaluation.studies.perturbing import CONDITIONS
+from engine.evaluation.studies.perturbation import CONDITIONS
 from engine.evaluation.studies.robustness import make_trial, measure_trial
-from engine.evaluation.studies.robustness_trial import RobustnessTrial, drop_unasked
+from engine.evaluation.studies.robustness_study import RobustnessStudy, drop_unused_substitutes
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.schema import Settings
 
@@ -176,7 +176,7 @@ def test_queries_are_encoded_once_for_each_encoder(strength, encoded):
         settings=Settings(evaluation={"bootstrap_samples": 100, "depth": 10}), check_stop=lambda: None, store=None,
         need=lambda *_: SimpleNamespace(info=SimpleNamespace(language="none")),
     )  # fmt: skip
-    trial = RobustnessTrial(
+    trial = RobustnessStudy(
         context, rankers, strength, FusionChoice("rrf", 0.5, ""), None, lambda one: [None] * len(one.texts)
     )
     found = trial.measure([query_set()], lambda *_: None, document_of)
@@ -208,5 +208,5 @@ def test_words_of_a_language_model_stay_while_one_is_asked(tmp_path, robustness,
     snapshot = SimpleNamespace(
         settings=settings, project=SimpleNamespace(path=tmp_path), store=SimpleNamespace(artifact=lambda _kind: None)
     )
-    drop_unasked(snapshot)
+    drop_unused_substitutes(snapshot)
     assert kept.exists() == left

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import FusionChoice
-from engine.evaluation.studies.term_weights import LEARNT, Gap, TermTrial, decided
+from engine.evaluation.studies.term_weights import LEARNED, Gain, TermWeightStudy, decide
 from engine.lexical.filenames import FilenameMatch
 from engine.metrics.differences import paired_difference
 from engine.settings.schema import Settings
@@ -19,15 +19,15 @@ from engine.settings.schema import Settings
 LEARNT_WORDS = {"impact": 0.5, "affect": 0.6}
 
 
-def gap(by: float, queries: int = 100) -> Gap:
+def gap(by: float, queries: int = 100) -> Gain:
     """A difference of `by` points, give or take 5 a query."""
     values = 0.5 + by / 100 + 0.05 * np.where(np.arange(queries) % 2, 1.0, -1.0)
     return paired_difference(values, np.full(queries, 0.5), 200).percent(), queries
 
 
 @pytest.mark.parametrize("judged", [None, gap(3.0), gap(0.0), gap(-4.0, queries=19)])
-def test_better_on_held_out_queries_is_taken(judged: Gap | None) -> None:
-    chosen = decided(LEARNT_WORDS, gap(4.0), judged)
+def test_better_on_held_out_queries_is_taken(judged: Gain | None) -> None:
+    chosen = decide(LEARNT_WORDS, gap(4.0), judged)
     assert chosen.weights == LEARNT_WORDS
     assert "counts 2 words of queries less" in chosen.reason
     assert "100 held-out queries, +4.0 points" in chosen.reason
@@ -44,14 +44,14 @@ def test_better_on_held_out_queries_is_taken(judged: Gap | None) -> None:
         (gap(4.0), gap(-4.0), "worse on 100 judged queries, -4.0 points"),
     ],
 )
-def test_else_words_count_as_in_bm25(held_out: Gap | None, judged: Gap | None, why: str) -> None:
-    chosen = decided(LEARNT_WORDS, held_out, judged)
+def test_else_words_count_as_in_bm25(held_out: Gain | None, judged: Gain | None, why: str) -> None:
+    chosen = decide(LEARNT_WORDS, held_out, judged)
     assert chosen.weights == {}
     assert why in chosen.reason
 
 
 def test_nothing_learnt_is_said_to_be_so() -> None:
-    assert "teach nothing else" in decided({}, gap(4.0), None).reason
+    assert "teach nothing else" in decide({}, gap(4.0), None).reason
 
 
 class Plain:
@@ -103,7 +103,7 @@ def test_a_trial_ranks_once_and_changes_hybrid_search_where_that_is_better(
     learnt: Mapping[str, float] | None, first: int, ranked: int
 ) -> None:
     one, weighting = queries(first), Weighting(learnt)
-    trial = TermTrial(Settings(), weighting, first_right, FusionChoice("weighted", 0.5, ""))  # type: ignore[arg-type]
+    trial = TermWeightStudy(Settings(), weighting, first_right, FusionChoice("weighted", 0.5, ""))  # type: ignore[arg-type]
     before = one.rankings["weighted_served"]
     terms = trial.take([one], {"synthetic": [None] * 60})
     better = learnt is not None and first == 1  # where BM25 is right already, nothing is left to gain
@@ -111,14 +111,14 @@ def test_a_trial_ranks_once_and_changes_hybrid_search_where_that_is_better(
     assert (one.rankings["weighted_served"][:, 0] == (2 if better else first)).all()
     assert (one.rankings["weighted_served"] is before) is not better
     assert one.rankings.get("weighted_unweighed") is (before if better else None)
-    assert (LEARNT in one.rankings) is (learnt is not None)
+    assert (LEARNED in one.rankings) is (learnt is not None)
     assert "200 training queries or more" in terms.reason or learnt is not None
 
 
 def test_queries_that_are_built_from_sentences_try_nothing() -> None:
     one = queries(1)
     one.built = [True] * 11 + [False] * 49
-    trial = TermTrial(Settings(), Weighting(LEARNT_WORDS), first_right, FusionChoice("weighted", 0.5, ""))  # type: ignore[arg-type]
+    trial = TermWeightStudy(Settings(), Weighting(LEARNT_WORDS), first_right, FusionChoice("weighted", 0.5, ""))  # type: ignore[arg-type]
     terms = trial.take([one], {"synthetic": [None] * 60})
     assert terms.weights == {}
     assert "fewer than 50 held-out queries" in terms.reason

@@ -217,7 +217,7 @@ def test_it_teaches_and_resumes_to_the_bit(
 ) -> None:  # fmt: skip
     from engine.training import meter
 
-    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)
+    monkeypatch.setattr(meter, "EMIT_SECONDS", 0.0)
     changes = {"objective": objective, "teacher": "cross-encoder", "cross_encoder": "x", "false_negatives": "drop",
                "queries_per_step": 4, "steps": 6, "eval_every": 3}  # fmt: skip
     taught = {name: replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path / name)) for name in "ab"}

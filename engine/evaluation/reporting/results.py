@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import BASE, BM25, CL, JOINED, LEARNT, SERVED, UNWEIGHED, WAYS, ordered
+from engine.core.systems import BASE, BM25, CL, JOINED, LEARNED, SERVED, UNWEIGHED, WAYS, ordered
 from engine.encoders.for_project import model_fingerprint, served_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -28,13 +28,15 @@ PAIRS = (
     *((f"{way}{UNWEIGHED}", f"{way}{BASE}") for way in JOINED),
     *((f"{way}{SERVED}", f"{way}{UNWEIGHED}") for way in JOINED),
     *((f"{way}{name}", f"{way}{CL}") for way in WAYS for name in (SERVED, UNWEIGHED)),
-    (LEARNT, BM25),
+    (LEARNED, BM25),
 )
 """Compared besides each system with base: hybrid search with what is served, what of its gain comes from the encoder and what from
 learnt weights of words, all of it with the CL baseline, and BM25 with and without such weights."""
 
 
-def conclude(context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice) -> dict[str, Any]:
+def publish_results(
+    context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice
+) -> dict[str, Any]:
     """Write the report, make it current, and sum it up."""
     from engine.evaluation.reporting.report import write_report
     from engine.ranking.hubness import write_bank
@@ -44,8 +46,8 @@ def conclude(context: StageContext, work: Evaluation, selection: Selection, fusi
     with context.project.building("reports", context.fingerprint) as building:
         write_report(building.folder, _report(context, work, selection, fusion, compared))
         write_weights(building.folder, work.terms.weights)
-        if work.hubs.bank is not None:
-            write_bank(building.folder, work.hubs.bank)
+        if work.hubness.reference is not None:
+            write_bank(building.folder, work.hubness.reference)
     info = _info(context, work, selection, fusion, compared)
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
     return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}
@@ -65,9 +67,11 @@ def _info(
         reason=selection.reason,
         advice=_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight, len(work.terms.weights)),
-        hubness=HubnessInfo(0 if work.hubs.bank is None else len(work.hubs.bank.articles), work.hubs.key),
+        hubness=HubnessInfo(
+            0 if work.hubness.reference is None else len(work.hubness.reference.articles), work.hubness.key
+        ),
         language=work.rankers.lexical.language,
-        threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder, work.hubs.key),
+        threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder, work.hubness.key),
     )
 
 
@@ -75,7 +79,7 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparis
     from engine.evaluation.comparison import compare
 
     order = ordered(one.rankings)
-    wanted = (*PAIRS, *work.hubs.pairs(bool(work.terms.weights)))
+    wanted = (*PAIRS, *work.hubness.pairs(bool(work.terms.weights)))
     return compare(
         {name: one.rankings[name] for name in order}, one.judgments, work.document_of,
         samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
@@ -86,26 +90,26 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparis
 def _report(
     context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
 ) -> ReportData:
-    from engine.evaluation.reporting.report import ReportData, TrainingCurve, choices_made, warnings_told
+    from engine.evaluation.reporting.report import ReportData, TrainingCurve, choices_made, warnings_logged
     from engine.evaluation.studies.forgetting import measure_general
 
     history = work.trained.info.history
     log = context.project.path / "runs" / context.run / "events.jsonl"
-    base_alone = not selection.strength and work.hubs.bank is None
+    base_alone = not selection.strength and work.hubness.reference is None
     return ReportData(
         advice=_advice(context, fusion, compared),
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-        selection=selection, fusion={**fusion.as_dict(), **work.terms.as_dict(), **work.hubs.as_dict()},
-        query_sets=_told_sets(context, work, compared, "adapted" if work.adapter and base_alone else "served"),
+        selection=selection, fusion={**fusion.as_dict(), **work.terms.as_dict(), **work.hubness.as_dict()},
+        query_sets=_query_set_reports(context, work, compared, "adapted" if work.adapter and base_alone else "served"),
         training=TrainingCurve(history.losses, history.held_out),
         settings=context.settings.model_dump(),
-        choices=choices_made(log), warnings=warnings_told(log),
-        sizes=context.store.counts(), diagnostics=work.described.diagnostics,
-        similarities=work.described.similarities(), geometry=work.described.plane(),
-        baseline=_told_baseline(work),
+        choices=choices_made(log), warnings=warnings_logged(log),
+        sizes=context.store.counts(), diagnostics=work.diagnostics.diagnostics,
+        similarities=work.diagnostics.similarities(), geometry=work.diagnostics.plane(),
+        baseline=_baseline_summary(work),
         robustness=work.robustness.as_dict() if work.robustness else None,
         threshold=work.threshold, sentences=work.sentences.as_dict(),
-        general=measure_general(work.general, work.apart, context.settings.evaluation.bootstrap_samples),
+        general=measure_general(work.general, work.distances, context.settings.evaluation.bootstrap_samples),
     )  # fmt: skip
 
 
@@ -116,7 +120,9 @@ def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> 
     return advice(judged, fusion.method, context.settings.search.mode)
 
 
-def _told_sets(context: StageContext, work: Evaluation, compared: Compared, changed: str) -> list[QuerySetReport]:
+def _query_set_reports(
+    context: StageContext, work: Evaluation, compared: Compared, changed: str
+) -> list[QuerySetReport]:
     """`changed`: the system whose queries are told one by one, against base."""
     from engine.evaluation.reporting.changes import hit_finder, query_changes
     from engine.evaluation.reporting.report import QuerySetReport
@@ -133,6 +139,6 @@ def _told_sets(context: StageContext, work: Evaluation, compared: Compared, chan
     ]  # fmt: skip
 
 
-def _told_baseline(work: Evaluation) -> dict[str, Any] | None:
+def _baseline_summary(work: Evaluation) -> dict[str, Any] | None:
     told = ("reason", "side", "steps", "best_step", "ended", "seconds")
     return {key: value for key, value in work.baseline.to_dict().items() if key in told} if work.baseline else None

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.core.systems import BASE, BASE_LESS_HUBS, SERVED, UNWEIGHED, WAYS
+from engine.core.systems import BASE, BASE_CSLS, SERVED, UNWEIGHED, WAYS
 
 METRIC = "ndcg@10"
 
 
-def parts_of_gain(comparison: Mapping[str, Any], plain: str) -> list[dict[str, Any]]:
+def gain_breakdown(comparison: Mapping[str, Any], plain: str) -> list[dict[str, Any]]:
     """One row for each way of search, from what report.json says of a comparison; none where nothing was measured for it.
 
     `plain`: the system that is what search serves by plain cosines. A row has the systems `base` and `both`, and paired differences
     by nDCG@10: `hubs` and `adapter` alone against base, `gain` of both, `adapter_beyond` base with hubs taken off, and
     `hubs_beyond` the adapted encoder; `pairs` names those that are told for this alone. Learnt weights of words are left out.
     """
-    rows = (_row(comparison, way, plain) for way in WAYS if f"{way}{BASE_LESS_HUBS}" in comparison["systems"])
+    rows = (_row(comparison, way, plain) for way in WAYS if f"{way}{BASE_CSLS}" in comparison["systems"])
     return [row for row in rows if all(row.values())]
 
 
-def pairs_of_gain(pairs: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def breakdown_pairs(pairs: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Of a comparison's pairs, those that `rows` of `parts_of_gain` are made of."""
     told = {name for row in rows for name in row["pairs"]}
     return {name: gaps for name, gaps in pairs.items() if name in told}
@@ -29,17 +29,17 @@ def pairs_of_gain(pairs: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
 
 def other_pairs(pairs: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The others."""
-    told = pairs_of_gain(pairs, rows)
+    told = breakdown_pairs(pairs, rows)
     return {name: gaps for name, gaps in pairs.items() if name not in told}
 
 
 def _row(comparison: Mapping[str, Any], way: str, plain: str) -> dict[str, Any]:
     unweighed = f"{way}{UNWEIGHED}"
     both = unweighed if unweighed in comparison["systems"] else f"{way}{SERVED}"
-    base, less_hubs, adapted = f"{way}{BASE}", f"{way}{BASE_LESS_HUBS}", f"{way}{plain}"
+    base, csls, adapted = f"{way}{BASE}", f"{way}{BASE_CSLS}", f"{way}{plain}"
     pairs = {
-        "hubs": (less_hubs, base), "adapter": (adapted, base), "gain": (both, base),
-        "adapter_beyond": (both, less_hubs), "hubs_beyond": (both, adapted),
+        "hubs": (csls, base), "adapter": (adapted, base), "gain": (both, base),
+        "adapter_beyond": (both, csls), "hubs_beyond": (both, adapted),
     }  # fmt: skip
     shown = [f"{name} − {other}" for part, (name, other) in pairs.items() if part != "gain"]
     return {

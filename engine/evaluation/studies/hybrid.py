@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from engine.core.systems import BM25, SERVED
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.fusion import EVEN, SET_BY_HAND, WEIGHTS, FusionChoice, choose_fusion, not_tuned
+from engine.evaluation.studies.fusion import EQUAL, SET_BY_HAND, WEIGHTS, FusionChoice, choose_fusion, equal_weights
 from engine.settings.schema import Settings
 
 Rankings = NDArray[np.int64]
 Fused = tuple[Rankings, NDArray[np.float64]]
 Scorer = Callable[[Sequence[str], Rankings], NDArray[np.float32]]
 Measure = Callable[[Rankings, Sequence[Judgment]], NDArray[np.float64]]
-MIN_BUILT = 20
+MIN_EXTRACTIVE = 20
 """Held-out queries without which nothing is said of an encoder."""
-UNREAD = 0.4
-"""Share of BM25's nDCG@10 on built queries below which an encoder is not believed (docs/log/hybrid-search.md)."""
+MIN_SHARE = 0.4
+"""Share of BM25's nDCG@10 on extractive queries below which an encoder is not trusted (docs/log/hybrid-search.md)."""
 
 
 class HybridFusion:
@@ -36,10 +36,10 @@ class HybridFusion:
         if settings.search.fusion != "auto":
             return FusionChoice(settings.search.fusion, settings.search.weight, SET_BY_HAND)
         if heldout is None:
-            return not_tuned("there are no held-out queries to tune a weight on")
+            return equal_weights("there are no held-out queries to tune a weight on")
         rows = np.flatnonzero(~np.array(heldout.built, dtype=bool))
         if not len(rows):
-            return self._of_built(heldout)
+            return self._of_extractive(heldout)
         judgments = [heldout.judgments[row] for row in rows]
 
         def values(weight: float | None) -> NDArray[np.float64]:
@@ -48,21 +48,21 @@ class HybridFusion:
         table = {weight: values(weight) for weight in WEIGHTS}
         return choose_fusion(values(None), table, settings.evaluation.bootstrap_samples, settings.training.seed)
 
-    def _of_built(self, heldout: QuerySet) -> FusionChoice:
+    def _of_extractive(self, heldout: QuerySet) -> FusionChoice:
         """The even sum, unless the encoder is so far behind BM25 that it seems not to know the documents' language.
 
         Then it is the best weight up to one half: built queries favour BM25, and here they are right to.
         """
         share, count = self._share_found(heldout), len(heldout.judgments)
-        if count < MIN_BUILT or share >= UNREAD:
-            return not_tuned(
+        if count < MIN_EXTRACTIVE or share >= MIN_SHARE:
+            return equal_weights(
                 "the held-out queries are built from the documents' own sentences, whose words BM25 finds too easily to "
                 "tune a weight on them"
             )
         means = {
             weight: float(self._measure(self.joined(heldout, SERVED, weight), heldout.judgments).mean())
             for weight in WEIGHTS
-            if weight <= EVEN
+            if weight <= EQUAL
         }
         weight = max(means, key=lambda one: (means[one], one))
         return FusionChoice(
@@ -88,9 +88,9 @@ class HybridFusion:
         if weight is None:
             semantic, bm25 = ((one.rankings[part], one.scores[part]) for part in (name, "bm25"))
             return rrf([bm25, semantic], depth, self._settings.search.rrf_k)[0]
-        return convex(*self._completed(one, name), weight, depth)[0]
+        return convex(*self._cross_scored(one, name), weight, depth)[0]
 
-    def _completed(self, one: QuerySet, name: str) -> tuple[Fused, Fused]:
+    def _cross_scored(self, one: QuerySet, name: str) -> tuple[Fused, Fused]:
         """The encoder's ranking and BM25's, each with the other's chunks, as search completes them."""
         from engine.ranking.fusion import completed
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
 from engine.evaluation.studies.fusion import MIN_QUERIES as MIN_HELD_OUT
-from engine.evaluation.studies.fusion import told_points
-from engine.evaluation.studies.joining import Measure, Rankings
+from engine.evaluation.studies.fusion import format_points
+from engine.evaluation.studies.hybrid import Measure, Rankings
 from engine.metrics.differences import Difference, paired_difference
 from engine.settings.schema import Settings
 
-Gap = tuple[Difference, int]
+Gain = tuple[Difference, int]
 """A difference in nDCG@10, in percent, and the number of its queries."""
 
 
-def gap_between(one: QuerySet, ranking: Rankings, before: Rankings, measure: Measure, settings: Settings) -> Gap | None:
+def measured_gain(
+    one: QuerySet, ranking: Rankings, before: Rankings, measure: Measure, settings: Settings
+) -> Gain | None:
     """What `ranking` gains over `before` in nDCG@10, both (q, depth); None where no query can be measured.
 
     Queries that were built from sentences of their chunks do not count: what they show does not hold for questions. Nor do judged
@@ -31,14 +33,14 @@ def gap_between(one: QuerySet, ranking: Rankings, before: Rankings, measure: Mea
     return gap.percent(), len(usable)
 
 
-def why_not(what: str, held_out: Gap | None, judged: Gap | None, *, shown: bool) -> str:
+def reason_against(what: str, held_out: Gain | None, judged: Gain | None, *, shown: bool) -> str:
     """Why a change is not taken over; empty where it does not seem to harm judged queries, nor held-out ones (`Difference.harms`).
 
     `what`: its name, a plural, as the sentence has it. `shown`: whether it must be shown to be better on held-out queries.
     """
     if held_out is None or held_out[1] < MIN_HELD_OUT:
         return f"there are fewer than {MIN_HELD_OUT} held-out queries to try {what} on"
-    if why := harm_to_judged(what, judged):
+    if why := harm_on_judged(what, judged):
         return why
     if held_out[0].harms:
         return f"{what} {_harm(held_out)} on {told(held_out, 'held-out')}"
@@ -47,22 +49,22 @@ def why_not(what: str, held_out: Gap | None, judged: Gap | None, *, shown: bool)
     return ""
 
 
-def harm_to_judged(what: str, judged: Gap | None) -> str:
+def harm_on_judged(what: str, judged: Gain | None) -> str:
     """Why a change is not taken over where it seems to harm judged queries; empty where it does not, or they are too few."""
     if judged is None or judged[1] < MIN_JUDGED or not judged[0].harms:
         return ""
     return f"{what} {_harm(judged)} on {told(judged, 'judged')}"
 
 
-def _harm(gap: Gap) -> str:
+def _harm(gap: Gain) -> str:
     return "are worse" if gap[0].verdict == "worse" else "seem to be worse"
 
 
-def told(gap: Gap, kind: str) -> str:
+def told(gap: Gain, kind: str) -> str:
     """As a sentence has it: the number of queries, the difference, its interval, and the p of the randomisation test."""
-    return f"{gap[1]} {kind} queries, {told_points(gap[0])}"
+    return f"{gap[1]} {kind} queries, {format_points(gap[0])}"
 
 
-def held_out_and_judged(gaps: dict[str, Gap | None], settings: Settings) -> tuple[Gap | None, Gap | None]:
+def held_out_and_judged(gaps: dict[str, Gain | None], settings: Settings) -> tuple[Gain | None, Gain | None]:
     """The gaps on held-out and on judged queries, by kind of the sets; the latter only where they may veto."""
     return gaps.get("synthetic"), gaps.get("judged") if settings.evaluation.veto else None

@@ -10,8 +10,8 @@ from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankings import rank_by_cosine
 from engine.evaluation.reporting.densities import PLACES, RANDOM, densities, similarities_of_kinds
-from engine.evaluation.reporting.describing import EncoderDiagnostics
 from engine.evaluation.reporting.diagnostics import K, Ranked
+from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
 from engine.evaluation.reporting.geometry import place_of
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
@@ -78,7 +78,7 @@ def test_where_hubs_are_taken_off_the_similarities_are_those_that_search_ranks_b
     ranked = Ranked(ASKED, KEYS[order], np.take_along_axis(similarities, order, axis=1), offsets)
     found = similarities_of_kinds(ranked, [by_chunk("a", 5, 3), by_chunk("b", 20)], CHUNKS, KEYS)
     assert found is not None
-    assert found.less_hubs
+    assert found.csls
     assert found.correct == pytest.approx([0.3, 0.6, 0.75])
     assert found.top.reshape(2, K)[:, :2] == pytest.approx(np.array([[0.6, 0.3], [0.75, 0.0]]))
     assert set(np.round(found.random.astype(float), 2).tolist()) <= {0.3, 0.6, 0.0, -0.25, -0.5, 0.75}
@@ -103,14 +103,14 @@ def test_a_place_in_the_plane_by_hand():
 def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():
     by_document = query_set("judged", [Judgment("d", "d", "document", {1: 1})])
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
-    described = EncoderDiagnostics([by_document, heldout], KEYS, seed=0)
-    assert described.telling is heldout
+    diagnostics = EncoderDiagnostics([by_document, heldout], KEYS, seed=0)
+    assert diagnostics.telling is heldout
     for one in (by_document, heldout):
-        described.take("base", one, ASKED, CHUNKS)
-    described.alias("served", "base")
-    described.alias("adapted", "nothing")
-    assert set(described.diagnostics) == {"base", "served"}
-    similarities = described.similarities()
+        diagnostics.take("base", one, ASKED, CHUNKS)
+    diagnostics.alias("served", "base")
+    diagnostics.alias("adapted", "nothing")
+    assert set(diagnostics.diagnostics) == {"base", "served"}
+    similarities = diagnostics.similarities()
     assert similarities is not None
     assert similarities["kind"] == "synthetic"
     assert set(similarities["systems"]) == {"base", "served"}
@@ -120,11 +120,11 @@ def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():
 
 def test_the_plane_tells_queries_and_chunks_of_its_places():
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
-    described = EncoderDiagnostics([heldout], KEYS, seed=0)
-    assert described.plane() is None
-    described.place("base", 0.0, heldout, ASKED, CHUNKS, [chunk(key) for key in KEYS.tolist()])
-    described.place("cl", None, heldout, ASKED, CHUNKS, [chunk(key) for key in KEYS.tolist()])
-    plane = described.plane()
+    diagnostics = EncoderDiagnostics([heldout], KEYS, seed=0)
+    assert diagnostics.plane() is None
+    diagnostics.place("base", 0.0, heldout, ASKED, CHUNKS, [chunk(key) for key in KEYS.tolist()])
+    diagnostics.place("cl", None, heldout, ASKED, CHUNKS, [chunk(key) for key in KEYS.tolist()])
+    plane = diagnostics.plane()
     assert plane is not None
     assert (plane.kind, plane.queries, plane.chunks) == ("synthetic", 2, 6)
     assert [(place.name, place.strength) for place in plane.places] == [("base", 0.0), ("cl", None)]

@@ -15,13 +15,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.core.records import Query
-from engine.core.systems import ADAPTED, BASE, BASE_LESS_HUBS, BM25, CL, PLAIN, SERVED, UNWEIGHED, WAYS
+from engine.core.systems import ADAPTED, BASE, BASE_CSLS, BM25, CL, PLAIN, SERVED, UNWEIGHED, WAYS
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankers import Floats, Ids, compared_chunks, compared_queries, encoded_queries
 from engine.evaluation.rankings import cosines_of
 from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
-from engine.evaluation.studies.gaps import Gap, gap_between, harm_to_judged, held_out_and_judged, told, why_not
-from engine.evaluation.studies.joining import Measure
+from engine.evaluation.studies.gains import (
+    Gain,
+    harm_on_judged,
+    held_out_and_judged,
+    measured_gain,
+    reason_against,
+    told,
+)
+from engine.evaluation.studies.hybrid import Measure
 from engine.project.stage import StageContext, fingerprint
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import MAX_QUERIES, MIN_ARTICLES, MIN_QUERIES, NEIGHBOURS, HubnessReference, hub_offsets
@@ -35,21 +42,21 @@ SET_BY_HAND = "Similarities are plain cosines, because project.toml says so (sea
 
 
 @dataclass(frozen=True, slots=True)
-class Hubs:
+class HubnessCorrection:
     """`bank`: the queries that show hubs; None where similarities are plain cosines. `key` names the queries, their order and
     their articles.
 
     `plain`: the system of the report that is what search serves by plain cosines.
     """
 
-    bank: HubnessReference | None = None
+    reference: HubnessReference | None = None
     key: str = ""
     reason: str = SET_BY_HAND
     plain: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """For the artifact and the report."""
-        count = 0 if self.bank is None else len(self.bank.articles)
+        count = 0 if self.reference is None else len(self.reference.articles)
         return {"hub_queries": count, "hubs_reason": self.reason, "plain_system": self.plain}
 
     def pairs(self, weighed: bool) -> list[tuple[str, str]]:
@@ -58,20 +65,20 @@ class Hubs:
         `weighed`: whether hybrid search counts words as learnt, whose gain is left out of this.
         """
         found = []
-        for way in WAYS if self.bank is not None else ():
+        for way in WAYS if self.reference is not None else ():
             last = f"{way}{UNWEIGHED if way and weighed else SERVED}"
             found.append((last, f"{way}{self.plain}"))
             if self.plain != BASE:
                 found += [
-                    (last, f"{way}{BASE_LESS_HUBS}"), (f"{way}{BASE_LESS_HUBS}", f"{way}{BASE}"),
+                    (last, f"{way}{BASE_CSLS}"), (f"{way}{BASE_CSLS}", f"{way}{BASE}"),
                     (f"{way}{self.plain}", f"{way}{BASE}"), (f"{way}{self.plain}", f"{way}{CL}"),
                 ]  # fmt: skip
         return found
 
 
-def plain_cosines(why: str) -> Hubs:
+def uncorrected(why: str) -> HubnessCorrection:
     """Nothing is taken off, for the reason given."""
-    return Hubs(reason=f"Similarities are plain cosines: {why}.")
+    return HubnessCorrection(reason=f"Similarities are plain cosines: {why}.")
 
 
 def plain_system(strength: float) -> str:
@@ -79,26 +86,32 @@ def plain_system(strength: float) -> str:
     return {0.0: BASE, 1.0: ADAPTED}.get(strength, PLAIN)
 
 
-def decided(
-    bank: HubnessReference, key: str, plain: str, held_out: Gap | None, judged: Gap | None, *, built: bool = False
-) -> Hubs:
+def decide(
+    reference: HubnessReference,
+    key: str,
+    plain: str,
+    held_out: Gain | None,
+    judged: Gain | None,
+    *,
+    built: bool = False,
+) -> HubnessCorrection:
     """Hubs are taken off unless semantic search seems to be harmed by it, on held-out queries or on judged ones.
 
     `built`: whether `bank` has queries built from the documents' sentences; held-out ones do not count then.
     """
-    why = harm_to_judged(WHAT, judged) if built else why_not(WHAT, held_out, judged, shown=False)
+    why = harm_on_judged(WHAT, judged) if built else reason_against(WHAT, held_out, judged, shown=False)
     if why:
-        return plain_cosines(why)
-    queries = f"{len(bank.articles):,} training queries{', built from the documents,' if built else ''}"
+        return uncorrected(why)
+    queries = f"{len(reference.articles):,} training queries{', built from the documents,' if built else ''}"
     reason = (
         f"Half of a chunk's mean cosine to the {NEIGHBOURS} nearest of {queries} of other articles than its own is taken from its "
         "similarity, so that chunks that are near to every query do not stand before better ones: "
-        f"{_told_by(judged, 'judged') if built else _told_by(held_out, 'held-out')}."
+        f"{_evidence_text(judged, 'judged') if built else _evidence_text(held_out, 'held-out')}."
     )
-    return Hubs(bank, key, reason, plain)
+    return HubnessCorrection(reference, key, reason, plain)
 
 
-def _told_by(gap: Gap | None, kind: str) -> str:
+def _evidence_text(gap: Gain | None, kind: str) -> str:
     """What a set of queries says of it; of judged ones only where they are enough to say something."""
     if gap is None or gap[1] < MIN_JUDGED:
         return "held-out queries that are built so, too, cannot tell what it does to questions; judged ones could"
@@ -107,13 +120,13 @@ def _told_by(gap: Gap | None, kind: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Lessened:
+class CorrectedEncoder:
     """An encoder with hubs taken off: the queries' vectors in `bank` show them, `offsets` (n,) are taken from all chunks' cosines.
 
     By kind of query set: `asked`, its queries' unit vectors, and `ranked`, (ids, similarities, those of BM25's chunks).
     """
 
-    bank: HubnessReference
+    reference: HubnessReference
     offsets: Floats
     vectors: Floats
     asked: Mapping[str, Floats]
@@ -125,7 +138,7 @@ class Lessened:
             one.rankings[name], one.scores[name], one.beside[name] = self.ranked[one.kind]
 
 
-class HubTrial:
+class HubnessStudy:
     """Tries it with the encoder that is served, at `strength` (λ). `measure`: as `Joining` has it.
 
     `found`: of `take`, by system, what was ranked with hubs taken off.
@@ -133,9 +146,9 @@ class HubTrial:
 
     def __init__(self, context: StageContext, rankers: Rankers, strength: float, measure: Measure) -> None:
         self._context, self._rankers, self._strength, self._measure = context, rankers, strength, measure
-        self.found: dict[str, Lessened] = {}
+        self.found: dict[str, CorrectedEncoder] = {}
 
-    def take(self, sets: Sequence[QuerySet], among: Mapping[str, Among]) -> Hubs:
+    def take(self, sets: Sequence[QuerySet], among: Mapping[str, Among]) -> HubnessCorrection:
         """What was decided. Where hubs are taken off, the sets get the served encoder's rankings anew, and base's to compare
         with, by the same queries; and `Rankers` the offsets.
 
@@ -143,37 +156,37 @@ class HubTrial:
         """
         settings = self._context.settings
         if settings.vectors.dtype == "i8":
-            return plain_cosines("vectors of 8 bits a number are too coarse for more (vectors.dtype)")
+            return uncorrected("vectors of 8 bits a number are too coarse for more (vectors.dtype)")
         queries, built = self._queries()
         if len(queries) < MIN_QUERIES:
-            return plain_cosines(f"it takes {MIN_QUERIES} training queries or more to tell hubs")
+            return uncorrected(f"it takes {MIN_QUERIES} training queries or more to tell hubs")
         articles = article_numbers(self._rankers.chunks, self._context.store.documents())
         asked = self._articles_asked(queries, articles)
         count = len(np.unique(asked))
         if count < MIN_ARTICLES:
             made_of = f"the training queries were made of {count} documents or articles"
-            return plain_cosines(f"{made_of}; it takes {MIN_ARTICLES} to tell hubs")
-        served = self._lessened(self._strength, SERVED, queries, articles, sets, among)
+            return uncorrected(f"{made_of}; it takes {MIN_ARTICLES} to tell hubs")
+        served = self._corrected(self._strength, SERVED, queries, articles, sets, among)
         gaps = {
-            one.kind: gap_between(one, served.ranked[one.kind][0], one.rankings[SERVED], self._measure, settings)
+            one.kind: measured_gain(one, served.ranked[one.kind][0], one.rankings[SERVED], self._measure, settings)
             for one in sets
         }
         encoder = self._rankers.encoder(self._strength).fingerprint
         texts = [query.text for query in queries]
         key = fingerprint(queries=texts, articles=asked.tolist(), encoder=encoder)
         plain = plain_system(self._strength)
-        hubs = decided(served.bank, key, plain, *held_out_and_judged(gaps, settings), built=built)
-        if hubs.bank is None:
-            return hubs
-        if hubs.plain == PLAIN:
+        correction = decide(served.reference, key, plain, *held_out_and_judged(gaps, settings), built=built)
+        if correction.reference is None:
+            return correction
+        if correction.plain == PLAIN:
             for table in (one_table for one in sets for one_table in (one.rankings, one.scores, one.beside)):
                 table[PLAIN] = table[SERVED]
         self._rankers.offsets, self.found[SERVED] = served.offsets, served
-        if hubs.plain != BASE:
-            self.found[BASE_LESS_HUBS] = self._lessened(0.0, BASE, queries, articles, sets, among)
+        if correction.plain != BASE:
+            self.found[BASE_CSLS] = self._corrected(0.0, BASE, queries, articles, sets, among)
         for name, found in self.found.items():
             found.put(sets, name)
-        return hubs
+        return correction
 
     def _queries(self) -> tuple[list[Query], bool]:
         """The training queries that show hubs, and whether some of them were built from sentences of their chunks."""
@@ -182,16 +195,16 @@ class HubTrial:
             return asked, False
         return training_questions(self._context, self._rankers.chunks, MAX_QUERIES, built_too=True), True
 
-    def _lessened(
+    def _corrected(
         self, strength: float, name: str, queries: Sequence[Query], articles: Ids, sets: Sequence[QuerySet],
         among: Mapping[str, Among],
-    ) -> Lessened:  # fmt: skip
+    ) -> CorrectedEncoder:  # fmt: skip
         """The encoder with the adapter at `strength` (λ), hubs taken off as `queries` show them; `articles` (n,) of all chunks."""
         rankers = self._rankers
         encoder = rankers.encoder(strength)
         vectors = rankers.vectors(encoder, strength, rankers.chunks, name)
-        bank = self._bank(encoder, queries, articles)
-        offsets = hub_offsets(vectors, articles, bank, self._context.check_stop)
+        reference = self._reference(encoder, queries, articles)
+        offsets = hub_offsets(vectors, articles, reference, self._context.check_stop)
         chunks = compared_chunks(vectors, offsets)
         asked = {one.kind: encoded_queries(self._context, encoder, one.texts) for one in sets}
         ranked = {}
@@ -200,14 +213,14 @@ class HubTrial:
             ids, similarities = rankers.cosine(*pair, among[one.kind])
             ranked[one.kind] = ids, similarities, cosines_of(*pair, rankers.ids, one.rankings[BM25])
             self._context.check_stop()
-        return Lessened(bank, offsets, vectors, asked, ranked)
+        return CorrectedEncoder(reference, offsets, vectors, asked, ranked)
 
     def _articles_asked(self, queries: Sequence[Query], articles: Ids) -> Ids:
         """The article (m,) that each query was made of; `articles` (n,) of all chunks."""
         chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
         return articles[np.searchsorted(self._rankers.ids, chunks)]
 
-    def _bank(self, encoder: Encoder, queries: Sequence[Query], articles: Ids) -> HubnessReference:
+    def _reference(self, encoder: Encoder, queries: Sequence[Query], articles: Ids) -> HubnessReference:
         """The queries as they are kept."""
         vectors = encoded_queries(self._context, encoder, [query.text for query in queries])
         return HubnessReference(vectors.astype(np.float16).astype(np.float32), self._articles_asked(queries, articles))

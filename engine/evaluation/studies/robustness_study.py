@@ -12,15 +12,15 @@ from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import encoded_queries
 from engine.evaluation.rankings import cosines_of
 from engine.evaluation.studies.fusion import FusionChoice
-from engine.evaluation.studies.joining import HybridFusion, Measure
-from engine.evaluation.studies.perturbing import content_terms, without_masks
+from engine.evaluation.studies.hybrid import HybridFusion, Measure
+from engine.evaluation.studies.perturbation import content_terms, without_masks
 from engine.evaluation.studies.robustness import Robustness, make_trial, measure_trial
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import LexicalInfo
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Ids, Rankers
-    from engine.evaluation.studies.term_weights import TermTrial
+    from engine.evaluation.studies.term_weights import TermWeightStudy
 
 Words = Sequence[tuple[str, Sequence[str]]]
 
@@ -35,7 +35,7 @@ def language_model_of(snapshot: ProjectSnapshot) -> str:
         return ""
 
 
-def drop_unasked(snapshot: ProjectSnapshot) -> None:
+def drop_unused_substitutes(snapshot: ProjectSnapshot) -> None:
     """Drop a language model's words of former evaluations where none is asked any more: they are words of queries."""
     from engine.queries.substitutes import forget_substitutes, language_model
 
@@ -47,18 +47,18 @@ def drop_unasked(snapshot: ProjectSnapshot) -> None:
         forget_substitutes(snapshot.project.path)
 
 
-class RobustnessTrial:
+class RobustnessStudy:
     """Asks the systems with the served encoder at `strength` (λ), joined as `fusion` says, with words weighed as in `weighed`.
 
     `meant`: the chunks that queries are looked for among.
     """
 
     def __init__(
-        self, context: StageContext, rankers: Rankers, strength: float, fusion: FusionChoice, weighed: TermTrial | None,
+        self, context: StageContext, rankers: Rankers, strength: float, fusion: FusionChoice, term_study: TermWeightStudy | None,
         meant: Callable[[QuerySet], Among],
     ) -> None:  # fmt: skip
         self._context, self._rankers, self._strength = context, rankers, strength
-        self._fusion, self._weighed, self._meant = fusion, weighed, meant
+        self._fusion, self._term_study, self._meant = fusion, term_study, meant
 
     def measure(self, sets: Sequence[QuerySet], measure: Measure, document_of: DocumentOf) -> Robustness | None:
         """Of the judged queries, or else the held-out ones; None where no query can be measured."""
@@ -73,14 +73,14 @@ class RobustnessTrial:
         among, texts = self._meant(one), [without_masks(text) for text in one.texts]
         one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
         self._rank(one, among)
-        joining = HybridFusion(settings, measure, self._scorer(self._rankers.lexical))
-        hybrid = {HYBRID_BASE: joining.joined(one, BASE, self._fusion.share)}
-        if self._weighed:
-            joining = HybridFusion(settings, measure, self._scorer(self._weighed.index))
-            one_served = self._weighed.twin(one, texts, among)
+        fuser = HybridFusion(settings, measure, self._scorer(self._rankers.lexical))
+        hybrid = {HYBRID_BASE: fuser.joined(one, BASE, self._fusion.share)}
+        if self._term_study:
+            fuser = HybridFusion(settings, measure, self._scorer(self._term_study.index))
+            one_served = self._term_study.twin(one, texts, among)
         else:
             one_served = one
-        hybrid[HYBRID_SERVED] = joining.joined(one_served, SERVED, self._fusion.share)
+        hybrid[HYBRID_SERVED] = fuser.joined(one_served, SERVED, self._fusion.share)
         one.rankings.update(hybrid)
         samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
         return measure_trial(trial, one.rankings, document_of, samples, seed)

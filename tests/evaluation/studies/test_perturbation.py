@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.studies.neighbours import corpus_synonyms
-from engine.evaluation.studies.perturbing import (
+from engine.evaluation.studies.perturbation import (
     CONDITIONS,
     NEIGHBOURING_KEYS,
     Condition,
@@ -19,6 +18,7 @@ from engine.evaluation.studies.perturbing import (
     without_masks,
     words_of,
 )
+from engine.evaluation.studies.synonyms import corpus_synonyms
 
 STOP = {"the", "who", "for", "what"}
 QUERY = "Who repairs the leaking roof for tenants?"
@@ -148,7 +148,7 @@ def test_a_corpus_without_text_has_no_synonyms():
 
 
 def test_no_context_reaches_from_one_text_into_the_next():
-    from engine.evaluation.studies.neighbours import cooccurrences
+    from engine.evaluation.studies.synonyms import cooccurrences
 
     counts = cooccurrences([["roof", "house"], ["garden"]], {"roof": 0, "house": 1, "garden": 2}, 3, 3)
     assert counts.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.unit_vectors import unit_rows
-from engine.evaluation.studies.perturbing import words_of
+from engine.evaluation.studies.perturbation import words_of
 
 WINDOW = 4
 MIN_COUNT = 5
@@ -54,9 +54,9 @@ def cooccurrences(
     rows: Sequence[Sequence[str]], place: dict[str, int], contexts: int, count: int
 ) -> NDArray[np.float32]:
     """(words, contexts) how often a word stands within the window of each of the most frequent words."""
-    apart = [-1] * WINDOW  # no window reaches from one text into the next
+    boundary = [-1] * WINDOW  # no window reaches from one text into the next
     flat = np.array(
-        [number for row in rows for number in (*(place.get(word, -1) for word in row), *apart)], dtype=np.int64
+        [number for row in rows for number in (*(place.get(word, -1) for word in row), *boundary)], dtype=np.int64
     )
     counts = np.zeros(count * contexts, dtype=np.float32)
     for offset in range(1, WINDOW + 1):

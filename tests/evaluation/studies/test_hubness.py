@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from engine.core.errors import CancelledError
 from engine.core.records import Chunk, Document, Query
-from engine.core.systems import BASE_LESS_HUBS, PLAIN
+from engine.core.systems import BASE_CSLS, PLAIN
 from engine.core.unit_vectors import unit_rows
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.rankings import rank_by_cosine
-from engine.evaluation.studies import hubs as hubs_module
-from engine.evaluation.studies.hubs import Hubs, HubTrial, decided
+from engine.evaluation.studies import hubness as hubs_module
+from engine.evaluation.studies.hubness import HubnessCorrection, HubnessStudy, decide
 from engine.lexical.filenames import FilenameMatch
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import HubnessReference, hub_offsets
@@ -114,15 +114,15 @@ def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
     ranked = Ranked()
     one = held_out(ranked)
     assert (one.rankings["served"][:, 0] == HUB).mean() > 0.9
-    trial = HubTrial(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
-    hubs = trial.take([one], {"synthetic": [None] * 60})
-    assert hubs.bank is not None
-    assert hubs.bank.vectors.shape == (200, WIDTH)
+    trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
+    correction = trial.take([one], {"synthetic": [None] * 60})
+    assert correction.reference is not None
+    assert correction.reference.vectors.shape == (200, WIDTH)
     numbers = article_numbers(ranked.chunks, documents())
-    assert hubs.bank.articles.tolist() == [numbers[1 + row % (CHUNKS - 1)] for row in range(200)]
-    assert hubs.as_dict() == {"hub_queries": 200, "hubs_reason": hubs.reason, "plain_system": "adapted"}
-    assert set(trial.found) == {"served", BASE_LESS_HUBS}
-    assert "better by it on 60 held-out queries" in hubs.reason
+    assert correction.reference.articles.tolist() == [numbers[1 + row % (CHUNKS - 1)] for row in range(200)]
+    assert correction.as_dict() == {"hub_queries": 200, "hubs_reason": correction.reason, "plain_system": "adapted"}
+    assert set(trial.found) == {"served", BASE_CSLS}
+    assert "better by it on 60 held-out queries" in correction.reason
     assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
     assert ranked.offsets is not None
     assert ranked.offsets.argmax() == HUB
@@ -157,7 +157,7 @@ def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeyp
             raise CancelledError("The run was cancelled.", "You asked for it.")
 
     asked.check_stop = check_stop
-    trial = HubTrial(asked, ranked, 1.0, first_right)
+    trial = HubnessStudy(asked, ranked, 1.0, first_right)
     with pytest.raises(CancelledError):
         trial.take([held_out(ranked)], {"synthetic": [None] * 60})
     assert next(stops, None) is None
@@ -166,26 +166,26 @@ def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeyp
 def test_base_gets_hubs_taken_off_by_its_own_vectors_of_the_same_queries() -> None:
     ranked = TwoEncoders()
     one = held_out(ranked)
-    trial = HubTrial(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
-    assert trial.take([one], {"synthetic": [None] * 60}).bank is not None
+    trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
+    assert trial.take([one], {"synthetic": [None] * 60}).reference is not None
     chunks, encoder = ranked.vectors(None, 0.0), ranked.encoder(0.0)
-    bank = encoder.encode_queries([str(row) for row in range(200)])
+    reference = encoder.encode_queries([str(row) for row in range(200)])
     owners = np.arange(CHUNKS)
-    cosines = chunks @ bank.T
+    cosines = chunks @ reference.T
     cosines[owners[:, None] == 1 + np.arange(200)[None] % (CHUNKS - 1)] = -np.inf
     offsets = np.sort(cosines, axis=1)[:, -10:].mean(axis=1) / 2
     similarities = encoder.encode_queries(one.texts) @ chunks.T - offsets
     wanted = np.sort(similarities, axis=1)[:, ::-1][:, :10]
-    assert one.scores[BASE_LESS_HUBS] == pytest.approx(wanted, abs=2e-3)  # the bank is kept in half precision
-    assert one.beside[BASE_LESS_HUBS] == pytest.approx(similarities[:, :5], abs=2e-3)
+    assert one.scores[BASE_CSLS] == pytest.approx(wanted, abs=2e-3)  # the bank is kept in half precision
+    assert one.beside[BASE_CSLS] == pytest.approx(similarities[:, :5], abs=2e-3)
     assert ranked.offsets is trial.found["served"].offsets  # what search takes off stays that of what is served
 
 
 def test_queries_of_another_part_of_the_same_article_do_not_count() -> None:
     """Articles that are entries by pieces must not stand behind others for having training queries of some piece."""
     ranked, entries = Ranked(), 4
-    trial = HubTrial(context([query(row) for row in range(200)], entries=entries), ranked, 1.0, first_right)
-    assert trial.take([held_out(ranked)], {"synthetic": [None] * 60}).bank is not None
+    trial = HubnessStudy(context([query(row) for row in range(200)], entries=entries), ranked, 1.0, first_right)
+    assert trial.take([held_out(ranked)], {"synthetic": [None] * 60}).reference is not None
     cosines = ranked.vectors() @ ranked.encoder(1.0).encode_queries([str(row) for row in range(200)]).T
     made_of = (1 + np.arange(200) % (CHUNKS - 1)) // entries
     cosines[np.arange(CHUNKS)[:, None] // entries == made_of] = -np.inf
@@ -197,7 +197,7 @@ def test_other_articles_of_the_same_queries_are_other_hubs() -> None:
     keys = []
     for entries in (1, 4, 4):
         ranked = Ranked()
-        trial = HubTrial(context([query(row) for row in range(200)], entries=entries), ranked, 1.0, first_right)
+        trial = HubnessStudy(context([query(row) for row in range(200)], entries=entries), ranked, 1.0, first_right)
         keys.append(trial.take([held_out(ranked)], {"synthetic": [None] * 60}).key)
     assert keys[0] != keys[1] == keys[2] != ""
 
@@ -205,11 +205,11 @@ def test_other_articles_of_the_same_queries_are_other_hubs() -> None:
 def test_where_base_is_served_it_is_not_compared_with_itself() -> None:
     ranked = Ranked()
     one = held_out(ranked)
-    trial = HubTrial(context([query(row) for row in range(200)]), ranked, 0.0, first_right)
-    hubs = trial.take([one], {"synthetic": [None] * 60})
-    assert hubs.plain == "base"
-    assert BASE_LESS_HUBS not in one.rankings
-    assert hubs.pairs(True) == [
+    trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 0.0, first_right)
+    correction = trial.take([one], {"synthetic": [None] * 60})
+    assert correction.plain == "base"
+    assert BASE_CSLS not in one.rankings
+    assert correction.pairs(True) == [
         ("served", "base"),
         ("rrf_unweighed", "rrf_base"),
         ("weighted_unweighed", "weighted_base"),
@@ -217,17 +217,19 @@ def test_where_base_is_served_it_is_not_compared_with_itself() -> None:
 
 
 def test_the_gains_are_parted_without_what_learnt_words_gain() -> None:
-    hubs = Hubs(HubnessReference(np.eye(3, dtype=np.float32), np.arange(3)), "key", "reason", "adapted")
+    correction = HubnessCorrection(
+        HubnessReference(np.eye(3, dtype=np.float32), np.arange(3)), "key", "reason", "adapted"
+    )
     for weighed, last in ((False, "rrf_served"), (True, "rrf_unweighed")):
-        assert [pair for pair in hubs.pairs(weighed) if pair[0].startswith("rrf_")] == [
+        assert [pair for pair in correction.pairs(weighed) if pair[0].startswith("rrf_")] == [
             (last, "rrf_adapted"),
             (last, "rrf_base_less_hubs"),
             ("rrf_base_less_hubs", "rrf_base"),
             ("rrf_adapted", "rrf_base"),
             ("rrf_adapted", "rrf_cl"),
         ]
-        assert ("served", "base_less_hubs") in hubs.pairs(weighed)
-    assert Hubs().pairs(True) == []
+        assert ("served", "base_less_hubs") in correction.pairs(weighed)
+    assert HubnessCorrection().pairs(True) == []
 
 
 @pytest.mark.parametrize(
@@ -244,14 +246,14 @@ def test_else_similarities_are_cosines(trained: int, backend: str, built: bool, 
     before = one.rankings["served"]
     kind = "question" if backend == "extractive" else "imported"
     rows = [query(row, kind) for row in range(trained)]
-    hubs = HubTrial(context(rows, backend), ranked, 1.0, first_right).take([one], {"synthetic": [None] * 60})
-    assert hubs.bank is None
-    assert why in hubs.reason
+    correction = HubnessStudy(context(rows, backend), ranked, 1.0, first_right).take([one], {"synthetic": [None] * 60})
+    assert correction.reference is None
+    assert why in correction.reason
     assert one.rankings["served"] is before
     assert ranked.offsets is None
 
 
-def built_bank(judge: NDArray[np.float64] | None = None) -> tuple[Hubs, QuerySet]:
+def built_bank(judge: NDArray[np.float64] | None = None) -> tuple[HubnessCorrection, QuerySet]:
     """The trial with built queries alone; `judge` (60,): what is added to the values of the judged queries' new ranking."""
     ranked = Ranked()
     sets = [held_out(ranked, built=True)]
@@ -265,26 +267,26 @@ def built_bank(judge: NDArray[np.float64] | None = None) -> tuple[Hubs, QuerySet
         return np.full(60, 0.5) + (judge if new and judge is not None else 0.0)
 
     rows = [query(row, "question") for row in range(150)] + [query(row) for row in range(150, 200)]
-    trial = HubTrial(context(rows, "extractive"), ranked, 1.0, measure)
+    trial = HubnessStudy(context(rows, "extractive"), ranked, 1.0, measure)
     return trial.take(sets, {one.kind: [None] * 60 for one in sets}), sets[0]
 
 
 def test_built_queries_show_hubs_where_questions_are_too_few_and_held_out_ones_do_not_decide() -> None:
-    hubs, one = built_bank()
-    assert hubs.bank is not None
-    assert hubs.bank.vectors.shape == (200, WIDTH)
-    assert "of 200 training queries, built from the documents, of other articles" in hubs.reason
-    assert hubs.reason.endswith("cannot tell what it does to questions; judged ones could.")
+    correction, one = built_bank()
+    assert correction.reference is not None
+    assert correction.reference.vectors.shape == (200, WIDTH)
+    assert "of 200 training queries, built from the documents, of other articles" in correction.reason
+    assert correction.reason.endswith("cannot tell what it does to questions; judged ones could.")
     assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
 
 
 def test_judged_queries_decide_about_built_ones() -> None:
     step = np.where(np.arange(60) % 2, 0.01, 0.03)
     better, _ = built_bank(step)
-    assert better.bank is not None
+    assert better.reference is not None
     assert "is better by it on 60 judged queries, +2.0 points" in better.reason
     worse, one = built_bank(-step)
-    assert worse.bank is None
+    assert worse.reference is None
     assert "are worse on 60 judged queries, -2.0 points" in worse.reason
     assert (one.rankings["served"][:, 0] == HUB).mean() > 0.9
 
@@ -292,11 +294,11 @@ def test_judged_queries_decide_about_built_ones() -> None:
 def test_built_queries_are_not_asked_where_there_are_questions_enough() -> None:
     ranked = Ranked()
     rows = [query(row) for row in range(200)] + [query(row, "question") for row in range(200, 260)]
-    trial = HubTrial(context(rows, "extractive"), ranked, 1.0, first_right)
-    hubs = trial.take([held_out(ranked)], {"synthetic": [None] * 60})
-    assert hubs.bank is not None
-    assert len(hubs.bank.vectors) == 200
-    assert "built" not in hubs.reason
+    trial = HubnessStudy(context(rows, "extractive"), ranked, 1.0, first_right)
+    correction = trial.take([held_out(ranked)], {"synthetic": [None] * 60})
+    assert correction.reference is not None
+    assert len(correction.reference.vectors) == 200
+    assert "built" not in correction.reason
 
 
 def test_a_merge_is_kept_by_plain_cosines_as_well() -> None:
@@ -304,10 +306,10 @@ def test_a_merge_is_kept_by_plain_cosines_as_well() -> None:
     one = held_out(ranked)
     before = one.rankings["served"]
     one.beside["served"] = np.zeros((60, 5))
-    hubs = HubTrial(context([query(row) for row in range(200)]), ranked, 0.5, first_right).take(
+    correction = HubnessStudy(context([query(row) for row in range(200)]), ranked, 0.5, first_right).take(
         [one], {"synthetic": [None] * 60}
     )
-    assert hubs.plain == PLAIN
+    assert correction.plain == PLAIN
     assert one.rankings[PLAIN] is before
     assert one.rankings["served"] is not before
 
@@ -317,8 +319,8 @@ def test_vectors_of_eight_bits_are_left_as_they_are() -> None:
     asked.settings = asked.settings.model_copy(
         update={"vectors": asked.settings.vectors.model_copy(update={"dtype": "i8"})}
     )
-    hubs = HubTrial(asked, ranked, 1.0, first_right).take([held_out(ranked)], {"synthetic": [None] * 60})
-    assert "too coarse" in hubs.reason
+    correction = HubnessStudy(asked, ranked, 1.0, first_right).take([held_out(ranked)], {"synthetic": [None] * 60})
+    assert "too coarse" in correction.reason
 
 
 def test_worse_on_judged_queries_is_not_taken() -> None:
@@ -326,15 +328,15 @@ def test_worse_on_judged_queries_is_not_taken() -> None:
 
     values = 0.5 + 0.05 * np.where(np.arange(100) % 2, 1.0, -1.0)
     better, worse = ((paired_difference(values + by, np.full(100, 0.5), 200).percent(), 100) for by in (0.04, -0.04))
-    bank = HubnessReference(np.eye(3, dtype=np.float32), np.arange(3))
-    assert decided(bank, "key", "base", better, None).bank is bank
+    reference = HubnessReference(np.eye(3, dtype=np.float32), np.arange(3))
+    assert decide(reference, "key", "base", better, None).reference is reference
     unclear = paired_difference(values, np.full(100, 0.5), 200).percent(), 100
-    taken = decided(bank, "key", "base", unclear, None)
-    assert taken.bank is bank
+    taken = decide(reference, "key", "base", unclear, None)
+    assert taken.reference is reference
     assert "not shown to be worse by it on 100 held-out queries, +0.0 points" in taken.reason
-    assert "are worse on 100 held-out queries, -4.0 points" in decided(bank, "key", "base", worse, None).reason
-    refused = decided(bank, "key", "base", better, worse)
-    assert refused.bank is None
+    assert "are worse on 100 held-out queries, -4.0 points" in decide(reference, "key", "base", worse, None).reason
+    refused = decide(reference, "key", "base", better, worse)
+    assert refused.reference is None
     assert "worse on 100 judged queries, -4.0 points" in refused.reason
 
 
@@ -343,9 +345,9 @@ def test_what_seems_to_do_harm_is_not_taken_although_the_test_shows_nothing() ->
 
     lost = paired_difference(np.repeat([0.0, 1.0], [5, 55]), np.ones(60), 2_000).percent(), 60
     assert lost[0].verdict == "no difference shown"
-    bank = HubnessReference(np.eye(3, dtype=np.float32), np.arange(3))
-    refused = decided(bank, "key", "base", lost, None)
-    assert refused.bank is None
+    reference = HubnessReference(np.eye(3, dtype=np.float32), np.arange(3))
+    refused = decide(reference, "key", "base", lost, None)
+    assert refused.reference is None
     assert "seem to be worse on 60 held-out queries, -8.3 points" in refused.reason
     assert f"to {lost[0].high:+.1f}, p = {lost[0].p_value:.3f})" in refused.reason
 
@@ -365,19 +367,21 @@ def test_queries_of_a_few_articles_do_not_tell_hubs(
     asked = [SimpleNamespace(text=f"q{row}", chunk_id=row) for row in range(300)]
     monkeypatch.setattr(hubs_module, "training_questions", lambda *_, **__: asked)
     monkeypatch.setattr(hubs_module, "article_numbers", lambda *_: np.arange(300) % articles)
-    monkeypatch.setattr(HubTrial, "_lessened", reached)
     context: Any = SimpleNamespace(settings=validate({}), store=SimpleNamespace(documents=list))
-    rankers: Any = SimpleNamespace(chunks=[], ids=np.arange(300))
-    trial = HubTrial(context, rankers, 1.0, lambda *_: np.zeros(1))
+    rankers: Any = SimpleNamespace(chunks=[], ids=np.arange(300), encoder=reached)
+    trial = HubnessStudy(context, rankers, 1.0, lambda *_: np.zeros(1))
     if tried:
         with pytest.raises(ReachedError):
             trial.take([], {})
         return
     found = trial.take([], {})
-    assert found.bank is None
+    assert found.reference is None
     assert "made of 9 documents or articles" in found.reason
 
 
 def test_a_bank_of_one_article_would_part_the_articles() -> None:
-    chunks, bank = unit_rows(np.ones((2, 3))), HubnessReference(unit_rows(np.ones((20, 3))), np.zeros(20, np.int64))
-    assert hub_offsets(chunks, np.array([0, 1]), bank).tolist() == pytest.approx([0.0, 0.5])
+    chunks, reference = (
+        unit_rows(np.ones((2, 3))),
+        HubnessReference(unit_rows(np.ones((20, 3))), np.zeros(20, np.int64)),
+    )
+    assert hub_offsets(chunks, np.array([0, 1]), reference).tolist() == pytest.approx([0.0, 0.5])

@@ -6,7 +6,7 @@ import numpy as np
 
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.weak_hits import MIN_QUERIES, K, learn_threshold
+from engine.evaluation.studies.similarity_threshold import MIN_QUERIES, K, learn_threshold
 from engine.lexical.filenames import FilenameMatch
 
 
