@@ -1,8 +1,10 @@
-"""What the engine tells to do by a command of the shell, said for someone who sits before the app."""
+"""What the engine advises by a command of the shell, said for someone who sits before the app."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
+
+from engine.core.errors import EngineError
 
 WAYS = {
     "run": "Ctrl+R runs everything",
@@ -15,26 +17,31 @@ WAYS = {
     "evaluate": "step 6, Result, measures",
     "embed": "step 6, Result, measures and embeds",
     "status": "the head line and the steps show it",
-    "pause": "p in step 5, Train, pauses a run",
-    "resume": "p in step 5, Train, lets it go on",
     "cancel": "x in step 5, Train, stops a run",
-    "doctor": "step 2, Model, looks at the machine",
     "new": "n on the first screen makes a project",
-    "export": "Export in step 6, Result, takes it away",
-    "purge": "Delete on the first screen removes the marked project",
 }
-_COMMANDS = re.compile(r"'engine ([a-z-]+)([^']*)'")
+"""By command. Those that force work which is up to date have no key."""
+CODES = {
+    "project-busy": ("status", "cancel"),
+    "run-not-training": ("status", "cancel"),
+    "adapter-mismatch": (),
+    "language-model-no-answer": (),
+    "no-queries-to-judge": (),
+}
+"""Codes of errors that advise other commands than the one they name, or none."""
 
 
-def in_app(text: str) -> str:
-    """What does here what the commands in `text` do: a sentence; empty where `text` names none, or none that the app has.
-
-    Commands that force work which is up to date have no key.
-    """
-    ways = [WAYS[name] for name, rest in _COMMANDS.findall(text) if name in WAYS and "--force" not in rest]
-    return f"In the app: {'; '.join(dict.fromkeys(ways))}." if ways else ""
+def in_app(commands: Iterable[str]) -> str:
+    """What does here what the commands do: a sentence; empty where the app has none of them."""
+    ways = dict.fromkeys(WAYS[name] for name in commands if name in WAYS)
+    return f"In the app: {'; '.join(ways)}." if ways else ""
 
 
-def with_ways(text: str) -> str:
-    """`text`, and after it what does the same in the app."""
-    return " ".join(part for part in (text, in_app(text)) if part)
+def advice(error: EngineError) -> str:
+    """What to do, and what does that in the app."""
+    return with_ways(error.to_do, CODES.get(error.code, error.commands)) if error.to_do else ""
+
+
+def with_ways(text: str, commands: Iterable[str]) -> str:
+    """`text`, and after it what does in the app what the commands do."""
+    return " ".join(part for part in (text, in_app(commands)) if part)

@@ -12,7 +12,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button
 
-from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.in_app import advice
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 
@@ -45,7 +45,7 @@ class ErrorDialog(ModalScreen[str]):
                 if self._error.why:
                     yield SafeStatic(self._error.why, classes="error-why")
                 if self._error.to_do:
-                    yield SafeStatic(f"→ {with_ways(self._error.to_do)}", classes="error-to-do")
+                    yield SafeStatic(f"→ {advice(self._error)}", classes="error-to-do")
             with Horizontal(classes="dialog-buttons"):
                 for key, label in self._actions:
                     yield SafeButton(label, id=f"action-{key}", variant="primary")

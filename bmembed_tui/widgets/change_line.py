@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.in_app import advice
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -168,5 +168,5 @@ def effect(stages: Sequence[StageChange]) -> Content:
 
 def error_text(error: EngineError) -> Content:
     """An engine's error in place: what, why, what to do."""
-    rest = " ".join(part for part in (error.why, f"→ {with_ways(error.to_do)}" if error.to_do else "") if part)
+    rest = " ".join(part for part in (error.why, f"→ {advice(error)}" if error.to_do else "") if part)
     return Content.assemble(plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True))

@@ -36,6 +36,11 @@ class EngineError(Exception):
     def __str__(self) -> str:
         return "\n".join(part for part in (self.what, self.why, self.to_do) if part)
 
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """`command`, and the one of the stage where that would run every stage."""
+        return tuple(filter(None, (self.command, self.stage if self.command == "run" else "")))
+
     def as_dict(self) -> dict[str, str]:
         """For logs, `--json` output and other processes: under the nearest class that this module has."""
         public = next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)

@@ -66,6 +66,7 @@ def while_running(project: ProjectFolder, error: EngineError) -> EngineError:
     if error.stage and stages and error.stage not in stages:
         told.to_do = f"The run that goes on now does not do that. When it has ended: {error.to_do}"
         return told
+    told.command = "status"
     told.to_do = (
         "A run is building the project now: what is missing can be searched when that run has ended "
         f"('engine status {project.argument}' shows how far it is)."

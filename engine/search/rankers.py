@@ -29,6 +29,7 @@ class Rankings:
 
     by_ranker: dict[str, Ranking] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
     matching: NDArray[np.int64] | None = None
     index: LexicalIndex | None = None
 
@@ -73,6 +74,7 @@ class Rankers:
             raise failures[0]
         only = " and ".join(rankings.by_ranker)
         rankings.notes += [f"{only} only: {error.what} {error.to_do}" for error in failures]
+        rankings.commands += [command for error in failures for command in error.commands]
         return rankings
 
     def cross_scored(self, query: str, rankings: Rankings, settings: SearchSettings) -> dict[str, Ranking]:

@@ -91,21 +91,29 @@ class Searcher:
         depth = max(MIN_DEPTH, 5 * top)
         allowed = self._chunks_of(documents)
         rankings = self._rankers.rank(meant.text, mode, depth, allowed, settings, all_matching=with_facets)
-        found, notes = rankings.by_ranker, rankings.notes
+        found, notes, commands = rankings.by_ranker, rankings.notes, rankings.commands
         if settings.hide_weak and mode == "semantic":
-            found["semantic"], note = without_weak(found["semantic"], top, *self._loaded.threshold())
+            least, reason = self._loaded.threshold()
+            found["semantic"], note = without_weak(found["semantic"], top, least, reason)
             notes.append(note)
+            commands += ["evaluate"] if least is None else []
         if meant.names:
             notes.insert(0, f"Only in {' and '.join(meant.names)}, which the query names.")
-        notes += map(self._loaded.behind, found)
+        for ranker in found:
+            if note := self._loaded.behind(ranker):
+                notes.append(note)
+                commands.append("index" if ranker == "bm25" else "embed")
         if where is not None and not where.empty:
             notes += unmet(where, self._loaded.documents().values())
         fusion = self._loaded.fusion(settings)
         fused = fuse(self._rankers.cross_scored(meant.text, rankings, fusion), fusion)
         presence = Presence(self.project.path)
         hits = self._hits(meant.text, found, fused, top, snippet_width, presence)
-        notes += presence.notes(self.project.argument)
-        return Found(query, mode, hits, tuple(filter(None, notes)), self._facets(rankings) if with_facets else {})
+        if outdated := presence.notes(self.project.argument):
+            notes += outdated
+            commands.append("ingest")
+        facets_found = self._facets(rankings) if with_facets else {}
+        return Found(query, mode, hits, tuple(filter(None, notes)), facets_found, tuple(commands))
 
     @_telling_runs
     def search_base(self, query: str, top: int) -> tuple[Hit, ...]:

@@ -12,14 +12,13 @@ say nothing about keeps weight 1. Weights above 1 were learned from few queries 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from engine.training.compute.workers import Workers
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BATCH = 64
 EPOCHS = 3
@@ -57,6 +56,10 @@ def learn_weights(
     examples: Sequence[Example], count: int, seed: int, check_stop: Callable[[], None] | None = None
 ) -> NDArray[np.float64]:
     """The weights (count,) in (0, 1] of words numbered 0 to `count` − 1. `check_stop` is called between batches."""
+    import torch
+
+    from engine.training.compute.workers import Workers
+
     rng = np.random.default_rng(seed)
     thetas = torch.zeros(count, dtype=torch.float64, requires_grad=True)
     scales = torch.from_numpy(FIRST_SCALES.copy()).requires_grad_()
@@ -78,6 +81,8 @@ def learn_weights(
 
 def batch_loss(thetas: Tensor, scales: Tensor, batch: Batch) -> Tensor:
     """The loss of a batch at θ (count,) and (log a, log b)."""
+    import torch
+
     weights = torch.cat([thetas.exp(), thetas.new_ones(1)])[batch.terms]  # (B, t)
     lexical = torch.einsum("bt,btn->bn", weights, batch.parts) + batch.rest
     a, b = scales.exp()
@@ -89,6 +94,8 @@ def batch_loss(thetas: Tensor, scales: Tensor, batch: Batch) -> Tensor:
 
 def pad(examples: Sequence[Example], count: int) -> Batch:
     """One batch of the examples; `count` stands for no word."""
+    import torch
+
     flat = len(examples), max(len(one.rest) for one in examples)
     deep = len(examples), max(len(one.terms) for one in examples), flat[1]
     terms, parts, rest, cosines = np.full(deep[:2], count), np.zeros(deep), np.zeros(flat), np.zeros(flat)

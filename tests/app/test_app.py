@@ -20,7 +20,7 @@ from textual.screen import Screen
 from bmembed_tui import dialogs as screens
 from bmembed_tui import faults, keymap
 from bmembed_tui.app import BmembedApp
-from bmembed_tui.client.in_app import in_app, with_ways
+from bmembed_tui.client.in_app import advice, with_ways
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.dialogs.help import HelpDialog, key_name
@@ -30,7 +30,7 @@ from bmembed_tui.palette import Commands
 from bmembed_tui.project.registry import pane_types
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.widgets.key_line import KeyLine
-from engine.core.errors import SettingsError
+from engine.core.errors import DamagedError, ProjectBusyError, SettingsError
 from engine.core.events import Paused, RunFinished, RunStarted, StageStarted
 from engine.project.folder import ProjectFolder
 
@@ -193,12 +193,16 @@ def test_without_colours_the_chosen_line_is_told_apart(monkeypatch: pytest.Monke
 
 
 def test_what_the_shell_would_do_is_said_for_the_app() -> None:
-    run = "Run 'engine run handbook' to build it again."
-    assert with_ways(run) == f"{run} In the app: Ctrl+R runs everything."
-    told = in_app("Wait ('engine status x'), or stop it ('engine cancel x').")
-    assert told == "In the app: the head line and the steps show it; x in step 5, Train, stops a run."
-    assert in_app("Run 'engine evaluate x --force' to make them. Free some disk space.") == ""
-    assert with_ways("") == ""
+    damaged = DamagedError("Broken.", "", "Build it again.", stage="index", command="run")
+    assert advice(damaged) == "Build it again. In the app: Ctrl+R runs everything; step 4, Index, builds it."
+    busy = ProjectBusyError("Busy.", "", "Wait.", command="status")
+    assert advice(busy) == "Wait. In the app: the head line and the steps show it; x in step 5, Train, stops a run."
+    assert (
+        advice(DamagedError("Broken.", "", "Free some disk space.", command="evaluate --force"))
+        == "Free some disk space."
+    )
+    assert advice(DamagedError("Broken.", command="run")) == ""
+    assert with_ways("2 are gone.", ["ingest"]) == "2 are gone. In the app: step 1, Documents, reads."
 
 
 def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:

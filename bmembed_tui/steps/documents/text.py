@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.text import Text
 from textual.content import Content
 
-from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.in_app import advice
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain, rich_text
@@ -70,7 +70,7 @@ def _many(number: int, noun: str) -> str:
 
 
 def _error(error: EngineError, now: str = "") -> Content:
-    lines = [f"✗ {error.what}", error.why, f"→ {with_ways(error.to_do)}" if error.to_do else "", now]
+    lines = [f"✗ {error.what}", error.why, f"→ {advice(error)}" if error.to_do else "", now]
     return plain("\n".join(line for line in lines if line), "$text-error", lines=True)
 
 

@@ -12,7 +12,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Button, Input
 
 from bmembed_tui.client.engine_client import SupersededError
-from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.in_app import advice
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.index.text import SHOWN, Facts, hits, index_size, told
@@ -142,7 +142,7 @@ A change of the documents needs only what changed to be indexed again."""
         except SupersededError:
             return
         except EngineError as error:
-            content = plain(f"{error.what} {with_ways(error.to_do)}".strip(), "$text-error")
+            content = plain(f"{error.what} {advice(error)}".strip(), "$text-error")
         if self.is_attached:
             shown.update(content)
 

@@ -136,7 +136,7 @@ class Answer:
     question: Question
     by: str
     hits: tuple[Hit, ...]
-    notes: tuple[str, ...] = ()
+    note: str = ""
     milliseconds: float = 0.0
     error: str = ""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

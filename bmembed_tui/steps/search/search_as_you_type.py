@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from bmembed_tui.client.engine_client import Ask, GoneError, SupersededError
-from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.in_app import advice, with_ways
 from bmembed_tui.steps.search.model import ALL, Answer, Question
 from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Explain, Explained, Judge, Mode, ReadJudgments, WarmUp
@@ -91,11 +91,12 @@ class Searching:
         try:
             found = await self._ask(question.filters.request(question.query, mode, facets=question.facets))
             milliseconds = 1000 * (time.perf_counter() - started)
-            answer = Answer(question, found.mode, found.hits, found.notes, milliseconds, facets=found.facets)
+            note = with_ways(" ".join(found.notes), found.commands)
+            answer = Answer(question, found.mode, found.hits, note, milliseconds, facets=found.facets)
         except SupersededError:
             return
         except EngineError as error:
-            text = " ".join(part for part in (error.what, error.why, with_ways(error.to_do)) if part)
+            text = " ".join(part for part in (error.what, error.why, advice(error)) if part)
             answer = Answer(question, mode, (), error=text)
         if question == self.question:
             self.pending.discard(mode)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from textual.content import Content
 
-from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.in_app import advice
 from bmembed_tui.steps.search.hit_text import hub_offset_of, place_of
 from bmembed_tui.steps.search.model import ALL, NAMES, Answer
 from bmembed_tui.steps.search.search_as_you_type import LOADING, Searching
@@ -85,8 +85,8 @@ def no_hits(answer: Answer) -> str:
     """What stands where hits would be."""
     if answer.hits:
         return ""
-    if answer.notes:
-        return with_ways(" ".join(answer.notes))
+    if answer.note:
+        return answer.note
     if answer.question.filters.count:
         return "No hits. The filters may leave too little: F9 shows them."
     if answer.by == "bm25":
@@ -114,7 +114,7 @@ def opened(hit: Hit, *, at_page: bool) -> str:
 
 def problem(error: EngineError) -> str:
     """An error in one line."""
-    return f"✗ {error.what} {with_ways(error.to_do)}".rstrip()
+    return f"✗ {error.what} {advice(error)}".rstrip()
 
 
 def commands(hit: bool) -> Mapping[str, tuple[str, str]]:

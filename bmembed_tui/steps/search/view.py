@@ -11,7 +11,6 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.timer import Timer
 
-from bmembed_tui.client.in_app import with_ways
 from bmembed_tui.dialogs.help import key_name
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.search import text as texts
@@ -226,8 +225,8 @@ class SearchView(StepPane):
                 head.update(text, layout=False)
         self._write("#search-status", self._flash or texts.status(mode, searching), keep=True)
         answer = searching.answer(mode)
-        notes = with_ways(" ".join(answer.notes)) if answer and answer.hits else ""
-        self._write("#search-notes", f"! {notes}" if notes else "")
+        note = answer.note if answer and answer.hits else ""
+        self._write("#search-notes", f"! {note}" if note else "")
 
     def _write(self, where: str, text: str, *, keep: bool = False) -> None:
         """Write a line; it is laid out anew only where its height changes. `keep`: an empty one keeps its place."""

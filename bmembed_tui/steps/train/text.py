@@ -7,7 +7,7 @@ from typing import Any
 
 from textual.content import Content
 
-from bmembed_tui.client.in_app import with_ways
+from bmembed_tui.client.in_app import advice
 from bmembed_tui.client.run_history import Curve, History, StageRecord
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.progress import STOPPED, bar, duration, format_progress
@@ -99,7 +99,7 @@ def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: Stage
     if ending:
         yield plain(ending, "bold $text-error" if state.state == "failed" else "bold $text-warning")
         if state.state == "failed" and state.error:
-            yield plain(f"{state.error.what} {with_ways(state.error.to_do)}".strip())
+            yield plain(f"{state.error.what} {advice(state.error)}".strip())
     if record is not None and (not ending or status.done("train")):
         yield from _result(status, record)
     yield from _held_out(curve)
@@ -143,7 +143,7 @@ def _count(value: Any) -> str:
 
 def details(choices: Mapping[str, Choice], warnings: list[str]) -> Content:
     """Warnings, then every automatic choice with its reason."""
-    lines = [plain(f"! {with_ways(text)}", "$text-warning") for text in warnings]
+    lines = [plain(f"! {text}", "$text-warning") for text in warnings]
     lines += [
         Content.assemble(plain(f"{choice.setting}: {choice.value}", "bold"), plain(f"  {choice.reason}"))
         for choice in choices.values()

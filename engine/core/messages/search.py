@@ -76,6 +76,7 @@ class Found:
     """The answer to one search. `notes` says what the user should know (a mode that was not available, and why).
     `facets`, where they were asked for: how many of the documents found have each type, author, language and year, and lie
     in each folder. Found by BM25 are all that hold a word of the query; by meaning, those of the nearest 100 chunks.
+    `commands`: the `engine` commands that the notes advise.
     """
 
     query: str
@@ -83,6 +84,7 @@ class Found:
     hits: tuple[Hit, ...]
     notes: tuple[str, ...] = ()
     facets: dict[str, dict[str, int]] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
