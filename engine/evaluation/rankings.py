@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.metrics.relevance import pad_rows
+
 Ids = NDArray[np.int64]
 Scores = NDArray[np.float32]
 BLOCK = 256
@@ -14,11 +16,8 @@ BLOCK = 256
 
 def padded(lists: Sequence[tuple[Ids, Scores]], depth: int) -> tuple[Ids, Scores]:
     """Ragged (ids, scores) pairs as two arrays (q, depth); scores are −inf where padded."""
-    ids = np.full((len(lists), depth), -1, dtype=np.int64)
-    scores = np.full((len(lists), depth), -np.inf, dtype=np.float32)
-    for row, (found, values) in enumerate(lists):
-        ids[row, : len(found)], scores[row, : len(found)] = found[:depth], values[:depth]
-    return ids, scores
+    ids = pad_rows([found for found, _ in lists], -1, np.int64, depth)
+    return ids, pad_rows([values for _, values in lists], -np.inf, np.float32, depth)
 
 
 def rank_by_cosine(queries: Scores, chunks: Scores, keys: Ids, depth: int) -> tuple[Ids, Scores]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class Relevance:
     def from_lists(cls, ranked: Sequence[Sequence[int]], ideal: Sequence[Sequence[int]]) -> Relevance:
         """From ragged lists of grades; `ideal` in any order, grades of 0 or less are not relevant."""
         positive = [sorted((grade for grade in grades if grade > 0), reverse=True) for grades in ideal]
-        return cls(_padded([[max(grade, 0) for grade in grades] for grades in ranked]), _padded(positive))
+        shown = [[max(grade, 0) for grade in grades] for grades in ranked]
+        return cls(pad_rows(shown, 0, np.int64), pad_rows(positive, 0, np.int64))
 
     @classmethod
     def from_rankings(cls, ids: ArrayLike, judgments: Sequence[Mapping[int, int]]) -> Relevance:
@@ -66,7 +69,7 @@ class Relevance:
             if positive:
                 ranked[row] = _lookup(rankings[row], positive)
         ideal = [sorted((grade for grade in grades.values() if grade > 0), reverse=True) for grades in judgments]
-        return cls(ranked, _padded(ideal))
+        return cls(ranked, pad_rows(ideal, 0, np.int64))
 
 
 def refuse_duplicates(ids: Ints) -> None:
@@ -87,9 +90,11 @@ def _lookup(items: Ints, grades: Mapping[int, int]) -> Ints:
     return np.where(keys[place] == items, values[place], 0)
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> Ints:
-    padded = np.zeros((len(rows), max((len(row) for row in rows), default=0)), dtype=np.int64)
-    for index, row in enumerate(rows):
+def pad_rows(rows: Sequence[ArrayLike], fill: float, dtype: type[Number], width: int | None = None) -> NDArray[Number]:
+    """Ragged rows as one array (q, width), filled at the end, cut at `width`; None: as wide as the longest."""
+    arrays = [np.asarray(row, dtype)[:width] for row in rows]
+    padded = np.full((len(arrays), max(map(len, arrays), default=0) if width is None else width), fill, dtype)
+    for index, row in enumerate(arrays):
         padded[index, : len(row)] = row
     return padded
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import DamagedError
+from engine.metrics.relevance import pad_rows
 
 Ids = NDArray[np.int64]
 Scores = NDArray[np.float32]
@@ -57,13 +58,9 @@ class RankedLists:
         """From one (ids, scores) pair of equally long sequences for each query."""
         if len(query_ids) != len(lists):
             raise ValueError(f"{len(query_ids)} query ids for {len(lists)} lists")
-        width = max((len(ids) for ids, _ in lists), default=0)
-        padded = np.full((len(lists), width), ABSENT, dtype=np.int64)
-        scored = np.full((len(lists), width), -np.inf, dtype=np.float32)
-        for row, (ids, scores) in enumerate(lists):
-            padded[row, : len(ids)] = ids
-            scored[row, : len(ids)] = scores
-        return cls(np.asarray(query_ids, dtype=np.int64), padded, scored)
+        ids = pad_rows([found for found, _ in lists], ABSENT, np.int64)
+        scores = pad_rows([values for _, values in lists], -np.inf, np.float32)
+        return cls(np.asarray(query_ids, dtype=np.int64), ids, scores)
 
     def save(self, folder: Path) -> None:
         """Write into `folder`, which is made if missing. OSError when the disk refuses."""
