@@ -1,9 +1,9 @@
-"""Where llama.cpp runs a model: how many threads, how much of it on a GPU, how many answers at once, each with its reason."""
+"""Where llama.cpp runs a model: how many threads, how much of it on a GPU, each with its reason."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,6 @@ from engine.gguf.header import read_header
 ALL_LAYERS = -1
 LOOK_SECONDS = 0.3
 GPU_WORKSPACE = 600_000_000  # bytes of a GPU that computing takes beside weights and cache
-KEPT_FREE = 0.1  # of the free memory: other programs want some, too
-AT_ONCE = (1, 2, 4, 8)
-WORTHWHILE, AS_GOOD = 1.15, 0.95
 _GPU, _INTEGRATED = 1, 2  # enum ggml_backend_dev_type
 
 
@@ -97,40 +94,6 @@ def choose_layers(gpus: Sequence[tuple[str, int]], weight: Weight) -> tuple[int,
     each = (weight.size + cache) / (weight.layers + 1)
     layers = max(0, min(weight.layers, int((free - GPU_WORKSPACE * len(gpus)) / each)))
     return layers, f"{where}; each of the model's {weight.layers} layers takes {each / 1e9:.2f} GB"
-
-
-def at_once_by_memory(free: int, weight: Weight, context: int) -> tuple[int, str]:
-    """How many sequences of `context` tokens fit into `free` bytes, at most the last of `AT_ONCE`."""
-    if not weight.token:
-        return 1, "the file does not tell how much memory a further one takes"
-    each = weight.token * context
-    fitting = int((1 - KEPT_FREE) * free / each)
-    most = max((count for count in AT_ONCE if count <= fitting), default=1)
-    return most, f"a further one takes {each / 1e9:.2f} GB of memory, {free / 1e9:.1f} GB are free"
-
-
-def at_once_by_pace(pace: Callable[[int], float], most: int) -> tuple[int, str]:
-    """The number up to `most` that is fastest by `pace` (tokens a second of so many at once), the smallest of equals.
-
-    Several are only taken where they are clearly faster than one.
-    """
-    paces = {count: pace(count) for count in AT_ONCE if count <= most}
-    best = max(paces.values())
-    chosen = next(count for count, found in paces.items() if found >= AS_GOOD * best)
-    if chosen == 1 or best < WORTHWHILE * paces[1]:
-        others = max((found for count, found in paces.items() if count > 1), default=0.0)
-        return (
-            1,
-            f"several at once are not faster on this machine: {_told(others)} tokens/s, one alone {_told(paces[1])}",
-        )
-    return (
-        chosen,
-        f"{_told(paces[chosen])} tokens/s, one alone {_told(paces[1])}: {paces[chosen] / paces[1]:.1f} times as fast",
-    )
-
-
-def _told(pace: float) -> str:
-    return f"{pace:,.0f}" if pace >= 100 else f"{pace:.3g}"
 
 
 def free_threads() -> tuple[int, str]:

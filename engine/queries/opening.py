@@ -175,13 +175,7 @@ def _gguf(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[],
     from engine.queries.llm.gguf_model import GgufModel
 
     settings = with_backend(snapshot).queries
-    return GgufModel(
-        gguf_file(snapshot.project.path, settings.model),
-        settings.context_tokens,
-        teller,
-        should_stop,
-        settings.concurrency,
-    )
+    return GgufModel(gguf_file(snapshot.project.path, settings.model), settings.context_tokens, teller, should_stop)
 
 
 def _endpoint(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[], bool]) -> ChatModel:

@@ -185,8 +185,8 @@ class QuerySettings(Section):
         ge=0,
         le=64,
         description=(
-            "answers that a language model writes at once; 0: of a GGUF model as many as are faster than one and fit in memory, "
-            "of a server one, for only you know how many it can write side by side"
+            "messages that a server of a language model gets at once; 0: one, for only you know how many it can answer side by "
+            "side; a GGUF model is asked one after the other"
         ),
     )
     max_queries: int = Field(

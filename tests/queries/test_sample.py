@@ -180,7 +180,7 @@ def test_the_command_tells_what_is_missing(asked_project: Make):
 
 def test_a_crash_of_llama_cpp_is_told(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
-    project = asked_project(backend="gguf", model=str(model), answer_tokens=512, prompt="one-step", at_once=1)
+    project = asked_project(backend="gguf", model=str(model), answer_tokens=512, prompt="one-step")
     (tmp_path / "crashing").mkdir()
     (tmp_path / "crashing" / "sitecustomize.py").write_text(
         "import ctypes, sys, threading, time\n"

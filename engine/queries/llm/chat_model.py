@@ -35,10 +35,10 @@ class Reply:
     tokens: int = field(default=0, compare=False)
 
 
-def ended(text: str, shape: Shape, seconds: float = 0.0, tokens: int = 0) -> Reply:
+def ended(text: str, shape: Shape, tokens: int = 0) -> Reply:
     """The reply whose `text` its limit has ended, made whole where it can be."""
     whole = shape.closed(text)
-    return Reply(text, True, seconds, tokens) if whole is None else Reply(whole.text, whole.unfinished, seconds, tokens)
+    return Reply(text, True, tokens=tokens) if whole is None else Reply(*whole, tokens=tokens)
 
 
 class UnansweredError(Exception):

@@ -12,7 +12,7 @@ _FORBIDDEN = -1e30
 
 
 class Sampler:
-    """The random choices of one answer: they depend on its seed alone, whatever is written beside it."""
+    """The random choices of one answer, which depend on its seed alone."""
 
     def __init__(self, lib: Any, vocabulary: Any, grammar: str, seed: int) -> None:
         """`lib`: llama_cpp. Raises UnansweredError for a grammar that llama.cpp does not take."""
@@ -30,21 +30,20 @@ class Sampler:
             lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_temp(TEMPERATURE))
             lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_dist(seed))
 
-    def next(self, context: Any, row: int) -> int:
-        """The model's choice by the outputs in `row` of the last batch where the grammar allows it, else its best choice
-        among what the grammar allows.
+    def next(self, context: Any) -> int:
+        """The model's choice where the grammar allows it, else its best choice among what the grammar allows.
 
         Asking the grammar about one token is thousands of times cheaper than about the whole vocabulary.
         """
         lib = self._lib
-        token = int(lib.llama_sampler_sample(self._free, context, row))
+        token = int(lib.llama_sampler_sample(self._free, context, -1))
         one = (lib.llama_token_data * 1)(lib.llama_token_data(token, 1.0, 0.0))
         array = lib.llama_token_data_array(one, 1, -1, False)
         lib.llama_sampler_apply(self._grammar, ctypes.byref(array))
         if one[0].logit > _FORBIDDEN:
             lib.llama_sampler_accept(self._grammar, token)
             return token
-        return int(lib.llama_sampler_sample(self._bound, context, row))
+        return int(lib.llama_sampler_sample(self._bound, context, -1))
 
     def close(self) -> None:
         """Free what llama.cpp holds for it. It is not used afterwards."""

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from engine.queries.llm.closing import Closed, closed
+from pydantic_core import from_json
 
-LONGEST = 1_000_000  # characters of an answer that are looked at
+MAX_LENGTH = 1_000_000  # characters of an answer that are looked at
 
 _STRING = r"""string ::= "\"" char* "\""
 char ::= [^"\\\x00-\x1F\x7F] | "\\" ["\\/nt]
@@ -77,11 +77,31 @@ class Shape:
                 raise BadAnswerError(f"an entry of '{self.name}' lacks a field, or has one of another type")
         return [{field: well_formed(entry[field]) for field, _ in self.fields} for entry in entries]
 
-    def closed(self, text: str) -> Closed | None:
-        """An answer that was ended by its limit, made whole; None where it is no beginning of one."""
-        if len(text) > LONGEST:
+    def closed(self, text: str) -> tuple[str, bool] | None:
+        """The whole answer that `text` begins, and whether its last entry was ended here, not by the model, or none was begun.
+
+        A last entry without any text is left out. None where `text` begins no such answer.
+        """
+        body = _FENCE_BEGUN.sub("", _THOUGHTS.sub("", text, count=1).strip())
+        if len(text) > MAX_LENGTH:
             return None
-        return closed(self.name, self.fields, _FENCE_BEGUN.sub("", _THOUGHTS.sub("", text, count=1).strip()))
+        try:
+            entries, finished = (
+                from_json(body or "{", allow_partial=mode).get(self.name, []) for mode in ("trailing-strings", True)
+            )
+        except (ValueError, AttributeError):
+            return None
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            return None
+        cut = not entries and "]" not in body
+        if entries and (cut := any(field not in finished[-1] for field, _ in self.fields)):
+            entries[-1] = {field: _completed(entries[-1].get(field), kind) for field, kind in self.fields}
+            if None in entries[-1].values():
+                return None
+            if not any(entries[-1][field].strip() for field, kind in self.fields if kind == "text"):
+                entries.pop()
+                cut = not entries
+        return json.dumps({self.name: entries}, ensure_ascii=False), cut
 
 
 EVENTS = Shape(
@@ -97,7 +117,7 @@ def _quoted(text: str) -> str:
 
 
 def _parsed(text: str) -> Any:
-    if len(text) > LONGEST:
+    if len(text) > MAX_LENGTH:
         raise BadAnswerError("the answer is longer than a million characters")
     body = _THOUGHTS.sub("", text, count=1).strip()
     fenced = _FENCE.match(body)
@@ -122,6 +142,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(name: str) -> None:
     raise ValueError(name)
+
+
+def _completed(value: Any, kind: str | tuple[str, ...]) -> Any:
+    """The shortest value that begins with what is there; None where none does."""
+    if isinstance(kind, tuple):
+        begun = value if value is not None else ""
+        return min((word for word in kind if isinstance(begun, str) and word.startswith(begun)), key=len, default=None)
+    if value is None:
+        return "" if kind == "text" else 1
+    return value if _fits(value, kind) else None
 
 
 def _fits(value: Any, kind: str | tuple[str, ...]) -> bool:

@@ -86,7 +86,7 @@ def test_an_answer_ended_by_its_limit_is_told_and_made_whole():
     pair, begun = '{"evidence": "It rains.", "question": "Does it?"}', '{"evidence": "It sno'
     found = {
         '{"questions": [': Reply('{"questions": []}', cut=True),
-        f'{{"questions": [{pair}, {begun}': Reply(f'{{"questions": [{pair}, {begun}","question":""}}]}}', cut=True),
+        f'{{"questions": [{pair}, {begun}': Reply(f'{{"questions": [{pair}, {begun}", "question": ""}}]}}', cut=True),
         f'{{"questions": [{pair}, {{"evi': Reply(f'{{"questions": [{pair}]}}'),
         "Here are the": Reply("Here are the", cut=True),
     }

@@ -44,28 +44,18 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
-    """Each is JSON of the shape asked for and within its limit, in tokens, which are bytes here. Where the limit has ended it,
+    """Each is JSON of the shape asked for and within its limit, in tokens. Where the limit has ended it,
     all but its last entry are the model's alone, and it is told (`cut`)."""
-    model = GgufModel(tiny, 2048, NullReporter(), lambda: False, 8)
+    model = GgufModel(tiny, 2048, NullReporter(), lambda: False)
     shapes: list[Shape] = [EVENTS, QUESTIONS, PAIRS]
-    waiting = [
-        Request(Message("Answer with JSON.", f"Passage {n}: the pump {n} stands in hall {n}."), shapes[n % 3], 3, 700, n)
-        for n in range(500)
-    ]  # fmt: skip
-    open_ones: dict[int, Request] = {}
     whole = cut = entries = 0
-    while waiting or open_ones:
-        while waiting and len(open_ones) < model.at_once:
-            request = waiting.pop()
-            open_ones[model.submit(request)] = request
-        for ticket, reply in model.step():
-            request = open_ones.pop(ticket)
-            assert isinstance(reply, Reply)
-            assert 0 < reply.tokens <= 700
-            assert len(reply.text.encode()) - 2 * reply.text.count("\N{REPLACEMENT CHARACTER}") <= 700
-            found = request.shape.read(reply.text)
-            assert 0 <= len(found) <= 3
-            whole, cut, entries = whole + 1, cut + reply.cut, entries + len(found) - reply.cut
+    for n in range(500):
+        message = Message("Answer with JSON.", f"Passage {n}: the pump {n} stands in hall {n}.")
+        reply = model.complete(message, shapes[n % 3], 3, 700, n)
+        assert 0 < reply.tokens <= 700
+        found = shapes[n % 3].read(reply.text)
+        assert 0 <= len(found) <= 3
+        whole, cut, entries = whole + 1, cut + reply.cut, entries + len(found) - reply.cut
     model.close()
     print(
         f"{whole} whole answers with {entries} finished entries, {cut} of them with a last one that its limit has ended"
@@ -112,7 +102,7 @@ def test_a_run_reads_every_answer_and_gives_up_where_none_is_of_use(tmp_path: Pa
 
 
 def test_a_segfault_of_the_child_loses_no_finished_item(asked_project: Make, tiny: Path):
-    project = asked_project(backend="gguf", model=str(tiny), answer_tokens=512, prompt="one-step", at_once=1)
+    project = asked_project(backend="gguf", model=str(tiny), answer_tokens=512, prompt="one-step")
     command = [sys.executable, "-m", "engine", "generate", str(project.path)]
     crashing = {
         **environment(), "PYTHONPATH": f"{SEGFAULT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
