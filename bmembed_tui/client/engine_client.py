@@ -71,11 +71,11 @@ def engine_environment() -> dict[str, str]:
 async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
     """Run `engine ARGUMENTS` to its end; returns its standard output as JSON, or as text where it is none.
 
-    `good`: exit codes whose output counts. Raises the EngineError that the command told. A cancelled task ends the process.
+    `good`: exit codes whose output counts. Raises the EngineError that the command ended with. A cancelled task ends the process.
     """
     process = await _spawn(engine_command(*arguments), asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
     try:
-        output, narration = await process.communicate()
+        output, messages = await process.communicate()
     except asyncio.CancelledError:
         with suppress(ProcessLookupError):
             process.terminate()  # at once: an app that closes does not wait
@@ -85,7 +85,7 @@ async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
             _let_go(process)
         raise
     if process.returncode not in good:
-        raise _told(narration, arguments[0], process.returncode)
+        raise _failed(messages, arguments[0], process.returncode)
     return _printed(output)
 
 
@@ -96,7 +96,7 @@ async def order(*arguments: str) -> Any:
     """
     done = await asyncio.to_thread(_run, engine_command(*arguments))
     if done.returncode:
-        raise _told(done.stderr, arguments[0], done.returncode)
+        raise _failed(done.stderr, arguments[0], done.returncode)
     return _printed(done.stdout)
 
 
@@ -135,14 +135,19 @@ def _printed(output: bytes) -> Any:
         return text
 
 
-def _told(narration: bytes, name: str, code: int | None) -> EngineError:
-    lines = narration.decode("utf-8", "replace").strip().splitlines()
+def _failed(messages: bytes, name: str, code: int | None) -> EngineError:
+    """The error on the last line that a command wrote; where it wrote none, that line."""
+    error, last = _last_error(messages)
+    return error or StageError(
+        f"'engine {name}' ended with exit code {code}.", last or "It said nothing.", code="engine-command-failed"
+    )
+
+
+def _last_error(messages: bytes) -> tuple[EngineError | None, str]:
+    lines = messages.decode("utf-8", "replace").strip().splitlines()
     with suppress(ValueError, IndexError, AttributeError):
-        return EngineError.from_dict(json.loads(lines[-1]))
-    return StageError(
-        f"'engine {name}' ended with exit code {code}.", lines[-1] if lines else "It said nothing.", "",
-        code="engine-command-failed",
-    )  # fmt: skip
+        return EngineError.from_dict(json.loads(lines[-1])), ""
+    return None, lines[-1] if lines else ""
 
 
 class EngineClient:
@@ -168,13 +173,13 @@ class EngineClient:
         return parsed(kind, await self.call(request.method, **to_json(request)))
 
     async def call(self, method: str, **params: Any) -> Any:
-        """As `ask`, in JSON; params that are None are left out."""
+        """As `ask`, in JSON."""
         process = await self._started()
         key = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_noticed)
+        future.add_done_callback(_retrieve)
         self._waiting[key] = process, future
-        request = {"jsonrpc": "2.0", "id": key, "method": method, "params": _given(params)}
+        request = {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
         try:
             assert process.stdin is not None
             with suppress(ConnectionError, OSError):  # it has ended: whoever reads its answers says why
@@ -209,7 +214,7 @@ class EngineClient:
                 return self._process
             if self._starting is None:
                 self._starting = asyncio.create_task(self._start())
-                self._starting.add_done_callback(_noticed)
+                self._starting.add_done_callback(_retrieve)
             await asyncio.shield(self._starting)  # a question given up would leave a process that nobody can end
         raise _gone()
 
@@ -254,22 +259,17 @@ class EngineClient:
             future.set_result(answer.get("result"))
 
 
-def _noticed(future: asyncio.Future[Any]) -> None:
+def _retrieve(future: asyncio.Future[Any]) -> None:
     """Whoever asked may be gone: asyncio would print an error that nobody took, across the screen."""
     if not future.cancelled():
         future.exception()
 
 
-def _given(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if value is not None}
-
-
 def _error(data: Mapping[str, Any]) -> EngineError:
     if data.get("code") == SUPERSEDED:
         return SupersededError("A newer search took this one's place.")
-    told = data.get("data")
-    if isinstance(told, Mapping):
-        return EngineError.from_dict(told)
+    if isinstance(data.get("data"), Mapping):
+        return EngineError.from_dict(data["data"])
     return StageError(
         "The engine could not answer.", str(data.get("message", "")), "Try again.", code="engine-no-answer"
     )
@@ -281,12 +281,10 @@ def _last_words(said: IO[bytes]) -> bytes:
 
 
 def _gone(words: bytes = b"", code: int | None = None) -> EngineError:
-    """Why the process is not there any more, as far as its last words tell; one that was killed has none."""
-    lines = words.decode("utf-8", "replace").strip().splitlines() if code and code > 0 else []
-    with suppress(ValueError, IndexError, AttributeError):
-        return EngineError.from_dict(json.loads(lines[-1]))
-    why = lines[-1] if lines else "It may have run out of memory."
-    return GoneError("The engine's search process has ended.", why, "Try again: it is started anew.")
+    """Why the process has ended, from what it wrote last; one that was killed could not write why."""
+    error, last = _last_error(words if code and code > 0 else b"")
+    why = last or "It may have run out of memory."
+    return error or GoneError("The engine's search process has ended.", why, "Try again: it is started anew.")
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

@@ -16,7 +16,7 @@ TRAIN = "train"
 
 @dataclass
 class StageRecord:
-    """What a stage told when it worked last."""
+    """What a stage reported when it worked last."""
 
     stage: str
     fingerprint: str = ""
@@ -54,7 +54,7 @@ class History:
     newest: Curve = field(default_factory=Curve)
 
     def record(self, state: RunState, stage: str) -> StageRecord | None:
-        """What a stage told last, in the run that is followed or in one before; None where it never came to its end."""
+        """What a stage reported last, in the run that is followed or in one before; None where it never came to its end."""
         run = state.stages.get(stage)
         if run is None or run.state != "done":
             return self.stages.get(stage)

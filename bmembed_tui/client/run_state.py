@@ -1,4 +1,4 @@
-"""What a run has told so far, as one value that screens draw from. Pure: events in, state out."""
+"""What a run has reported so far, as one value that screens draw from. Pure: events in, state out."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RunState:
 
     @property
     def running(self) -> bool:
-        """Whether the run goes on, as far as its events tell."""
+        """Whether the run goes on, by its events."""
         return self.state == "running"
 
     @property

@@ -158,7 +158,7 @@ def newest_run(project: Path) -> Path | None:
 
 
 def is_held(project: ProjectFolder) -> bool:
-    """Whether some process holds the project; true also where that cannot be told."""
+    """Whether some process holds the project; true also where that is not known."""
     try:
         return project.is_running()
     except (EngineError, OSError):

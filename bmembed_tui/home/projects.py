@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bmembed_tui.client.run_watch import EVENTS, run_record
 from bmembed_tui.home.recents import recent
 from engine.core.errors import EngineError
 from engine.core.events import Event, HeldOut, Paused, Progress, Resumed, StageStarted, TrainStep, decode
@@ -49,11 +49,8 @@ def look_at(path: Path) -> Known:
 def run_doing(path: Path) -> str:
     """Stage and progress of the newest run that says it goes on: `train · step 120 of 400`."""
     for folder in _run_folders(path):
-        record = {}
-        with suppress(OSError, ValueError):
-            record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        if isinstance(record, dict) and record.get("state") == "running":
-            return _told(_tail(folder / "events.jsonl"))
+        if run_record(folder).get("state") == "running":
+            return _format_doing(_tail(folder / EVENTS))
     return "starting"
 
 
@@ -63,7 +60,7 @@ def _run_folders(path: Path) -> list[Path]:
     return []
 
 
-def _told(events: Iterator[Event]) -> str:
+def _format_doing(events: Iterator[Event]) -> str:
     stage, progress, paused = "", "", False
     for event in events:
         match event:

@@ -33,7 +33,7 @@ def removal_question(project: ProjectFolder) -> QuestionDialog:
 
 
 class RemovalScreen(ModalScreen[bool]):
-    """Removes a project and tells what came of it. Closes with whether it is gone."""
+    """Removes a project and shows the outcome. Closes with whether it is gone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "close", id="dialog.close-removal")]
 
@@ -47,7 +47,7 @@ class RemovalScreen(ModalScreen[bool]):
         with Vertical(classes="dialog"):
             yield SafeStatic(f"Removing {self._project.name} …", classes="dialog-title", id="removal-title")
             with VerticalScroll(classes="dialog-body", id="removal-body"):
-                yield SafeStatic("", id="removal-told")
+                yield SafeStatic("", id="removal-outcome")
             with Horizontal(classes="dialog-buttons"):
                 yield SafeButton("Close", id="close", variant="primary")
 
@@ -68,7 +68,7 @@ class RemovalScreen(ModalScreen[bool]):
         self._over = True
         if self.is_attached:
             self.query_one("#removal-title", SafeStatic).update(title)
-            self.query_one("#removal-told", SafeStatic).update(text)
+            self.query_one("#removal-outcome", SafeStatic).update(text)
             self.query_one("#removal-body").focus()
 
     @on(Button.Pressed)

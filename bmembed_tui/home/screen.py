@@ -250,11 +250,11 @@ A run in progress stands first: closing the app does not end it."""
             if is_mended:
                 self.open(name, step)
 
-        def told(answer: str | None) -> None:
+        def chosen(answer: str | None) -> None:
             if answer:
                 self.app.push_screen(SettingsTextScreen(project, error), mended)
 
-        self.app.push_screen(ErrorDialog(error, [("mend", "Mend it")]), told)
+        self.app.push_screen(ErrorDialog(error, [("mend", "Mend it")]), chosen)
         self.load()
 
     def _begin(self, text: str) -> None:

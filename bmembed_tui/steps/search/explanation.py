@@ -16,7 +16,7 @@ from engine.core.messages.search import Explained, Hit, RankComparison
 
 BAR = 10  # columns of a bar
 RANKERS = ("bm25", "semantic")
-WIDE = 100  # columns from which the parts of a similarity are told beside it
+WIDE = 100  # columns from which the parts of a similarity are shown beside it
 APART = "had no part in this list"
 
 

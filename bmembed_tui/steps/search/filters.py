@@ -74,7 +74,7 @@ class FilterRow(Vertical):
         """What is typed now."""
         return Filters(**{name: self.query_one(f"#filter-{name}", Input).value for name in FIELDS})
 
-    def tell(self, problem: str) -> None:
+    def show_problem(self, problem: str) -> None:
         """Show what is wrong, or that nothing is."""
         if problem != self.shown_problem:
             self.shown_problem = problem

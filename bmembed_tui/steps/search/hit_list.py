@@ -22,7 +22,7 @@ from engine.core.messages.search import Hit
 
 
 class HitList(ScrollView, can_focus=True):
-    """The hits of one mode. Up and down move, Enter opens; other letters are told as `Typed`, for the search field."""
+    """The hits of one mode. Up and down move, Enter opens; other letters are posted as `Typed`, for the search field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "step(-1)", show=False),

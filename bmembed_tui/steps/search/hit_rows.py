@@ -14,7 +14,7 @@ from engine.core.messages.search import Hit
 MARGIN = 4  # columns before a hit's text
 ROOMY = 16  # lines of the list from which hits are set apart and show more of their text
 SIGNS = {True: ("✓", "relevant"), False: ("✗", "not relevant")}
-WORDY = 44  # columns from which a judgment is told by its word, too
+WORDY = 44  # columns from which a judgment has its word, too
 JUDGED = {True: "hit-list--relevant", False: "hit-list--not-relevant"}
 
 

@@ -65,7 +65,7 @@ class SearchPane(HitActions):
         self._early = ""
 
     def typed(self, character: str) -> bool:
-        """What was typed before the field had the focus stands in it. Before the project's standing is known it is kept."""
+        """What was typed before the field had the focus stands in it. Before the project's status is known it is kept."""
         field, status = self.query_one(QueryInput), self.host.status
         if self.screen.focused not in (None, field):
             return False
@@ -103,9 +103,9 @@ class SearchPane(HitActions):
     def show_status(self, status: ProjectStatus) -> None:
         """Another index may be there."""
         there = status.built("index")
-        standing = (there, *(status.state(stage) for stage in ("index", "embed")))
-        before, self._standing = self._standing, standing
-        if standing != before:
+        built = (there, *(status.state(stage) for stage in ("index", "embed")))
+        before, self._built = self._built, built
+        if built != before:
             self.searching.forget()
             self.facts.forget()
             self._drawn.clear()
@@ -149,7 +149,7 @@ class SearchPane(HitActions):
     def _look(self) -> None:
         question = self.question
         problem = question.filters.problem()
-        self.query_one(FilterRow).tell(problem)
+        self.query_one(FilterRow).show_problem(problem)
         if problem or not self.host.status.built("index"):
             if problem:
                 self._say(f"✗ {problem}{FILTERS}")

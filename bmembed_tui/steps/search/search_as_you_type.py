@@ -45,7 +45,7 @@ class Searching:
         except GoneError:
             self.lose()
         except EngineError:
-            self.encoder = "ready"  # a search tells the same, where it can be read
+            self.encoder = "ready"  # a search shows the same error
         else:
             self.encoder = "ready"
         self._changed("")

@@ -106,7 +106,7 @@ def judged(rank: int, relevant: bool | None, before: bool | None, queries: int) 
 
 
 def opened(hit: Hit, *, at_page: bool) -> str:
-    """What opening a hit's file came to: where the viewer was told no page, the user is."""
+    """What opening a hit's file came to: the user learns the page where the viewer could not be given it."""
     if at_page:
         return f"Opened {hit.path} at page {hit.page}."
     return f"Opened {hit.path}: the hit is on {place_of(hit)}." if hit.page is not None else f"Opened {hit.path}."

@@ -67,7 +67,7 @@ class SearchView(StepPane):
         self._flash, self._early = "", ""
         self._written: dict[str, str] = {}
         self._delays: dict[str, Timer] = {}
-        self._standing: tuple[object, ...] = ()
+        self._built: tuple[object, ...] = ()
         self._offered: tuple[str, ...] = ()
 
     # What is there
