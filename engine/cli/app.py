@@ -81,11 +81,11 @@ def _escaped(text: str) -> str:
 def opened(name: str) -> Iterator[Project]:
     """The project of that name or path, closed afterwards."""
     from engine.api import Project
-    from engine.project.control import telling_runs
+    from engine.project.control import run_hints
 
     project = Project.open(name)
     try:
-        with telling_runs(project.folder):
+        with run_hints(project.folder):
             yield project
     finally:
         project.close()

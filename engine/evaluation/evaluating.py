@@ -77,9 +77,9 @@ class Evaluation:
 
     def _named_chunks(self, one: QuerySet) -> list[NDArray[np.int64] | None]:
         """Per query, the chunks of the documents that it names; None where it names none."""
-        named = {meant.documents for meant in one.meant if meant.documents}
+        named = {match.documents for match in one.matches if match.documents}
         chunks = {documents: self._ids[np.isin(self._owners, list(documents))] for documents in named}
-        return [chunks.get(meant.documents) for meant in one.meant]
+        return [chunks.get(match.documents) for match in one.matches]
 
     def rank_encoder(self, name: str, strength: float) -> None:
         """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""

@@ -32,7 +32,7 @@ class QuerySet:
     name: str
     kind: str
     judgments: list[Judgment]
-    meant: list[FilenameMatch]
+    matches: list[FilenameMatch]
     built: list[bool] = field(default_factory=list)
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class QuerySet:
     @property
     def texts(self) -> list[str]:
         """What is looked for, in order of the judgments."""
-        return [meant.text for meant in self.meant]
+        return [match.text for match in self.matches]
 
 
 def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
@@ -73,24 +73,24 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
             same.setdefault(fold(judgment.text), []).append(judgment)
         owners = {chunk.id: chunk.document_id for chunk in chunks}
         judgments = [one[0] if len(one) == 1 else joined(one, owners) for one in same.values()]
-        sets.append(_judged_set(context, judgments, [names.meant_by(judgment.text) for judgment in judgments]))
+        sets.append(_judged_set(context, judgments, [names.match(judgment.text) for judgment in judgments]))
     if kept := _heldout(context, chunks):
         backend = made_by(context)
         sets.append(
             QuerySet(
-                "held-out queries", "synthetic", from_queries(kept), [names.meant_by(q.text) for q in kept],
+                "held-out queries", "synthetic", from_queries(kept), [names.match(q.text) for q in kept],
                 [is_built(query, backend) for query in kept],
             )
         )  # fmt: skip
     return sets
 
 
-def _judged_set(context: StageContext, judgments: list[Judgment], meant: list[FilenameMatch]) -> QuerySet:
+def _judged_set(context: StageContext, judgments: list[Judgment], matches: list[FilenameMatch]) -> QuerySet:
     """The judged queries; those that were held-out ones before hits of them were judged are still synthetic."""
     heldout = {fold(query.text): query for query in context.store.queries() if query.split == "heldout"}
     sources = [heldout.get(fold(judgment.text)) for judgment in judgments]
     backend = made_by(context)
-    found = QuerySet("judged queries", "judged", judgments, meant)
+    found = QuerySet("judged queries", "judged", judgments, matches)
     if any(sources):
         found.built = [source is not None and is_built(source, backend) for source in sources]
         found.generated = [source is not None for source in sources]

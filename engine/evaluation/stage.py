@@ -73,9 +73,9 @@ class EvaluateStage(Stage):
 
             read_weights(snapshot.project.folder_of(artifact))
         if artifact.info.hubness.hub_queries:
-            from engine.ranking.hubness import read_bank
+            from engine.ranking.hubness import read_reference
 
-            read_bank(snapshot.project.folder_of(artifact))
+            read_reference(snapshot.project.folder_of(artifact))
         if artifact.info.in_use.adapter not in (None, adapter):
             raise DamagedError(
                 "The adapter was trained anew.", "", "Run 'engine evaluate'.", code="adapter-changed", stage="evaluate",

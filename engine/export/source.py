@@ -61,12 +61,12 @@ class Source(ProjectSnapshot):
 
         Raises DamagedError.
         """
-        from engine.ranking.hubness import read_bank
+        from engine.ranking.hubness import read_reference
 
-        if not self.index.lifted or self.evaluation is None:
+        if not self.index.augmented or self.evaluation is None:
             return None
-        bank = read_bank(self.project.folder_of(self.evaluation))
-        return bank.articles.tolist(), bank.vectors
+        reference = read_reference(self.project.folder_of(self.evaluation))
+        return reference.articles.tolist(), reference.vectors
 
     @cached_property
     def served(self) -> Served:

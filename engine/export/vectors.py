@@ -34,8 +34,8 @@ def write_vectors(source: Source, folder: Path) -> None:
         for labels, vectors in _blocks(source):
             rows.write(vectors.astype("<f4").tobytes())  # a memory map would crash on a full disk
             lines.writelines(json.dumps(label, ensure_ascii=False) + "\n" for label in labels)
-    if bank := source.hub_queries:
-        articles, vectors = bank
+    if reference := source.hub_queries:
+        articles, vectors = reference
         with (
             (target / "hub_queries.npy").open("wb") as rows,
             (target / "hub_queries.jsonl").open("w", encoding="utf-8") as lines,
@@ -51,7 +51,7 @@ def write_parquet(source: Source, folder: Path) -> None:
     from pyarrow import parquet
 
     types = {"chunk_id": "int64", "path": "string", "start": "int64", "end": "int64", "content_hash": "string"}
-    types |= {"hub_offset": "float64", "article": "int64"} if source.index.lifted else {}
+    types |= {"hub_offset": "float64", "article": "int64"} if source.index.augmented else {}
     width = source.index.width
     fields = [pyarrow.field(name, getattr(pyarrow, kind)()) for name, kind in types.items()]
     schema = pyarrow.schema([*fields, pyarrow.field("vector", pyarrow.list_(pyarrow.float32(), width))])
@@ -59,8 +59,8 @@ def write_parquet(source: Source, folder: Path) -> None:
         for labels, vectors in _blocks(source):
             columns = [pyarrow.array([label[field.name] for label in labels], field.type) for field in fields]
             file.write_table(pyarrow.table([*columns, _lists(vectors)], schema=schema))
-    if bank := source.hub_queries:
-        articles, vectors = bank
+    if reference := source.hub_queries:
+        articles, vectors = reference
         table = pyarrow.table({"article": pyarrow.array(articles, "int64"), "vector": _lists(vectors)})
         parquet.write_table(table, str(_folder(folder) / "hub_queries.parquet"))
 
@@ -92,11 +92,11 @@ def _blocks(source: Source) -> Iterator[tuple[list[dict[str, Any]], NDArray[np.f
              "content_hash": chunk.content_hash}
             for chunk in found
         ]  # fmt: skip
-        if source.index.lifted:
+        if source.index.augmented:
             offsets, articles = (
                 source.index.offsets(stored[places]).tolist(),
                 article_numbers(found, documents).tolist(),
             )
             for label, offset, article in zip(labels, offsets, articles, strict=True):
                 label |= {"hub_offset": round(offset, 6), "article": article}
-        yield labels, source.index.own(stored[places])
+        yield labels, source.index.unit_vectors_of(stored[places])

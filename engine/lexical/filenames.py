@@ -41,7 +41,7 @@ class DocumentNames:
             for name in _file_names(title.strip(), path):
                 self._ids.setdefault(name.casefold(), set()).add(key)
 
-    def meant_by(self, query: str) -> FilenameMatch:
+    def match(self, query: str) -> FilenameMatch:
         """The documents whose file names stand in a query, extension and all, and the query without these names.
 
         A query of nothing but names is looked for as it is.

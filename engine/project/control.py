@@ -53,7 +53,7 @@ def running(project: ProjectFolder) -> dict[str, Any] | None:
     return max(alive, key=lambda record: float(record["time"]), default=None)
 
 
-def while_running(project: ProjectFolder, error: EngineError) -> EngineError:
+def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
     """`error`; where it advises a run although one is at work, as one of its kind that says to wait for that."""
     if error.command != "run":
         return error
@@ -83,12 +83,12 @@ def _stages_of(folder: Path) -> list[str]:
 
 
 @contextmanager
-def telling_runs(project: ProjectFolder) -> Iterator[None]:
-    """What the block raises is told as `while_running` tells it."""
+def run_hints(project: ProjectFolder) -> Iterator[None]:
+    """What the block raises is told as `with_run_hint` tells it."""
     try:
         yield
     except EngineError as error:
-        told = while_running(project, error)
+        told = with_run_hint(project, error)
         if told is error:
             raise
         raise told from error

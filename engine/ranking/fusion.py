@@ -58,7 +58,7 @@ def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused
     ]
 
 
-def completed(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
+def cross_scored(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
     """`ranker` and, after its own chunks, those of `ids` (q, m) that it lacks, with `scores` (q, m), which the same ranker
     gives them; shaped as `ranker`, -1 and -inf where padded.
 

@@ -1,4 +1,4 @@
-"""Hubs are chunks that are near to whatever is asked, and so stand in rankings that they have nothing to do with.
+"""Hubness correction: hubs are chunks that are near to any query, and so stand in rankings where they do not belong.
 
 Cross-domain similarity local scaling (Conneau et al. 2018, section 2.3) takes from a cosine the mean cosine of the chunk to
 its `NEIGHBOURS` nearest queries: CSLS(q, c) = 2·cos(q, c) − r(q) − r(c). r(q) is the same for all chunks, so halving leaves
@@ -8,7 +8,7 @@ its `NEIGHBOURS` nearest queries: CSLS(q, c) = 2·cos(q, c) − r(q) − r(c). r
 which needs one number of each chunk and no more time in a search. The queries are training queries, of other articles than
 the chunk's own (engine/queries/articles.py: the files or entries that are parts of one).
 
-An index of cosines serves it when vectors are lifted by two numbers: a chunk [c, −o, √(1 − o²)]/√2 and a query [q, 1, 0]/√2 are of
+An index of cosines serves it when vectors get two more numbers: a chunk [c, −o, √(1 − o²)]/√2 and a query [q, 1, 0]/√2 are of
 unit length, and twice their inner product is q·c − o (compare Bachrach et al. 2014).
 """
 
@@ -42,7 +42,7 @@ _BLOCK = 1024
 
 @dataclass(frozen=True)
 class HubnessReference:
-    """Queries that show hubs: unit vectors (m, d), and the numbers of the articles (m,) that they were made of."""
+    """Training queries, whose neighbourhoods show hubs: unit vectors (m, d), and the numbers of their articles (m,)."""
 
     vectors: NDArray[np.float32]
     articles: NDArray[np.int64]
@@ -51,13 +51,13 @@ class HubnessReference:
 def hub_offsets(
     vectors: NDArray[np.float32],
     articles: NDArray[np.int64],
-    bank: HubnessReference,
+    reference: HubnessReference,
     check: Callable[[], None] = lambda: None,
 ) -> NDArray[np.float32]:
     """r(c)/2 (n,) of chunks with unit vectors `vectors` (n, d), of `articles` (n,).
 
     Queries of a chunk's own article do not count for it: else chunks that have some would stand behind those that have none,
-    whatever is asked. `check` is called now and then, and may raise.
+    whatever the query. `check` is called now and then, and may raise.
     """
     import numpy as np
 
@@ -65,8 +65,8 @@ def hub_offsets(
     for start in range(0, len(vectors), _BLOCK):
         check()
         block = slice(start, start + _BLOCK)
-        cosines = vectors[block] @ bank.vectors.T
-        cosines[articles[block, None] == bank.articles] = -np.inf
+        cosines = vectors[block] @ reference.vectors.T
+        cosines[articles[block, None] == reference.articles] = -np.inf
         nearest = min(NEIGHBOURS, cosines.shape[1])
         best = np.partition(cosines, -nearest, axis=1)[:, -nearest:]
         counted = np.isfinite(best)
@@ -74,7 +74,7 @@ def hub_offsets(
     return np.asarray(np.clip(offsets, -1.0, 1.0), np.float32)
 
 
-def lifted(vectors: NDArray[np.float32], offsets: NDArray[np.float32]) -> NDArray[np.float32]:
+def augmented(vectors: NDArray[np.float32], offsets: NDArray[np.float32]) -> NDArray[np.float32]:
     """Unit vectors (n, d + 2) of chunks with unit vectors (n, d) and `offsets` (n,) in [−1, 1]."""
     import numpy as np
 
@@ -82,7 +82,7 @@ def lifted(vectors: NDArray[np.float32], offsets: NDArray[np.float32]) -> NDArra
     return np.asarray(np.column_stack([vectors, -offsets, rest]) / np.sqrt(2.0), np.float32)
 
 
-def lifted_query(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def augmented_query(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Unit vectors (…, d + 2) of queries with unit vectors (…, d): `SCALE` times their product with a chunk's is the similarity."""
     import numpy as np
 
@@ -90,36 +90,41 @@ def lifted_query(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(np.concatenate([vectors, added], axis=-1) / np.sqrt(2.0), np.float32)
 
 
-def lowered(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """The unit vectors (n, d) that `lifted` made (n, d + 2) of, up to rounding."""
+def stripped(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """The unit vectors (n, d) of augmented rows (n, d + 2), up to rounding."""
     return unit_rows(vectors[:, :-ADDED])
 
 
-def offsets_of(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """The offsets (n,) that `lifted` was given for the rows that it made (n, d + 2), up to rounding."""
+def stored_offsets(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """The offsets (n,) of augmented rows (n, d + 2), up to rounding."""
     import numpy as np
 
     return np.asarray(-vectors[:, -ADDED] * np.sqrt(2.0), np.float32)
 
 
-def write_bank(folder: Path, bank: HubnessReference) -> None:
+def write_reference(folder: Path, reference: HubnessReference) -> None:
     """Keep the queries' vectors, in half precision, and their articles in `folder`."""
     import numpy as np
 
     with (folder / FILE).open("wb") as file:
-        np.savez(file, vectors=bank.vectors.astype(np.float16), articles=bank.articles)
+        np.savez(file, vectors=reference.vectors.astype(np.float16), articles=reference.articles)
     (folder / FILE).chmod(0o600)
 
 
-def read_bank(folder: Path) -> HubnessReference:
-    """What `write_bank` kept. Raises DamagedError where it cannot be read."""
+def read_reference(folder: Path) -> HubnessReference:
+    """What `write_reference` kept. Raises DamagedError where it cannot be read."""
     import numpy as np
 
     try:
         with np.load(folder / FILE, allow_pickle=False) as kept:
-            bank = HubnessReference(kept["vectors"].astype(np.float32), kept["articles"].astype(np.int64))
-        shape = bank.vectors.shape
-        if len(shape) != 2 or not shape[0] or bank.articles.shape != shape[:1] or not np.isfinite(bank.vectors).all():
+            reference = HubnessReference(kept["vectors"].astype(np.float32), kept["articles"].astype(np.int64))
+        shape = reference.vectors.shape
+        if (
+            len(shape) != 2
+            or not shape[0]
+            or reference.articles.shape != shape[:1]
+            or not np.isfinite(reference.vectors).all()
+        ):
             raise ValueError(f"vectors of shape {shape} cannot be used")
     except (
         OSError,
@@ -135,4 +140,4 @@ def read_bank(folder: Path) -> HubnessReference:
             f"{folder / FILE} cannot be read.", f"{error}.", "Run 'engine evaluate --force' to make it again.",
             code="artifact-damaged", stage="evaluate", command="evaluate --force",
         ) from error  # fmt: skip
-    return bank
+    return reference

@@ -1,7 +1,7 @@
 """Whether the adapter moved a hit: its rank and cosine among all chunks, by the served encoder and by the untouched one.
 
 Both are exact: over the vectors that the index stores, and over those that the stages cached for the base encoder. They are
-plain cosines, also where search takes off hubs, because that is not the adapter's doing; what search ranks by then is told beside.
+plain cosines, also where search corrects hubness, because that is not the adapter's doing; the corrected similarity stands beside.
 Chunks of deleted documents do not count.
 """
 
@@ -115,7 +115,7 @@ class Explainer:
         import numpy as np
 
         artifact, index = self._loaded.vector_index()
-        if served_name(artifact.info) == "base" and not index.lifted:
+        if served_name(artifact.info) == "base" and not index.augmented:
             return None
         stored = self._vectors(artifact, index)
         population = self._chunks(artifact, stored.keys)
@@ -132,7 +132,7 @@ class Explainer:
     def _vectors(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> Stored:
         def read() -> Stored:
             keys, rows = index.stored()
-            return Stored(keys, index.directions(rows), index.offsets(rows) if index.lifted else None)
+            return Stored(keys, index.without_offsets(rows), index.offsets(rows) if index.augmented else None)
 
         return self._stored.get((self._loaded.repairs, artifact.folder), read)
 

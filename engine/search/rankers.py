@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
 from engine.core.messages.search import Mode
-from engine.project.control import while_running
+from engine.project.control import with_run_hint
 from engine.search.fusing import Ranking
 from engine.search.loaded import Loaded
 from engine.settings.schema import SearchSettings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Rankings:
     """What the rankers found: the best chunks by ranker (`bm25`, `semantic`), and notes for the user.
 
-    `matching`: ids of all chunks with a word of the query, where they were asked for. `index`: the BM25 index that was asked.
+    `matching`: ids of all chunks with a word of the query, where they were wanted. `index`: the BM25 index that was used.
     """
 
     by_ranker: dict[str, Ranking] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Rankers:
             try:
                 rankings.by_ranker[name] = ranker()
             except EngineError as error:
-                failures.append(while_running(self.loaded.project, error))
+                failures.append(with_run_hint(self.loaded.project, error))
         if not rankings.by_ranker:
             raise failures[0]
         only = " and ".join(rankings.by_ranker)
@@ -82,7 +82,7 @@ class Rankers:
         both = rankings.by_ranker
         if rankings.index is None or len(both) < 2 or settings.fusion == "rrf":
             return both
-        from engine.ranking.fusion import completed
+        from engine.ranking.fusion import cross_scored
 
         bm25, semantic = both["bm25"], both["semantic"]
         try:
@@ -91,7 +91,7 @@ class Rankers:
             scores = rankings.index.scores(query, semantic[0])
         except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
             return both
-        return {"bm25": completed(bm25, semantic[0], scores), "semantic": completed(semantic, *cosines)}
+        return {"bm25": cross_scored(bm25, semantic[0], scores), "semantic": cross_scored(semantic, *cosines)}
 
     def _semantic(self, query: str, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:
         _, index, vector = self.loaded.query_vector(query)

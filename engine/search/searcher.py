@@ -12,7 +12,7 @@ from engine.core.records import Chunk, Document
 from engine.corpus.formats import STREAMED
 from engine.corpus.invisible import visible
 from engine.lexical.filenames import FilenameMatch
-from engine.project.control import telling_runs
+from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
 from engine.search.explaining import Explainer, served_name
 from engine.search.filters import SearchFilter, facets, unmet
@@ -38,12 +38,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _telling_runs(method: Callable[Concatenate[Searcher, P], T]) -> Callable[Concatenate[Searcher, P], T]:
+def _with_run_hints(method: Callable[Concatenate[Searcher, P], T]) -> Callable[Concatenate[Searcher, P], T]:
     """What is not there yet is not to be built by the user where a run is building it."""
 
     @wraps(method)
     def told(self: Searcher, /, *arguments: P.args, **named: P.kwargs) -> T:
-        with telling_runs(self.project):
+        with run_hints(self.project):
             return method(self, *arguments, **named)
 
     return told
@@ -54,7 +54,7 @@ class Searcher:
 
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
-        with telling_runs(project):
+        with run_hints(project):
             self._loaded = Loaded(project)
         self._rankers, self._explainer = Rankers(self._loaded), Explainer(self._loaded)
 
@@ -62,7 +62,7 @@ class Searcher:
         """Let go of the database."""
         self._loaded.close()
 
-    @_telling_runs
+    @_with_run_hints
     def search(
         self,
         query: str,
@@ -87,18 +87,18 @@ class Searcher:
         _check(mode, top)
         if problem := self._unsearchable(query, mode):
             return Found(query, mode, (), (problem,))
-        documents, meant = self._meant(query, where, settings.named_documents)
+        documents, match = self._match(query, where, settings.named_documents)
         depth = max(MIN_DEPTH, 5 * top)
         allowed = self._chunks_of(documents)
-        rankings = self._rankers.rank(meant.text, mode, depth, allowed, settings, all_matching=with_facets)
+        rankings = self._rankers.rank(match.text, mode, depth, allowed, settings, all_matching=with_facets)
         found, notes, commands = rankings.by_ranker, rankings.notes, rankings.commands
         if settings.hide_weak and mode == "semantic":
             least, reason = self._loaded.threshold()
             found["semantic"], note = without_weak(found["semantic"], top, least, reason)
             notes.append(note)
             commands += ["evaluate"] if least is None else []
-        if meant.names:
-            notes.insert(0, f"Only in {' and '.join(meant.names)}, which the query names.")
+        if match.names:
+            notes.insert(0, f"Only in {' and '.join(match.names)}, which the query names.")
         for ranker in found:
             if note := self._loaded.behind(ranker):
                 notes.append(note)
@@ -106,18 +106,18 @@ class Searcher:
         if where is not None and not where.empty:
             notes += unmet(where, self._loaded.documents().values())
         fusion = self._loaded.fusion(settings)
-        fused = fuse(self._rankers.cross_scored(meant.text, rankings, fusion), fusion)
+        fused = fuse(self._rankers.cross_scored(match.text, rankings, fusion), fusion)
         presence = Presence(self.project.path)
-        hits = self._hits(meant.text, found, fused, top, snippet_width, presence)
+        hits = self._hits(match.text, found, fused, top, snippet_width, presence)
         if outdated := presence.notes(self.project.argument):
             notes += outdated
             commands.append("ingest")
         facets_found = self._facets(rankings) if with_facets else {}
         return Found(query, mode, hits, tuple(filter(None, notes)), facets_found, tuple(commands))
 
-    @_telling_runs
+    @_with_run_hints
     def search_base(self, query: str, top: int) -> tuple[Hit, ...]:
-        """What the untouched encoder finds, where search serves another or takes off hubs, so that people judge its hits as well.
+        """What the base encoder finds, where search uses another or corrects hubness, so that people judge its hits as well.
 
         Nothing where its vectors are not at hand. Raises as `search`.
         """
@@ -125,20 +125,20 @@ class Searcher:
         query, settings = _clean(query), self._loaded.settings().search
         if not query.strip() or self._unsearchable(query, "semantic"):
             return ()
-        documents, meant = self._meant(query, None, settings.named_documents)
-        ranking = self._explainer.base_ranking(meant.text, 2 * top, self._chunks_of(documents))
+        documents, match = self._match(query, None, settings.named_documents)
+        ranking = self._explainer.base_ranking(match.text, 2 * top, self._chunks_of(documents))
         if ranking is None:
             return ()
         fused, presence = fuse({"base": ranking}, settings), Presence(self.project.path)
-        return self._hits(meant.text, {"base": ranking}, fused, top, SNIPPET_WIDTH, presence)
+        return self._hits(match.text, {"base": ranking}, fused, top, SNIPPET_WIDTH, presence)
 
-    @_telling_runs
+    @_with_run_hints
     def document(self, document_id: int) -> Document | None:
         """A document with its text, for a preview."""
         self._loaded.follow_repair()
         return self._loaded.store.document(document_id)
 
-    @_telling_runs
+    @_with_run_hints
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
         """Where the served encoder and the base encoder put these chunks among all for `query`: did the adapter move them?
 
@@ -149,8 +149,8 @@ class Searcher:
         if problem := EMPTY if not query.strip() else self._unsearchable(query, "semantic"):
             artifact, _ = self._loaded.vector_index()
             return Explained(served_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
-        _, meant = self._meant(query, None, self._loaded.settings().search.named_documents)
-        return self._explainer.explain(meant.text, chunk_ids)
+        _, match = self._match(query, None, self._loaded.settings().search.named_documents)
+        return self._explainer.explain(match.text, chunk_ids)
 
     def warm_up(self, mode: Mode) -> None:
         """Load what a mode needs, so that the first search is quick."""
@@ -174,17 +174,17 @@ class Searcher:
                 raise
             return False
 
-    def _meant(self, query: str, where: SearchFilter | None, named: bool) -> tuple[set[int] | None, FilenameMatch]:
+    def _match(self, query: str, where: SearchFilter | None, named: bool) -> tuple[set[int] | None, FilenameMatch]:
         """The documents to look in, None for all, and what to look for in them.
 
         Those that the query names (`named`: whether that counts), unless the filter lets none of them pass.
         """
         filtered = None if where is None or where.empty else self._allowed(where)
-        meant = self._loaded.document_names().meant_by(query) if named and "." in query else FilenameMatch(query)
-        if not meant.documents:
-            return filtered, meant
-        both = set(meant.documents) if filtered is None else filtered & meant.documents
-        return (both, meant) if both else (filtered, FilenameMatch(query))
+        match = self._loaded.document_names().match(query) if named and "." in query else FilenameMatch(query)
+        if not match.documents:
+            return filtered, match
+        both = set(match.documents) if filtered is None else filtered & match.documents
+        return (both, match) if both else (filtered, FilenameMatch(query))
 
     def _allowed(self, where: SearchFilter) -> set[int]:
         store = self._loaded.store

@@ -26,7 +26,7 @@ from engine.settings.schema import Settings
 
 def status(project: ProjectFolder, _request: ReadStatus) -> ProjectStatus:
     """What can be read of the project; `problem` where something cannot."""
-    from engine.project.control import while_running
+    from engine.project.control import with_run_hint
 
     found = ProjectStatus(str(project.path), project.name)
     try:
@@ -41,7 +41,7 @@ def status(project: ProjectFolder, _request: ReadStatus) -> ProjectStatus:
             found = replace(found, counts=store.counts())
             return replace(found, stages=tuple(_stages(project, project.settings(), store).values()))
     except EngineError as error:
-        return replace(found, problem=while_running(project, error))
+        return replace(found, problem=with_run_hint(project, error))
 
 
 def _newest_run(project: ProjectFolder) -> RunRecord | None:

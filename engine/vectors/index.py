@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.unit_vectors import unit_rows
-from engine.ranking.hubness import ADDED, SCALE, lifted, lifted_query, lowered, offsets_of
+from engine.ranking.hubness import ADDED, SCALE, augmented, augmented_query, stored_offsets, stripped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ DTYPES = {"f16": "f16", "f32": "f32", "i8": "i8"}
 class VectorIndex:
     """Cosine index over chunk vectors. Made by `build` or `update`, read by `open`.
 
-    With offsets of hubs its vectors are lifted (engine/ranking/hubness.py), and what it calls similarities are cosines less them.
+    With hubness correction its vectors are augmented (engine/ranking/hubness.py), and similarities are cosines less the offsets.
     """
 
     def __init__(self, index: Any, manifest: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class VectorIndex:
         rows = _rows(vectors, offsets)
         index = _empty(rows.shape[1], dtype, expansion)
         _add(index, ids, rows)
-        return cls._write(folder, index, dtype, expansion, removed=0, lifted=offsets is not None)
+        return cls._write(folder, index, dtype, expansion, removed=0, augmented=offsets is not None)
 
     @classmethod
     def update(
@@ -87,7 +87,7 @@ class VectorIndex:
 
     @classmethod
     def _write(
-        cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int, lifted: bool = False
+        cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int, augmented: bool = False
     ) -> VectorIndex:
         path = folder / "index.usearch"
         try:
@@ -105,7 +105,7 @@ class VectorIndex:
             "dtype": dtype,
             "expansion": expansion,
             "removed": removed,
-            **({"lifted": True} if lifted else {}),
+            **({"lifted": True} if augmented else {}),
             "sha256": _sha256(path),
         }
         write_text(folder / "manifest.json", json.dumps(manifest))
@@ -130,21 +130,21 @@ class VectorIndex:
         return int(self.manifest["count"])
 
     @property
-    def lifted(self) -> bool:
-        """Whether similarities are cosines less the offsets of hubs."""
+    def augmented(self) -> bool:
+        """Whether similarities are hubness-corrected: cosines less offsets."""
         return bool(self.manifest.get("lifted", False))
 
     @property
     def width(self) -> int:
-        """Numbers of the encoder's vectors, d; those that are stored have two more where the index is lifted."""
-        return int(self.manifest["dimension"]) - (ADDED if self.lifted else 0)
+        """Numbers of the encoder's vectors, d; those that are stored have two more where the index is augmented."""
+        return int(self.manifest["dimension"]) - (ADDED if self.augmented else 0)
 
     @property
     def scale(self) -> float:
-        """What the cosine of a stored vector and `asked` is multiplied by to give the similarity."""
-        return SCALE if self.lifted else 1.0
+        """What the cosine of a stored vector and `query_row` is multiplied by to give the similarity."""
+        return SCALE if self.augmented else 1.0
 
-    def asked(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def query_row(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """A query's vector (d,) as it is compared with stored ones. Raises EngineError for one that is not finite, or of another
         width than the index."""
         if vector.shape != (self.width,):
@@ -157,34 +157,34 @@ class VectorIndex:
                 command="run",
             )
         _refuse_not_finite(vector)
-        return lifted_query(vector) if self.lifted else vector
+        return augmented_query(vector) if self.augmented else vector
 
-    def own(self, stored: NDArray[Any]) -> NDArray[np.float32]:
+    def unit_vectors_of(self, stored: NDArray[Any]) -> NDArray[np.float32]:
         """The encoder's unit vectors (n, d) of rows as `stored` gives them."""
-        return lowered(stored) if self.lifted else unit_rows(stored)
+        return stripped(stored) if self.augmented else unit_rows(stored)
 
-    def directions(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """Rows as `stored` gives them, in the same precision, without what lifts them (n, d): for cosines."""
+    def without_offsets(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """Rows as `stored` gives them, in the same precision, without the numbers that augment them (n, d): for cosines."""
         import numpy as np
 
-        return np.ascontiguousarray(stored[:, : self.width]) if self.lifted else stored
+        return np.ascontiguousarray(stored[:, : self.width]) if self.augmented else stored
 
     def offsets(self, stored: NDArray[Any]) -> NDArray[np.float32]:
-        """What is taken from the cosines (n,) of rows as `stored` gives them: 0 where the index is not lifted."""
+        """What is taken from the cosines (n,) of rows as `stored` gives them: 0 where the index is not augmented."""
         import numpy as np
 
-        return offsets_of(stored) if self.lifted else np.zeros(len(stored), np.float32)
+        return stored_offsets(stored) if self.augmented else np.zeros(len(stored), np.float32)
 
     def hub_offsets(self, ids: Sequence[int]) -> dict[int, float]:
         """Id → what is taken from its cosines, of those of `ids` that the index holds; nothing where it takes nothing off."""
         import numpy as np
 
-        keys = np.unique(np.array(ids, np.int64)) if self.lifted and len(ids) else np.empty(0, np.int64)
+        keys = np.unique(np.array(ids, np.int64)) if self.augmented and len(ids) else np.empty(0, np.int64)
         keys = keys[self._index.contains(keys.astype(np.uint64))] if len(keys) else keys
         if not len(keys):
             return {}
         rows = np.asarray(self._index.get(keys.astype(np.uint64), dtype=np.float32))
-        return dict(zip(keys.tolist(), offsets_of(rows).tolist(), strict=True))
+        return dict(zip(keys.tolist(), stored_offsets(rows).tolist(), strict=True))
 
     def keys(self) -> NDArray[np.int64]:
         """All chunk ids in the index, (n,)."""
@@ -208,10 +208,10 @@ class VectorIndex:
         """Ids and similarities (both (min(k, n),)) of the chunks nearest to one query vector (d,), best first, ties by id."""
         import numpy as np
 
-        asked = self.asked(vector)
+        query_row = self.query_row(vector)
         if self.count == 0 or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        matches = self._index.search(asked.astype(np.float32), min(k, self.count), exact=self.count <= EXACT_UP_TO)
+        matches = self._index.search(query_row.astype(np.float32), min(k, self.count), exact=self.count <= EXACT_UP_TO)
         return _ordered(matches.keys.astype(np.int64), (1.0 - matches.distances.astype(np.float32)) * self.scale)
 
     def search_among(
@@ -220,19 +220,19 @@ class VectorIndex:
         """`search`, restricted to the keys in `allowed`: exact, whatever the size of the index."""
         import numpy as np
 
-        asked = self.asked(vector)
+        query_row = self.query_row(vector)
         allowed = np.unique(allowed[allowed >= 0]) if len(allowed) else allowed
         keys = allowed[self._index.contains(allowed.astype(np.uint64))] if len(allowed) else allowed
         if len(keys) == 0 or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         rows = np.asarray(self._index.get(keys.astype(np.uint64), dtype=np.float32))
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(asked) / self.scale
-        scores = np.divide(rows @ asked, lengths, out=np.zeros(len(keys), np.float32), where=lengths > 0)
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query_row) / self.scale
+        scores = np.divide(rows @ query_row, lengths, out=np.zeros(len(keys), np.float32), where=lengths > 0)
         return tuple(part[:k] for part in _ordered(keys, scores))  # type: ignore[return-value]
 
 
 def _rows(vectors: NDArray[np.float32], offsets: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    return vectors if offsets is None else lifted(vectors, offsets)
+    return vectors if offsets is None else augmented(vectors, offsets)
 
 
 def _empty(dimension: int, dtype: str, expansion: int) -> Any:

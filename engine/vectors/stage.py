@@ -85,14 +85,14 @@ class EmbedStage(Stage):
                 "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
             )
         vectors = chunk_vectors(context, encoder, chunks)
-        bank = _bank(context)
+        reference = _reference(context)
         with context.project.building("vectors", context.fingerprint) as building:
-            added = _write(context, building.folder, chunks, vectors, bank, encoder.fingerprint)
+            added = _write(context, building.folder, chunks, vectors, reference, encoder.fingerprint)
         settings = context.settings.encoder
         info = VectorsInfo(
             settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
             _named(context, adapter), _named(context, of_chunks), scale, served_fingerprint(context, adapter, scale),
-            encoder.fingerprint, VERSION, encoder.dimension, len(chunks), hubs_of(context) if bank else "",
+            encoder.fingerprint, VERSION, encoder.dimension, len(chunks), hubs_of(context) if reference else "",
         )  # fmt: skip
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         _tidy(context, encoder.fingerprint)
@@ -116,21 +116,21 @@ def _chunk_scope(snapshot: ProjectSnapshot, adapter: Path | None, scale: float, 
 
 
 def hubs_of(snapshot: ProjectSnapshot) -> str:
-    """What names the queries that show hubs, which evaluation chose to take off; empty where it did not."""
+    """The key of the queries that correct hubness, where evaluation chose to correct it; else empty."""
     evaluation = snapshot.store.artifact(EvaluationInfo)
     hubness = evaluation.info.hubness if evaluation else HubnessInfo()
     coarse = snapshot.settings.vectors.dtype == "i8"  # 8 bits are too few for the offsets
     return hubness.key if hubness.hub_queries and not coarse else ""
 
 
-def _bank(context: StageContext) -> HubnessReference | None:
-    """The queries that show hubs; None where these are left as they are, or cannot be taken off now, which is said."""
-    from engine.ranking.hubness import read_bank
+def _reference(context: StageContext) -> HubnessReference | None:
+    """The queries that correct hubness; None where it is not corrected, or cannot be now, which is a warning."""
+    from engine.ranking.hubness import read_reference
 
     if not hubs_of(context):
         return None
     try:
-        return read_bank(context.project.folder_of(context.need(EvaluationInfo)))
+        return read_reference(context.project.folder_of(context.need(EvaluationInfo)))
     except DamagedError as error:
         context.warn(f"{error.what} Search serves plain cosines until then. {error.to_do}")
         return None
@@ -162,7 +162,7 @@ def _write(
     folder: Path,
     chunks: Sequence[Chunk],
     vectors: NDArray[np.float32],
-    bank: HubnessReference | None,
+    reference: HubnessReference | None,
     encoder: str,
 ) -> int:
     """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
@@ -176,14 +176,14 @@ def _write(
     articles = article_numbers(chunks, context.store.documents())
 
     def offsets(rows: NDArray[np.bool_]) -> NDArray[np.float32] | None:
-        return hub_offsets(vectors[rows], articles[rows], bank, context.check_stop) if bank else None
+        return hub_offsets(vectors[rows], articles[rows], reference, context.check_stop) if reference else None
 
     former = context.store.artifact(VectorsInfo)
     forced = (
         former is not None and former.fingerprint == context.fingerprint
-    )  # asked for, or damaged: not to be built upon
+    )  # forced, or damaged: not to be built upon
     made = (former.info.chunk_encoder, former.info.version, former.info.hubness_key) if former else ()
-    if former and not forced and made == (encoder, VERSION, hubs_of(context) if bank else ""):
+    if former and not forced and made == (encoder, VERSION, hubs_of(context) if reference else ""):
         try:
             source = context.project.folder_of(former)
             old = VectorIndex.open(source)

@@ -17,7 +17,7 @@ from engine.core.unit_vectors import unit_rows
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, HubnessInfo, VectorsInfo
 from engine.queries.articles import article_numbers
-from engine.ranking.hubness import FILE, HubnessReference, hub_offsets, read_bank, write_bank
+from engine.ranking.hubness import FILE, HubnessReference, hub_offsets, read_reference, write_reference
 from engine.vectors.index import VectorIndex
 
 
@@ -29,8 +29,8 @@ def index_of(path: Path) -> VectorIndex:
 
 
 def hits(path: Path) -> dict[int, float]:
-    asked = ("search", str(path), "leave of absence", "--mode", "semantic", "--top", "1000", "--json")
-    return {hit["chunk_id"]: hit["score"] for hit in json.loads(engine_here(*asked).stdout)["hits"]}
+    query_row = ("search", str(path), "leave of absence", "--mode", "semantic", "--top", "1000", "--json")
+    return {hit["chunk_id"]: hit["score"] for hit in json.loads(engine_here(*query_row).stdout)["hits"]}
 
 
 def articles_of(path: Path, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -49,12 +49,12 @@ def embedded(path: Path) -> dict[str, Any]:
 def corrected(project: Path) -> Path:
     """The finished project, embedded anew after an evaluation has chosen to take off hubs."""
     index = index_of(project)
-    bank = unit_rows(np.random.default_rng(0).normal(size=(300, index.width)))
+    reference = unit_rows(np.random.default_rng(0).normal(size=(300, index.width)))
     with closing(ProjectFolder(project).store()) as store:
         artifact = store.artifact(EvaluationInfo)
         assert artifact is not None
-        write_bank(
-            project / artifact.folder, HubnessReference(bank, np.resize(articles_of(project, index.keys()), 300))
+        write_reference(
+            project / artifact.folder, HubnessReference(reference, np.resize(articles_of(project, index.keys()), 300))
         )
         store.put_artifact(replace(artifact, info=replace(artifact.info, hubness=HubnessInfo(300, "some"))))
     assert embedded(project)["added"] > 0
@@ -63,14 +63,16 @@ def corrected(project: Path) -> Path:
 
 def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, corrected: Path) -> None:
     index = index_of(corrected)
-    assert index.lifted
+    assert index.augmented
     keys, stored = index.stored()
-    own = index.own(stored)
+    unit_vectors_of = index.unit_vectors_of(stored)
     with closing(ProjectFolder(corrected).store()) as store:
         artifact = store.artifact(EvaluationInfo)
     assert artifact is not None
-    bank = read_bank(corrected / artifact.folder)
-    offsets = dict(zip(keys.tolist(), hub_offsets(own, articles_of(corrected, keys), bank).tolist(), strict=True))
+    reference = read_reference(corrected / artifact.folder)
+    offsets = dict(
+        zip(keys.tolist(), hub_offsets(unit_vectors_of, articles_of(corrected, keys), reference).tolist(), strict=True)
+    )
     assert np.ptp(list(offsets.values())) > 0.01
     taken = -stored[:, -2].astype(np.float32) * np.sqrt(2)
     assert taken == pytest.approx(list(offsets.values()), abs=2e-3)
@@ -86,10 +88,10 @@ def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, 
     assert embedded(corrected)["added"] == 1
     grown = index_of(corrected)
     after, rows = grown.stored()
-    assert (grown.lifted, len(after)) == (True, len(keys) + 1)
+    assert (grown.augmented, len(after)) == (True, len(keys) + 1)
     new = ~np.isin(after, keys)
     assert -rows[new, -2].astype(np.float32) * np.sqrt(2) == pytest.approx(
-        hub_offsets(grown.own(rows[new]), articles_of(corrected, after[new]), bank), abs=2e-3
+        hub_offsets(grown.unit_vectors_of(rows[new]), articles_of(corrected, after[new]), reference), abs=2e-3
     )
     assert set(after[new].tolist()) <= set(hits(corrected))
 
@@ -105,7 +107,7 @@ def test_without_the_bank_new_documents_are_searchable_all_the_same(corrected: P
     engine_here("ingest", str(corrected))
     told = engine_here("embed", str(corrected), "--json").stdout
     assert "plain cosines until then" in told
-    assert not index_of(corrected).lifted
+    assert not index_of(corrected).augmented
     assert len(hits(corrected)) == index_of(corrected).count
 
 
@@ -120,9 +122,9 @@ def test_without_the_bank_evaluation_is_done_again(corrected: Path) -> None:
     with closing(ProjectFolder(corrected).store()) as store:
         again = store.artifact(EvaluationInfo)
     assert again is not None
-    bank = read_bank(corrected / again.folder)  # of this project's own queries now
-    assert len(bank.articles) == again.info.hubness.hub_queries != 300
-    assert index_of(corrected).lifted
+    reference = read_reference(corrected / again.folder)  # of this project's own queries now
+    assert len(reference.articles) == again.info.hubness.hub_queries != 300
+    assert index_of(corrected).augmented
     assert hits(corrected)
 
 
@@ -135,11 +137,13 @@ def test_an_export_of_vectors_comes_with_what_is_taken_off(corrected: Path, tmp_
     with closing(ProjectFolder(corrected).store()) as store:
         artifact = store.artifact(EvaluationInfo)
     assert artifact is not None
-    bank = read_bank(corrected / artifact.folder)
-    assert vectors.shape == (len(ids), bank.vectors.shape[1])
+    reference = read_reference(corrected / artifact.folder)
+    assert vectors.shape == (len(ids), reference.vectors.shape[1])
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(ids)), abs=1e-5)
     owners = articles_of(corrected, np.array([one["chunk_id"] for one in ids]))
-    assert [one["hub_offset"] for one in ids] == pytest.approx(hub_offsets(vectors, owners, bank).tolist(), abs=2e-3)
+    assert [one["hub_offset"] for one in ids] == pytest.approx(
+        hub_offsets(vectors, owners, reference).tolist(), abs=2e-3
+    )
     page = (made.folder / "README.md").read_text("utf-8")
     assert "(CSLS, `search.csls`)" in page
     assert "`vectors/hub_queries.npy`" in page
@@ -147,8 +151,8 @@ def test_an_export_of_vectors_comes_with_what_is_taken_off(corrected: Path, tmp_
     shown = np.load(made.folder / "vectors" / "hub_queries.npy")
     lines = (made.folder / "vectors" / "hub_queries.jsonl").read_text("utf-8").splitlines()
     articles = np.array([json.loads(line)["article"] for line in lines])
-    assert np.array_equal(shown, bank.vectors)
-    assert np.array_equal(articles, bank.articles)
+    assert np.array_equal(shown, reference.vectors)
+    assert np.array_equal(articles, reference.articles)
     for one, vector in list(zip(ids, vectors, strict=True))[::20]:  # as the card says it, from the export alone
         nearest = np.sort(shown[articles != one["article"]] @ vector)[-10:]
         assert nearest.mean() / 2 == pytest.approx(one["hub_offset"], abs=2e-3)

@@ -35,8 +35,8 @@ NAMES = DocumentNames(
     ],
 )
 def test_a_file_name_means_its_document_and_is_not_looked_for(query: str, documents: set[int], rest: str) -> None:
-    meant = NAMES.meant_by(query)
-    assert (meant.documents, meant.text) == (documents, rest)
+    match = NAMES.match(query)
+    assert (match.documents, match.text) == (documents, rest)
 
 
 @pytest.mark.parametrize(
@@ -47,44 +47,44 @@ def test_a_file_name_means_its_document_and_is_not_looked_for(query: str, docume
     ],
 )  # fmt: skip
 def test_other_words_mean_no_document(query: str) -> None:
-    assert NAMES.meant_by(query) == FilenameMatch(query)
+    assert NAMES.match(query) == FilenameMatch(query)
 
 
 def test_letters_written_apart_from_their_marks_are_the_same() -> None:
     names = DocumentNames([(1, "", "Vertra\u0308ge.pdf")])
-    assert names.meant_by("In Vertr\u00e4ge.pdf: the rent").documents == {1}
-    assert names.meant_by("In Vertra\u0308ge.pdf: the rent").text == "In the rent"
+    assert names.match("In Vertr\u00e4ge.pdf: the rent").documents == {1}
+    assert names.match("In Vertra\u0308ge.pdf: the rent").text == "In the rent"
 
 
 def test_a_query_of_nothing_but_names_is_looked_for_as_it_is() -> None:
-    meant = NAMES.meant_by("09-24-2019.pdf, intro.md?")
-    assert (meant.text, meant.documents) == ("09-24-2019.pdf, intro.md?", {1, 3, 4})
-    assert meant.names == ("09-24-2019.pdf", "intro.md")
+    match = NAMES.match("09-24-2019.pdf, intro.md?")
+    assert (match.text, match.documents) == ("09-24-2019.pdf, intro.md?", {1, 3, 4})
+    assert match.names == ("09-24-2019.pdf", "intro.md")
 
 
 @given(st.text(max_size=60))
 @example("\uf900")  # which composition makes another sign of
 def test_any_text_is_taken(text: str) -> None:
-    meant = NAMES.meant_by(text)
-    assert bool(meant.documents) == bool(meant.names)
-    assert meant.documents or meant.text == text
+    match = NAMES.match(text)
+    assert bool(match.documents) == bool(match.names)
+    assert match.documents or match.text == text
 
 
 @given(st.text(alphabet="ab .:-_'", max_size=20), st.text(alphabet="ab :'", max_size=20))
 def test_a_name_set_apart_is_always_found(before: str, after: str) -> None:
-    meant = NAMES.meant_by(f"{before} Lease 4711.pdf {after}")
-    assert meant.documents == {2}
-    assert "4711" not in meant.text or not {*before, *after} & {"a", "b", "_"}
+    match = NAMES.match(f"{before} Lease 4711.pdf {after}")
+    assert match.documents == {2}
+    assert "4711" not in match.text or not {*before, *after} & {"a", "b", "_"}
 
 
 @given(st.lists(st.tuples(st.integers(), st.text(max_size=30), st.text(max_size=30)), max_size=5), st.text(max_size=30))
 def test_any_names_are_taken(documents: list[tuple[int, str, str]], query: str) -> None:
-    found = DocumentNames(documents).meant_by(query).documents
+    found = DocumentNames(documents).match(query).documents
     assert found <= {key for key, _, _ in documents}
 
 
 @pytest.mark.parametrize("query", ["a." * 100_000, "." * 100_000 + "a.b" * 50_000, "a.pdf" + "." * 100_000])
 def test_long_queries_of_dots_take_no_long_time(query: str) -> None:
     started = time.process_time()
-    assert NAMES.meant_by(query).documents == frozenset()
+    assert NAMES.match(query).documents == frozenset()
     assert time.process_time() - started < 2

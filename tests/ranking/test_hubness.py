@@ -14,13 +14,13 @@ from engine.ranking.hubness import (
     NEIGHBOURS,
     SCALE,
     HubnessReference,
+    augmented,
+    augmented_query,
     hub_offsets,
-    lifted,
-    lifted_query,
-    lowered,
-    read_bank,
+    read_reference,
+    stripped,
     unit_rows,
-    write_bank,
+    write_reference,
 )
 
 Floats = NDArray[np.float32]
@@ -32,14 +32,14 @@ def unit(rows: int, seed: int, width: int = 12) -> Floats:
 
 def offsets(chunks: Floats, queries: Floats) -> Floats:
     """With a document for each chunk, and queries of documents that are no chunk's."""
-    bank = HubnessReference(queries, np.full(len(queries), -1, np.int64))
-    return hub_offsets(chunks, np.arange(len(chunks), dtype=np.int64), bank)
+    reference = HubnessReference(queries, np.full(len(queries), -1, np.int64))
+    return hub_offsets(chunks, np.arange(len(chunks), dtype=np.int64), reference)
 
 
 def test_half_the_mean_cosine_to_the_nearest_queries_by_hand() -> None:
     chunks = np.array([[1, 0], [0, 1]], np.float32)
-    bank = np.array([[0.6, 0.8], [1, 0]], np.float32)  # fewer than NEIGHBOURS: all of them count
-    assert offsets(chunks, bank) == pytest.approx([(0.6 + 1) / 4, (0.8 + 0) / 4])
+    reference = np.array([[0.6, 0.8], [1, 0]], np.float32)  # fewer than NEIGHBOURS: all of them count
+    assert offsets(chunks, reference) == pytest.approx([(0.6 + 1) / 4, (0.8 + 0) / 4])
 
 
 def test_only_the_nearest_queries_count() -> None:
@@ -50,10 +50,10 @@ def test_only_the_nearest_queries_count() -> None:
 
 def test_queries_of_a_chunks_own_document_do_not_count() -> None:
     chunks = np.array([[1, 0], [1, 0], [0, 1]], np.float32)
-    bank = HubnessReference(np.array([[1, 0], [0.6, 0.8]], np.float32), np.array([7, 8]))
-    found = hub_offsets(chunks, np.array([7, 9, 8]), bank)
+    reference = HubnessReference(np.array([[1, 0], [0.6, 0.8]], np.float32), np.array([7, 8]))
+    found = hub_offsets(chunks, np.array([7, 9, 8]), reference)
     assert found == pytest.approx([0.6 / 2, (1 + 0.6) / 4, 0.0])
-    alone = HubnessReference(bank.vectors[:1], bank.articles[:1])
+    alone = HubnessReference(reference.vectors[:1], reference.articles[:1])
     assert hub_offsets(chunks[:1], np.array([7]), alone) == pytest.approx([0.0])
 
 
@@ -80,12 +80,12 @@ def test_a_long_computation_can_be_stopped() -> None:
 
 
 def test_the_order_is_that_of_csls() -> None:
-    chunks, queries, bank = unit(300, 0), unit(20, 1), unit(500, 2)
-    bank[:200] = unit_rows(bank[:200] + 2 * chunks[7])  # chunk 7 is near to many
-    near = np.sort(bank @ chunks.T, axis=0)[-NEIGHBOURS:].mean(axis=0)
+    chunks, queries, reference = unit(300, 0), unit(20, 1), unit(500, 2)
+    reference[:200] = unit_rows(reference[:200] + 2 * chunks[7])  # chunk 7 is near to many
+    near = np.sort(reference @ chunks.T, axis=0)[-NEIGHBOURS:].mean(axis=0)
     back = np.sort(queries @ chunks.T, axis=1)[:, -NEIGHBOURS:].mean(axis=1)
     csls = 2 * queries @ chunks.T - back[:, None] - near
-    ours = SCALE * lifted_query(queries) @ lifted(chunks, offsets(chunks, bank)).T
+    ours = SCALE * augmented_query(queries) @ augmented(chunks, offsets(chunks, reference)).T
     assert ours == pytest.approx((csls + back[:, None]) / 2, abs=1e-6)
     assert (np.argsort(-ours, axis=1)[:, :10] == np.argsort(-csls, axis=1)[:, :10]).all()
     plain = (np.argsort(-(queries @ chunks.T), axis=1)[:, :30] == 7).sum()
@@ -95,18 +95,18 @@ def test_the_order_is_that_of_csls() -> None:
 @pytest.mark.parametrize("offset", [-1.0, 0.0, 0.3, 1.0])
 def test_lifted_vectors_are_of_unit_length_and_can_be_lowered(offset: float) -> None:
     chunks = unit(5, 3)
-    high = lifted(chunks, np.full(5, offset, np.float32))
+    high = augmented(chunks, np.full(5, offset, np.float32))
     assert np.linalg.norm(high, axis=1) == pytest.approx(np.ones(5))
-    assert np.linalg.norm(lifted_query(chunks), axis=1) == pytest.approx(np.ones(5))
-    assert lifted_query(chunks[0]) == pytest.approx(lifted_query(chunks)[0])
-    assert lowered(high) == pytest.approx(chunks, abs=1e-6)
+    assert np.linalg.norm(augmented_query(chunks), axis=1) == pytest.approx(np.ones(5))
+    assert augmented_query(chunks[0]) == pytest.approx(augmented_query(chunks)[0])
+    assert stripped(high) == pytest.approx(chunks, abs=1e-6)
 
 
 def test_what_was_kept_is_read(tmp_path: Path) -> None:
-    bank = HubnessReference(unit(7, 4), np.arange(7) * 3)
-    write_bank(tmp_path, bank)
-    found = read_bank(tmp_path)
-    assert (found.vectors == bank.vectors.astype(np.float16).astype(np.float32)).all()
+    reference = HubnessReference(unit(7, 4), np.arange(7) * 3)
+    write_reference(tmp_path, reference)
+    found = read_reference(tmp_path)
+    assert (found.vectors == reference.vectors.astype(np.float16).astype(np.float32)).all()
     assert found.articles.tolist() == [0, 3, 6, 9, 12, 15, 18]
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
 
@@ -116,22 +116,22 @@ def test_a_damaged_bank_is_told(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / FILE).write_bytes(content)
     with pytest.raises(DamagedError, match="engine evaluate --force"):
-        read_bank(tmp_path)
+        read_reference(tmp_path)
 
 
 def test_a_torn_bank_is_damage(tmp_path: Path) -> None:
-    write_bank(tmp_path, HubnessReference(unit(50, 4), np.arange(50)))
+    write_reference(tmp_path, HubnessReference(unit(50, 4), np.arange(50)))
     whole = (tmp_path / FILE).read_bytes()
     for kept in (10, len(whole) // 2, len(whole) - 5):
         (tmp_path / FILE).write_bytes(whole[:kept])
         with pytest.raises(DamagedError):
-            read_bank(tmp_path)
+            read_reference(tmp_path)
 
 
 @pytest.mark.parametrize("documents", [np.arange(3), np.arange(4)])
 def test_vectors_that_cannot_be_used_are_damage(tmp_path: Path, documents: NDArray[np.int64]) -> None:
-    write_bank(
+    write_reference(
         tmp_path, HubnessReference(np.full((3, 4), np.nan if len(documents) == 3 else 0.5, np.float32), documents)
     )
     with pytest.raises(DamagedError, match="cannot be used"):
-        read_bank(tmp_path)
+        read_reference(tmp_path)

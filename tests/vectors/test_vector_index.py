@@ -351,7 +351,7 @@ def test_offsets_of_hubs_are_taken_from_cosines(tmp_path: Path, dtype: str, erro
     (tmp_path / "index").mkdir()
     VectorIndex.build(tmp_path / "index", ids, vectors, offsets=offsets, dtype=dtype)
     index = VectorIndex.open(tmp_path / "index")
-    assert (index.width, index.manifest["dimension"], index.lifted, index.scale) == (WIDTH, WIDTH + 2, True, 2.0)
+    assert (index.width, index.manifest["dimension"], index.augmented, index.scale) == (WIDTH, WIDTH + 2, True, 2.0)
     for query in unit(20, seed=1):
         order = np.lexsort((ids, offsets - vectors @ query))
         found, scores = index.search(query, 300)
@@ -364,7 +364,7 @@ def test_offsets_of_hubs_are_taken_from_cosines(tmp_path: Path, dtype: str, erro
         if dtype == "f32":
             assert found.tolist() == ids[order].tolist()
     _, stored = index.stored()
-    assert index.own(stored) == pytest.approx(vectors[np.argsort(ids)], abs=error)
+    assert index.unit_vectors_of(stored) == pytest.approx(vectors[np.argsort(ids)], abs=error)
     with pytest.raises(EngineError, match=f"does not fit the index of {WIDTH}"):
         index.search(unit(1, width=WIDTH + 2)[0], 3)
 
@@ -379,7 +379,7 @@ def test_an_index_with_offsets_is_updated_with_offsets(tmp_path: Path) -> None:
     )
     whole = VectorIndex.build(tmp_path / "whole", ids[3:], vectors[3:], offsets=offsets[3:], dtype="f32")
     assert new is not None
-    assert VectorIndex.open(tmp_path / "new").lifted
+    assert VectorIndex.open(tmp_path / "new").augmented
     for query in unit(5, seed=1):
         for one, other in zip(new.search(query, 37), whole.search(query, 37), strict=True):
             assert one == pytest.approx(other, abs=1e-6)

@@ -39,7 +39,7 @@ def publish_results(
 ) -> dict[str, Any]:
     """Write the report, make it current, and sum it up."""
     from engine.evaluation.reporting.report import write_report
-    from engine.ranking.hubness import write_bank
+    from engine.ranking.hubness import write_reference
     from engine.ranking.term_weights import write_weights
 
     compared = [(one, _compare(context, work, one)) for one in work.sets if any(j.usable for j in one.judgments)]
@@ -47,7 +47,7 @@ def publish_results(
         write_report(building.folder, _report(context, work, selection, fusion, compared))
         write_weights(building.folder, work.terms.weights)
         if work.hubness.reference is not None:
-            write_bank(building.folder, work.hubness.reference)
+            write_reference(building.folder, work.hubness.reference)
     info = _info(context, work, selection, fusion, compared)
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
     return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}

@@ -92,12 +92,12 @@ class HybridFusion:
 
     def _cross_scored(self, one: QuerySet, name: str) -> tuple[Fused, Fused]:
         """The encoder's ranking and BM25's, each with the other's chunks, as search completes them."""
-        from engine.ranking.fusion import completed
+        from engine.ranking.fusion import cross_scored
 
         if (one.kind, name) not in self._pairs:
             ids, of_bm25 = one.rankings[name], one.rankings["bm25"]
             self._pairs[one.kind, name] = (
-                completed((ids, one.scores[name]), of_bm25, one.beside[name]),
-                completed((of_bm25, one.scores["bm25"]), ids, self._bm25_scores(one.texts, ids)),
+                cross_scored((ids, one.scores[name]), of_bm25, one.beside[name]),
+                cross_scored((of_bm25, one.scores["bm25"]), ids, self._bm25_scores(one.texts, ids)),
             )
         return self._pairs[one.kind, name]

@@ -98,17 +98,19 @@ def make_trial(
     words = [perturber.words(source.texts[row]) for row in rows]
     own, model = ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)]) if ask else ([], "")
     own = own or [{} for _ in rows]
-    meant, changed = [], []
+    matches, changed = [], []
     for condition in CONDITIONS:
         found = [
             perturber.perturb(source.texts[row], condition, answer, others)
             for row, answer, others in zip(rows, answers, own, strict=True)
         ]
-        meant += [FilenameMatch(one.text, source.meant[row].documents) for one, row in zip(found, rows, strict=True)]
+        matches += [
+            FilenameMatch(one.text, source.matches[row].documents) for one, row in zip(found, rows, strict=True)
+        ]
         changed.append(sum(one.changed for one in found) / len(found))
     judgments = [source.judgments[row] for row in rows] * len(CONDITIONS)
     synonyms = Synonyms(model, _share(words, own)) if model else Synonyms()
-    return Trial(source, QuerySet(source.name, "perturbed", judgments, meant), len(rows), tuple(changed), synonyms)
+    return Trial(source, QuerySet(source.name, "perturbed", judgments, matches), len(rows), tuple(changed), synonyms)
 
 
 def _share(words: Sequence[Sequence[str]], own: Sequence[Mapping[str, str]]) -> float:

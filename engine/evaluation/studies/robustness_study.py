@@ -50,15 +50,15 @@ def drop_unused_substitutes(snapshot: ProjectSnapshot) -> None:
 class RobustnessStudy:
     """Asks the systems with the served encoder at `strength` (λ), joined as `fusion` says, with words weighed as in `weighed`.
 
-    `meant`: the chunks that queries are looked for among.
+    `among`: the chunks that a query set is ranked within.
     """
 
     def __init__(
         self, context: StageContext, rankers: Rankers, strength: float, fusion: FusionChoice, term_study: TermWeightStudy | None,
-        meant: Callable[[QuerySet], Among],
+        among: Callable[[QuerySet], Among],
     ) -> None:  # fmt: skip
         self._context, self._rankers, self._strength = context, rankers, strength
-        self._fusion, self._term_study, self._meant = fusion, term_study, meant
+        self._fusion, self._term_study, self._among = fusion, term_study, among
 
     def measure(self, sets: Sequence[QuerySet], measure: Measure, document_of: DocumentOf) -> Robustness | None:
         """Of the judged queries, or else the held-out ones; None where no query can be measured."""
@@ -70,7 +70,7 @@ class RobustnessStudy:
         if trial is None:
             return None
         one = trial.perturbed
-        among, texts = self._meant(one), [without_masks(text) for text in one.texts]
+        among, texts = self._among(one), [without_masks(text) for text in one.texts]
         one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
         self._rank(one, among)
         fuser = HybridFusion(settings, measure, self._scorer(self._rankers.lexical))

@@ -37,11 +37,11 @@ def terms(text: str) -> list[str]:
 
 def query_set(count: int = 40) -> QuerySet:
     judgments = [Judgment(f"q{n}", "", "chunk", {n: 1} if n != 3 else {}) for n in range(1, count + 1)]
-    meant = [
+    matches = [
         FilenameMatch(f"the {WORDS[(n - 1) % 10]} number", frozenset({7}) if n == 5 else frozenset())
         for n in range(1, count + 1)
     ]
-    return QuerySet("judged queries", "judged", judgments, meant)
+    return QuerySet("judged queries", "judged", judgments, matches)
 
 
 def document_of(ids: np.ndarray) -> np.ndarray:
@@ -56,7 +56,7 @@ def test_every_usable_query_stands_once_under_every_condition():
     assert trial.perturbed.texts[:2] == ["the roof number", "the garden number"]
     keys = [judgment.key for judgment in trial.perturbed.judgments]
     assert keys[39:78] == keys[:39]
-    named = [place % 39 for place, meant in enumerate(trial.perturbed.meant) if meant.documents]
+    named = [place % 39 for place, match in enumerate(trial.perturbed.matches) if match.documents]
     assert named == [3] * len(CONDITIONS)
     assert trial.changed[0] == 0
     masked = trial.perturbed.texts[39 * 4 : 39 * 5]  # mask, one word: the one that the answer has
