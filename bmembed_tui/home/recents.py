@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
+
+from engine.core.disk import write_text
 
 KEPT = 20
 
@@ -42,8 +43,4 @@ def remember(path: Path) -> None:
     target = _file()
     with suppress(OSError):  # a list that cannot be kept must not keep anyone from working
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = target.with_suffix(".tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(paths, file)
-        temporary.replace(target)
+        write_text(target, json.dumps(paths))

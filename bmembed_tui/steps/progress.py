@@ -1,4 +1,4 @@
-"""Progress as text: how far a stage is, a bar, and durations."""
+"""Progress as text: how far a stage is, and a bar."""
 
 from __future__ import annotations
 
@@ -8,20 +8,6 @@ from bmembed_tui.client.run_state import RunState
 
 STOPPED = "stopped unexpectedly; run again to resume"
 BAR = 12
-
-
-def duration(seconds: float) -> str:
-    """`0.4 s`, `42 s`, `4 min 10 s`, `3 h 05 min`; `?` where it is not known."""
-    if not math.isfinite(seconds) or seconds < 0:
-        return "?"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def bar(share: float, cells: int = BAR) -> str:

@@ -60,9 +60,8 @@ def _list(rows: list[dict[str, Any]], told: str) -> None:
 
 
 def _show(found: QuerySample) -> None:
-    from engine.core.text import harmless
+    from engine.core.text import duration, harmless
     from engine.queries.filters.consistency import told_share
-    from engine.queries.llm.cost import told_duration
 
     for item in found.items:
         print(harmless(item.path) + f"  ({item.seconds:.1f} s)")
@@ -77,6 +76,6 @@ def _show(found: QuerySample) -> None:
     estimate = found.estimate
     named = found.backend + (f" ({found.model})" if found.model else "")
     print(f"\nBackend: {harmless(named)}. Kept: {told_share(found.kept_share)}.")
-    print(f"All {estimate.chunks} chunks: about {told_duration(estimate.seconds)} ({harmless(estimate.basis)}).")
+    print(f"All {estimate.chunks} chunks: about {duration(estimate.seconds)} ({harmless(estimate.basis)}).")
     if not found.items:
         print("No chunk has a query.", file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,23 +47,37 @@ def disk_errors(what: str) -> Iterator[None]:
         raise EngineError(what, f"{error}.", advice, code="write-failed") from error
 
 
+@contextmanager
+def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
+    """Yield the empty private folder `temporary`; on success it is on the disk and has the name `final`, else it is removed."""
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(mode=0o700, parents=True)
+    try:
+        yield temporary
+        sync_tree(temporary)
+        temporary.rename(final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(final.parent)
+
+
 def sync_tree(folder: Path) -> None:
     """Put a folder with all that is in it on the disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
-            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _sync(os.path.join(parent, name))
         sync_folder(Path(parent))
 
 
 def sync_folder(folder: Path) -> None:
     """Put a folder's list of names on the disk."""
-    if os.name == "nt":
-        return  # Windows has no handle on a folder to flush
-    descriptor = os.open(folder, os.O_RDONLY)
+    if os.name != "nt":  # Windows has no handle on a folder to flush
+        _sync(folder)
+
+
+def _sync(path: str | Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

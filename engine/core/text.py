@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
@@ -11,11 +12,17 @@ _METRICS = (
 
 
 def duration(seconds: float) -> str:
-    """A length of time in words."""
-    if seconds < 60:
+    """`0.4 s`, `42 s`, `4 min 10 s`, `12 min`, `3 h 05 min`; `?` where it is not known."""
+    if not math.isfinite(seconds) or seconds < 0:
+        return "?"
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def metric_name(metric: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.core.processors import read_or_empty
+
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor, and the class of display controllers
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 
@@ -45,12 +47,5 @@ def find_gpus() -> Gpus:
 
 def nvidia_cards(devices: Path = PCI_DEVICES) -> int:
     """NVIDIA display controllers on the PCI bus, as Linux lists them."""
-    return sum(_read(device / "vendor") == _NVIDIA and _read(device / "class").startswith(_DISPLAY)
+    return sum(read_or_empty(device / "vendor").strip() == _NVIDIA and read_or_empty(device / "class").startswith(_DISPLAY)
                for device in (devices.iterdir() if devices.is_dir() else ()))  # fmt: skip
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("ascii", "replace").strip()
-    except OSError:
-        return ""

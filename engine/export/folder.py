@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import disk_errors, sync_folder, sync_tree, write_text
+from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import InputError, UsageError
 from engine.project.folder import ProjectFolder
 
@@ -69,18 +69,14 @@ def complete_or_absent(project: ProjectFolder, target: Path, kinds: Sequence[str
     with disk_errors(f"The export to {target} could not be written."):
         _remember(project, [*remembered, entry])
         try:
-            building.mkdir(mode=0o700)
-            yield building
-            _make_private(building)
-            sync_tree(building)
-            if target.is_dir():
-                target.rmdir()
-            building.rename(target)
+            with complete_folder(building, target):
+                yield building
+                _make_private(building)
+                if target.is_dir():
+                    target.rmdir()
         except BaseException:
-            shutil.rmtree(building, ignore_errors=True)
             _remember(project, remembered)
             raise
-        sync_folder(target.parent)
         _remember(
             project,
             [

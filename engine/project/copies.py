@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from engine.core.disk import disk_errors
+from engine.core.disk import complete_folder, disk_errors
 from engine.project.folder import ARTIFACT_ROOTS, ProjectFolder
 
 MADE = (*ARTIFACT_ROOTS, "checkpoints", "imports", "cache")
@@ -18,19 +18,12 @@ def copied(project: ProjectFolder, place: Path, names: Iterable[str] = MADE) -> 
 
     Its runs are not copied. Raises ProjectBusyError while a run holds the project, ResourceError when the disk is full.
     """
-    temporary = place.with_name(f".tmp-{place.name}")
-    with project.locked(), disk_errors(f"The project {project.name} could not be copied."):
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
-            temporary.mkdir(mode=0o700, parents=True)
-            for name in names:
-                if (project.path / name).is_dir():
-                    shutil.copytree(project.path / name, temporary / name)
-            shutil.copy(project.path / "project.toml", temporary / "project.toml")
-            with closing(project.store()) as store:
-                store.backup(temporary / "project.db")
-            temporary.rename(place)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+    building = complete_folder(place.with_name(f".tmp-{place.name}"), place)
+    with project.locked(), disk_errors(f"The project {project.name} could not be copied."), building as temporary:
+        for name in names:
+            if (project.path / name).is_dir():
+                shutil.copytree(project.path / name, temporary / name)
+        shutil.copy(project.path / "project.toml", temporary / "project.toml")
+        with closing(project.store()) as store:
+            store.backup(temporary / "project.db")
     return ProjectFolder(place)

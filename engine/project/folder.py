@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import disk_errors, sync_folder, sync_tree, write_text
+from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import DamagedError, EngineError, ProjectBusyError, SettingsError, UsageError, nearest
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -321,17 +321,8 @@ class ProjectFolder:
         parent.mkdir(mode=0o700, exist_ok=True)
         names = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
         final = next(candidate for candidate in names if not (parent / candidate).exists())
-        temporary = parent / f".tmp-{name}"
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(mode=0o700)
-        try:
+        with complete_folder(parent / f".tmp-{name}", parent / final) as temporary:
             yield Building(temporary, f"{root}/{final}")
-            sync_tree(temporary)
-            temporary.rename(parent / final)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(parent)
 
     def folder_of(self, artifact: Artifact[ArtifactInfo]) -> Path:
         """Absolute folder of an artifact. Raises DamagedError when it is gone."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.core.records import Chunk, Query
+from engine.core.text import duration
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.queries.backend import Item, Passage
 from engine.queries.filters.consistency import told_share
-from engine.queries.llm.cost import HOUR, Budget, Course, Pace, told_duration
+from engine.queries.llm.cost import HOUR, Budget, Course, Pace
 from engine.queries.llm.coverage import base_vectors, covering_order, distinct, word_vectors
 from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, passage_key
 from engine.queries.opening import corpus_language, open_model, writer_recipe
@@ -232,10 +233,10 @@ class _Walk:
         left = sum(self.ledger.get(self._key(position)) is None for position in self._asked[:reached])
         limits = f"at most {budget.queries} queries (queries.max_queries), before filters leave some out"
         if budget.seconds:
-            limits += f"; at most {told_duration(budget.seconds)} (queries.max_hours)"
+            limits += f"; at most {duration(budget.seconds)} (queries.max_hours)"
         whole = f"{total} in all" if reached == total else f"{reached} of {total} are within the budget"
         more = f"{left} more chunk{'s' if left > 1 else ''}"
-        cost = f"about {told_duration(pace.each * left)} for {more} ({whole})"
+        cost = f"about {duration(pace.each * left)} for {more} ({whole})"
         if left:
             self.context.choose("cost", cost, f"{pace.told()}; {limits}")
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.disk import complete_folder
 from engine.core.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -64,26 +65,18 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
     """
     from safetensors.torch import save as serialise
 
-    temporary = folder / f".writing-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for torn in folder.glob(".writing-*"):
             shutil.rmtree(torn, ignore_errors=True)
-        temporary.mkdir()
         payload = serialise({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
-        _write(temporary / "tensors.safetensors", payload)
-        content = {
-            "version": VERSION,
-            "key": key,
-            "sha256": hashlib.sha256(payload).hexdigest(),
-            "state": asdict(state),
-        }
-        _write(temporary / "state.json", json.dumps(content).encode())
+        digest = hashlib.sha256(payload).hexdigest()
+        content = {"version": VERSION, "key": key, "sha256": digest, "state": asdict(state)}
         final = folder / _NAME.format(state.step)
-        shutil.rmtree(final, ignore_errors=True)
-        sync(temporary)
-        temporary.rename(final)
-        sync(folder)
+        with complete_folder(folder / f".writing-{os.getpid()}", final) as temporary:
+            (temporary / "tensors.safetensors").write_bytes(payload)
+            (temporary / "state.json").write_text(json.dumps(content), encoding="utf-8")
+            shutil.rmtree(final, ignore_errors=True)
         for old in _folders(folder)[KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
@@ -135,19 +128,3 @@ def _load(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | N
 
 def _folders(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*"), reverse=True) if folder.is_dir() else []
-
-
-def _write(path: Path, payload: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync(path: Path) -> None:
-    """Make a file's content, or a folder's entries, survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,11 +11,12 @@ from textual.content import Content
 
 from bmembed_tui.client.run_history import History, StageRecord
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.progress import bar, duration
+from bmembed_tui.steps.progress import bar
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import marked, plain
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.search import Found
+from engine.core.text import duration
 
 HERE = ("index", "rank")
 NOTHING = """BM25 finds chunks by their exact words, weighing rare words more. It needs no model and is ready in seconds: \

@@ -20,6 +20,7 @@ from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.queries import QuerySample as Sample
 from engine.core.messages.queries import SampledChunk, SampledQuery, SampleEstimate, evidence_span
+from engine.core.text import duration
 
 CHUNKS = 6  # of a sample
 
@@ -180,10 +181,3 @@ def sample_text(found: Sample) -> Content:
 def _check(estimate: SampleEstimate) -> str:
     """What comes after the making, which no sample can time: the check by the base encoder."""
     return "; then the base encoder reads every chunk to check them, which may take longer" if estimate.checked else ""
-
-
-def duration(seconds: float) -> str:
-    """`3 s`, `12 min`, `4.5 hours`."""
-    if seconds < 90:
-        return f"{max(1.0, seconds):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

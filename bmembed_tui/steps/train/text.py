@@ -10,10 +10,11 @@ from textual.content import Content
 from bmembed_tui.client.in_app import advice
 from bmembed_tui.client.run_history import Curve, History, StageRecord
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.progress import STOPPED, bar, duration, format_progress
+from bmembed_tui.steps.progress import STOPPED, bar, format_progress
 from bmembed_tui.widgets.plain import plain
 from engine.core.events import Choice
 from engine.core.messages.project import ProjectStatus
+from engine.core.text import duration
 
 WHAT_IT_DOES = """The encoder turns texts into vectors; texts that mean the same should lie close together. Training shows it \
 your queries and the chunks that answer them, as BM25 and the encoder itself rank them, so that it learns your documents' \

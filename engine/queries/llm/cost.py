@@ -110,13 +110,6 @@ class Course:
         return max(reached, self.done.chunks)
 
 
-def told_duration(seconds: float) -> str:
-    """`40 s`, `12 min`, `4.5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 class Patience:
     """Asks whether to stop, and knows how long it waited for the answer: while a run is paused none is given."""
 

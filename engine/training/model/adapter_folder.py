@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.disk import complete_folder
 from engine.core.errors import ModelError, ResourceError
-from engine.training import checkpoint
 from engine.training.model.lora import save_adapter
 
 if TYPE_CHECKING:
@@ -19,15 +19,11 @@ if TYPE_CHECKING:
 
 def write_adapter(folder: Path, student: Student, tensors: dict[str, Tensor]) -> Path:
     """`folder/adapter`, put there in one piece. Raises ResourceError when the disk is full."""
-    temporary, final = folder / f".writing-adapter-{os.getpid()}", folder / "adapter"
+    final = folder / "adapter"
     try:
-        for old in (temporary, final):
-            shutil.rmtree(old, ignore_errors=True)
-        save_adapter(temporary, student.lora, tensors, student.model.name)
-        for part in (*temporary.iterdir(), temporary):
-            checkpoint.sync(part)
-        temporary.rename(final)
-        checkpoint.sync(folder)
+        shutil.rmtree(final, ignore_errors=True)
+        with complete_folder(folder / f".writing-adapter-{os.getpid()}", final) as temporary:
+            save_adapter(temporary, student.lora, tensors, student.model.name)
     except OSError as error:
         raise ResourceError(
             f"The adapter cannot be written to {final}.", f"{error}.", "Free disk space and run again.",

@@ -87,10 +87,10 @@ def lora_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def save_adapter(folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str) -> None:
-    """Write a peft folder: `adapter_config.json`, `adapter_model.safetensors` (float32). The folder must not exist."""
+    """Write a peft folder: `adapter_config.json`, `adapter_model.safetensors` (float32)."""
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     save_file(
         {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()},
         folder / "adapter_model.safetensors",

@@ -17,7 +17,7 @@ from bmembed_tui.client.run_state import CURVE_POINTS, RunState
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.steps.index.text import Facts
 from bmembed_tui.steps.index.text import told as index_told
-from bmembed_tui.steps.progress import duration, format_progress
+from bmembed_tui.steps.progress import format_progress
 from bmembed_tui.steps.train.curves import envelope, finite, limits, smoothed, thinned, ticks
 from bmembed_tui.steps.train.text import told as train_told
 from engine.core.events import (
@@ -161,14 +161,6 @@ def test_a_long_training_is_thinned_and_keeps_its_last_step() -> None:
     assert state.steps[0].step == 1
     gaps = [b.step - a.step for a, b in zip(state.steps, state.steps[1:], strict=False)]
     assert max(gaps) < 100_000 / 2000  # still several for every column of a screen
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0.42, "0.4 s"), (42.4, "42 s"), (250, "4 min 10 s"), (754, "12 min"), (11_100, "3 h 05 min"), (math.nan, "?"), (-1, "?")],
-)  # fmt: skip
-def test_durations(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
 
 
 # Histories

@@ -31,7 +31,6 @@ from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
 from bmembed_tui.steps.queries.generation import QueryMaking
 from bmembed_tui.steps.queries.pane import QueriesPane
-from bmembed_tui.steps.queries.sample import duration
 from bmembed_tui.steps.queries.table import PAGES_HELD, QueryTable
 from bmembed_tui.steps.queries.text import UP_TO_DATE, making_text, progress_text, standing, standing_text
 from bmembed_tui.widgets.choice_row import ChoiceRow
@@ -608,10 +607,3 @@ def test_evidence_is_found_white_space_apart() -> None:
     assert evidence_span("two  three", "one two\nthree four") == (4, 13)
     assert evidence_span("", "one") is None
     assert evidence_span("five", "one") is None
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"), [(0.2, "1 s"), (89.0, "89 s"), (90.0, "2 min"), (5399.0, "90 min"), (9000.0, "2.5 hours")]
-)
-def test_times_are_told_as_people_say_them(seconds: float, told: str) -> None:
-    assert duration(seconds) == told

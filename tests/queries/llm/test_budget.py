@@ -22,7 +22,7 @@ from engine.encoders.for_project import model_fingerprint, open_cache, served_fi
 from engine.lexical.analysis import Analyzer
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.queries.llm.cost import Budget, Course, Pace, Patience, measured, told_duration
+from engine.queries.llm.cost import Budget, Course, Pace, Patience, measured
 from engine.queries.llm.coverage import base_vectors, covering_order, word_vectors
 from engine.queries.llm.ledger import answer_files
 from engine.queries.sample import sample
@@ -99,7 +99,6 @@ def test_a_budget_and_what_it_reaches_by_hand():
     assert pace.chunks_within(Budget(1000, 0), 100) == 100
     assert Pace(3, 6.0, 0).chunks_within(Budget(8, 0), 100) == 100
     assert [Budget(8, 0).spent(7, 1e9), Budget(8, 5).spent(0, 5.0), Budget(8, 5).spent(8, 0)] == [False, True, True]
-    assert [told_duration(seconds) for seconds in (3, 600, 9000)] == ["3 s", "10 min", "2.5 h"]
 
 
 def test_the_time_of_a_pause_is_not_the_models():
