@@ -1,0 +1,65 @@
+"""A finished project as version 0.1 left it: tables of figures in the database, and the keys of then."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import engine_here
+
+from engine.api import Project
+from engine.evaluation.reporting.tables import read_tables
+from engine.project.store.artifact_info import FORMER_KEYS
+
+FORMER_SCOPES = {"queries": "query", "both-then-queries": "both-then-query"}
+
+
+def former_layout(info: Any) -> Any:
+    if not isinstance(info, dict):
+        return info
+    keys = {name: FORMER_KEYS.get(name, name) for name in info}
+    found = {keys[name]: former_layout(value) for name, value in info.items()}
+    return found | ({"side": FORMER_SCOPES.get(found["side"], found["side"])} if "side" in found else {})
+
+
+@pytest.fixture
+def former(project: Path) -> Path:
+    with closing(sqlite3.connect(project / "project.db")) as database, database:
+        for kind, folder, text in database.execute("SELECT kind, folder, info FROM artifacts").fetchall():
+            info = former_layout(json.loads(text))
+            if kind == "evaluation":
+                info["tables"] = {name: table.to_dict() for name, table in read_tables(project / folder).items()}
+                info["adapter"] = info["served"]["adapter"]
+            database.execute("UPDATE artifacts SET info = ? WHERE kind = ?", (json.dumps(info), kind))
+    return project
+
+
+def artifacts(project: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(project / "project.db")) as database:
+        return dict(database.execute("SELECT kind, info FROM artifacts").fetchall())
+
+
+def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
+    before = artifacts(former)
+    assert json.loads(before["evaluation"])["tables"]
+    project = Project.open(former)
+    assert {stage.state for stage in project.status()} == {"done"}
+    assert project.search("leave of absence").hits
+    assert project.search("leave of absence", mode="semantic").hits
+    found = project.report()
+    assert found["served"]["name"] in found["reason"]
+    assert found["tables"].keys() == json.loads(before["evaluation"])["tables"].keys()
+    project.close()
+    shown = json.loads(engine_here("report", str(former), "--json").stdout)
+    assert shown["tables"] == json.loads(before["evaluation"])["tables"]
+    events = [json.loads(line) for line in engine_here("run", str(former), "--json").stdout.splitlines()]
+    assert {event["stage"] for event in events if event["event"] == "stage_finished"} == {"ingest"}
+    engine_here("evaluate", str(former), "--force")
+    after = artifacts(former)["evaluation"]
+    assert "tables" not in json.loads(after)
+    assert len(after) < 4000
+    assert json.loads(engine_here("report", str(former), "--json").stdout)["tables"] == shown["tables"]

@@ -1,0 +1,124 @@
+"""What stages note of their artifacts, also as projects made before have it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.project.store.artifact_info import (
+    FORMER_KEYS,
+    KINDS,
+    AdapterInfo,
+    ArtifactInfo,
+    BaselineInfo,
+    CorpusInfo,
+    EvaluationInfo,
+    FusionInfo,
+    HubnessInfo,
+    InUseInfo,
+    LexicalInfo,
+    QueriesInfo,
+    QueryBackendInfo,
+    RankingsInfo,
+    ThresholdInfo,
+    TrainingHistory,
+    VectorsInfo,
+    WriterInfo,
+)
+from engine.project.store.artifacts import Artifact
+from engine.project.store.store import Store
+
+FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
+    (
+        "corpus", {"chunks": "c", "passwords": [7], "ocr": "5.3", "limits": {"timed out": 60}, "skipped": {"a": "large"}},
+        CorpusInfo("c", (7,), "5.3", {"timed out": 60}),
+    ),
+    (
+        "lexical", {"language": "en", "chunks": 2, "chunks_fingerprint": "c", "version": 4},
+        LexicalInfo("en", (), 2, "c", 4),
+    ),
+    (
+        "queries", {"corpus": "c", "recipe": "r", "made": 5, "rejected": {"duplicate": 1}, "content": "q", "backend": "gguf",
+                    "backend_reason": "it is set", "writer": {"named": "a.gguf", "identity": "i"}},
+        QueriesInfo("c", "r", 5, {"duplicate": 1}, "q", "gguf", "it is set", WriterInfo("a.gguf", "i")),
+    ),
+    ("queries", {"corpus": "c", "recipe": "r", "content": "q"}, QueriesInfo("c", "r", content="q")),
+    ("query-backend", {}, QueryBackendInfo()),
+    ("rankings", {"queries": "q", "k": 9, "found_first": 0.25}, RankingsInfo("q", 9, 0.25)),
+    ("rankings", {"queries": "q", "k": 9}, RankingsInfo("q", 9)),
+    (
+        "adapter", {"adapter": "adapters/a", "reason": "", "steps": 6, "best_step": 4, "ended": "all steps", "side": "query",
+                    "digest": "d", "model": "m", "history": {"losses": [[1, 0.5]], "held_out": [[0, 70.0]]}},
+        AdapterInfo(
+            "adapters/a", "", 6, 4, "all steps", "queries", "d", "m", TrainingHistory(([1, 0.5],), ([0, 70.0],))  # type: ignore[arg-type]
+        ),
+    ),
+    ("adapter", {"adapter": None, "reason": "few", "history": {}}, AdapterInfo(reason="few")),
+    (
+        "cl_baseline", {"adapter": "adapters/b", "reason": "", "digest": "d", "steps": 6, "best_step": 4, "ended": "early",
+                        "seconds": 1.5},
+        BaselineInfo("adapters/b", digest="d", steps=6, best_step=4, ended="early", seconds=1.5),
+    ),
+    (
+        "evaluation",
+        {
+            "served": {"name": "merge-0.5", "scale": 0.5, "adapter": "adapters/a", "side": "both-then-query"},
+            "adapter": "adapters/a", "model": "m", "reason": "because", "advice": "less", "language": "en",
+            "fusion": {"method": "weighted", "weight": 0.4, "reason": "w", "weighed_words": 3, "weighed_words_reason": "x"},
+            "hubs": {"hub_queries": 300, "hubs_reason": "h", "plain_system": "adapted", "key": "k"},
+            "tables": {"synthetic": {"systems": {"base": {"ndcg@10": {"value": 1.0}}}}},
+            "threshold": {"similarity": 0.3, "kind": "judged", "reason": "", "encoder": "e", "hubs": "k"},
+        },
+        EvaluationInfo(
+            InUseInfo("merge-0.5", 0.5, "adapters/a", "both-then-queries"), "m", "because", "less",
+            FusionInfo("weighted", 0.4, 3), HubnessInfo(300, "k"), "en", ThresholdInfo(0.3, "", "e", "k"),
+        ),
+    ),
+    (
+        "evaluation", {"served": {"name": "base", "scale": 0.0, "adapter": None}, "adapter": None, "reason": "few"},
+        EvaluationInfo(reason="few"),  # of before fusion and thresholds were learned: RRF
+    ),
+    (
+        "vectors", {"model": "m", "max_tokens": 64, "adapter": "adapters/a", "scale": 0.5, "encoder": "e", "version": 1,
+                    "dimension": 8, "chunks": 2, "hubs": "k"},
+        VectorsInfo("m", 64, (None, None), "adapters/a", "adapters/a", 0.5, "e", "e", 1, 8, 2, "k"),
+    ),
+    (
+        "vectors", {"model": "m", "max_tokens": 64, "prompts": ["q: ", None], "adapter": "adapters/a", "chunk_adapter": None,
+                    "scale": 1.0, "encoder": "e", "chunk_encoder": "base", "version": 1, "dimension": 8, "chunks": 2},
+        VectorsInfo("m", 64, ("q: ", None), "adapters/a", None, 1.0, "e", "base", 1, 8, 2),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "former", "info"), FORMER)
+def test_what_a_former_version_noted_is_read(
+    store: Store, kind: str, former: dict[str, Any], info: ArtifactInfo
+) -> None:
+    with store.transaction():
+        store._db.execute("INSERT INTO artifacts VALUES (?, 'f', 'folder', 1.0, ?)", (kind, json.dumps(former)))
+    assert store.artifact(KINDS[kind]) == Artifact(info, "f", "folder")
+    store.put_artifact(Artifact(info, "g", "folder"))
+    assert store.artifacts() == {kind: Artifact(info, "g", "folder")}
+
+
+def test_every_former_key_is_read_and_the_present_one_counts() -> None:
+    assert set(FORMER_KEYS) == {
+        "bm25_hit_at_1", "adapter_scope", "interpolation_weight", "in_use", "weighted_words", "hubness", "hubness_key",
+    }  # fmt: skip
+    assert RankingsInfo.from_dict({"found_first": 0.1, "bm25_hit_at_1": 0.9}).bm25_hit_at_1 == 0.9
+
+
+def test_folders_of_adapters_that_something_needs_are_known(store: Store) -> None:
+    store.put_artifact(Artifact(EvaluationInfo(InUseInfo(adapter="adapters/a")), "f", "reports/r"))
+    store.put_artifact(Artifact(VectorsInfo(adapter="adapters/b"), "f", "vectors/v"))
+    store.put_artifact(Artifact(LexicalInfo(), "f", "lexical/l"))
+    needed = {kind: made.info.folders_read for kind, made in store.artifacts().items()}
+    assert needed == {"evaluation": ("adapters/a",), "vectors": ("adapters/b",), "lexical": ()}
+
+
+def test_tables_of_figures_are_not_kept_in_the_database() -> None:
+    (info,) = (info for kind, former, info in FORMER if "tables" in former)
+    assert "tables" not in info.to_dict()
