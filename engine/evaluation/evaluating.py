@@ -10,7 +10,6 @@ import numpy as np
 
 from engine.core.systems import CL, ENCODERS, JOINED, PLAIN, SERVED, is_merge
 from engine.evaluation.query_sets import QuerySet, query_sets
-from engine.evaluation.rankers import encoded_queries
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
 from engine.evaluation.studies.hubness import HubnessCorrection
 from engine.evaluation.studies.hybrid import HybridFusion
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.core.records import Chunk
-    from engine.encoders.encoder import Encoder
+    from engine.evaluation.candidates import Candidate
     from engine.evaluation.judgments import Judgment
-    from engine.evaluation.rankers import Among, General
     from engine.evaluation.selection import Selection
     from engine.evaluation.studies.fusion import FusionChoice
     from engine.evaluation.studies.robustness import Robustness
@@ -81,27 +79,30 @@ class Evaluation:
         chunks = {documents: self._ids[np.isin(self._owners, list(documents))] for documents in named}
         return [chunks.get(match.documents) for match in one.matches]
 
-    def rank_encoder(self, name: str, strength: float) -> None:
-        """The best `depth` chunks by cosine, over the whole corpus, of the encoder with the adapter at `strength` (λ)."""
-        encoder = self.rankers.encoder(strength)
-        vectors = self.rankers.vectors(encoder, strength, self.chunks, name)
-        if self.adapter:
-            self._take_general(name, self.rankers.general(encoder, strength), vectors)
-        self._rank_by(encoder, vectors, name)
+    def rank_encoder(self, name: str, weight: float) -> None:
+        """The best `depth` chunks, over the whole corpus, by the candidate of an interpolation weight."""
+        self._rank_by(self.rankers.candidate(weight, name), general=self.adapter is not None)
 
-    def _rank_by(self, encoder: Encoder, vectors: NDArray[np.float32], name: str) -> None:
-        self.sentences.take(name, encoder)
+    def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
+        """`general`: measure, too, how it answers questions of general knowledge, and how far the chunks lie from that."""
+        name, vectors = candidate.name, candidate.chunk_vectors(self.chunks)
+        if general:
+            self._measure_general(candidate, vectors)
+        self.sentences.take(name, candidate)
         for one in self.sets:
-            asked = encoded_queries(self._context, encoder, one.texts)
-            self._rank(one, name, asked, vectors, self._among[one.kind])
+            asked = candidate.query_vectors(one.texts)
+            self._rank(one, candidate, asked, vectors)
             self.diagnostics.take(name, one, asked, vectors)
 
-    def _take_general(self, name: str, found: General, vectors: NDArray[np.float32]) -> None:
-        """What an encoder knows besides the documents, and how far the chunks' `vectors` (n, d) lie from that."""
+    def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
+        from engine.evaluation.general_knowledge import answered, general_knowledge
         from engine.metrics.geometry import nearest_distances
 
-        self.general[name], passages = found
-        self.distances[name] = nearest_distances(vectors, passages)
+        known, similarity = general_knowledge(), candidate.similarity
+        passages = candidate.passage_vectors(known.passages)
+        questions = candidate.query_vectors(known.questions)
+        self.general[candidate.name] = answered(similarity.query_form(questions), similarity.chunk_form(passages))
+        self.distances[candidate.name] = nearest_distances(vectors, passages)
 
     def rank_baseline(self) -> None:
         """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""
@@ -110,26 +111,21 @@ class Evaluation:
         self.baseline = baseline_adapter(self._context)
         if not self.baseline.adapter:
             return
-        encoder, of_chunks = self.rankers.trained(
-            self._context.project.path / self.baseline.adapter, self.baseline.adapter_scope
-        )
-        everything = self.rankers.own_vectors(of_chunks, self.chunks, CL)
-        self._rank_by(encoder, everything, CL)
-        self._take_general(CL, self.rankers.general_of(encoder, of_chunks), everything)
+        adapter = self._context.project.path / self.baseline.adapter
+        candidate = self.rankers.baseline(adapter, self.baseline.adapter_scope, CL)
+        self._rank_by(candidate, general=True)
         heldout = self._set("synthetic")
         if heldout and self._pool:
-            asked = encoded_queries(self._context, encoder, heldout.texts)
-            vectors = self.rankers.own_vectors(of_chunks, self._pool, CL)
+            asked, vectors = candidate.query_vectors(heldout.texts), candidate.chunk_vectors(self._pool)
             self.diagnostics.place(CL, None, heldout, asked, vectors, self._pool)
 
     def _rank(
-        self, one: QuerySet, name: str, asked: NDArray[np.float32], vectors: NDArray[np.float32], among: Among
+        self, one: QuerySet, candidate: Candidate, asked: NDArray[np.float32], vectors: NDArray[np.float32]
     ) -> None:
-        """By cosine to the queries `asked`; BM25's chunks get theirs, too, for sums of both."""
-        from engine.evaluation.rankings import cosines_of
-
-        one.rankings[name], one.scores[name] = self.rankers.cosine(asked, vectors, among)
-        one.beside[name] = cosines_of(asked, vectors, self._ids, one.rankings["bm25"])
+        """By similarity to the queries `asked`; BM25's chunks get theirs, too, for sums of both."""
+        name, similarity = candidate.name, candidate.similarity
+        one.rankings[name], one.scores[name] = self.rankers.nearest(asked, vectors, self._among[one.kind], similarity)
+        one.beside[name] = self.rankers.scores_of(asked, vectors, one.rankings["bm25"], similarity)
 
     def alias(self, name: str, system: str) -> None:
         """Let `name` stand for a system that has been ranked already."""
@@ -168,7 +164,6 @@ class Evaluation:
     def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
         """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks. Where each stands in the
         plane of alignment and uniformity is noted."""
-        from engine.core.systems import candidate_name
         from engine.evaluation.rankings import pool_of, rank_within
 
         relevant = [key for judgment in heldout.judgments for key in judgment.grades]
@@ -176,30 +171,25 @@ class Evaluation:
         everything = len(self._ids) <= most
         pool = set(self._ids.tolist()) if everything else pool_of(heldout.rankings.values(), POOL_DEPTH, relevant)
         chunks = [chunk for chunk in self.chunks if chunk.id in pool]
-        if not everything and self.rankers.adapter_scope != "queries":
+        if not everything and not self.rankers.share_chunks:
             why = f"the corpus has more than {most:,} (evaluation.max_interpolation_chunks), and each merge would embed all of them"
             self._context.choose("merges compared among", f"{len(chunks):,} chunks", why)
         keys = np.array([chunk.id for chunk in chunks], dtype=np.int64)
         self._pool, values = chunks, {}
-        for strength in (0.0, *sorted(self._context.settings.evaluation.interpolation_weights), 1.0):
-            name = candidate_name(strength)
-            encoder = self.rankers.encoder(strength)
-            vectors = self.rankers.vectors(encoder, strength, chunks, name)
-            asked = encoded_queries(self._context, encoder, heldout.texts)
-            ranking, _ = rank_within(asked, vectors, keys, 10, self._among[heldout.kind])
+        for weight in (0.0, *sorted(self._context.settings.evaluation.interpolation_weights), 1.0):
+            candidate = self.rankers.candidate(weight)
+            name, similarity = candidate.name, candidate.similarity
+            vectors, asked = candidate.chunk_vectors(chunks), candidate.query_vectors(heldout.texts)
+            forms = similarity.query_form(asked), similarity.chunk_form(vectors)
+            ranking, _ = rank_within(*forms, keys, 10, self._among[heldout.kind])
             values[name] = self._measure(ranking, heldout.judgments)
-            if is_merge(name) and (
-                everything or self.rankers.adapter_scope == "queries"
-            ):  # else it has no vectors of all chunks
-                self._rank_merge(name, encoder, self.rankers.vectors(encoder, strength, self.chunks, name))
-            self.diagnostics.place(name, strength, heldout, asked, vectors, chunks)
+            if is_merge(name) and (everything or self.rankers.share_chunks):  # else it has no vectors of all chunks
+                whole = candidate.chunk_vectors(self.chunks)
+                for one in self.sets:
+                    self._rank(one, candidate, candidate.query_vectors(one.texts), whole)
+            self.diagnostics.place(name, weight, heldout, asked, vectors, chunks)
             self._context.check_stop()
         return values
-
-    def _rank_merge(self, name: str, encoder: Encoder, vectors: NDArray[np.float32]) -> None:
-        for one in self.sets:
-            asked = encoded_queries(self._context, encoder, one.texts)
-            self._rank(one, name, asked, vectors, self._among[one.kind])
 
     def _ndcg(self, one: QuerySet, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
         rows = one.telling()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.assets import asset_path
-from engine.evaluation.rankings import rank_by_cosine
+from engine.evaluation.rankings import rank_all
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import evaluate_run
 
@@ -36,5 +36,5 @@ def general_knowledge() -> General:
 def answered(questions: NDArray[np.float32], passages: NDArray[np.float32]) -> dict[str, NDArray[np.float64]]:
     """Metric → (n,) per-question values of an encoder's unit vectors (n, d); of the passages' (m, d), the right one stands in the
     same row."""
-    ids, _ = rank_by_cosine(questions, passages, np.arange(len(passages), dtype=np.int64), 10)
+    ids, _ = rank_all(questions, passages, np.arange(len(passages), dtype=np.int64), 10)
     return evaluate_run(Relevance.from_rankings(ids, [{row: 1} for row in range(len(questions))]), METRICS)

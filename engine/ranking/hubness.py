@@ -48,6 +48,25 @@ class HubnessReference:
     articles: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Csls:
+    """Cosines less `offsets` (n,), one of each chunk."""
+
+    offsets: NDArray[np.float32]
+
+    def query_form(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """[q, 1]."""
+        import numpy as np
+
+        return np.column_stack([queries, np.ones(len(queries), np.float32)])
+
+    def chunk_form(self, chunks: NDArray[np.float32]) -> NDArray[np.float32]:
+        """[c, −o]."""
+        import numpy as np
+
+        return np.column_stack([chunks, -self.offsets])
+
+
 def hub_offsets(
     vectors: NDArray[np.float32],
     articles: NDArray[np.int64],

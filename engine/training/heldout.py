@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from engine.core.similarity import COSINE, Similarity, scores
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 
@@ -43,15 +44,18 @@ def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None
 
 
 def measure(
-    query_vectors: npt.NDArray[np.float32], chunk_vectors: npt.NDArray[np.float32], positives: npt.NDArray[np.int64]
+    query_vectors: npt.NDArray[np.float32],
+    chunk_vectors: npt.NDArray[np.float32],
+    positives: npt.NDArray[np.int64],
+    similarity: Similarity = COSINE,
 ) -> tuple[float, float]:
     """(Hit@10, nDCG@10) in percent, with one relevant chunk per query: nDCG@10 = 1/log2(rank + 1), ranks from 1.
 
     (h, d), (p, d), (h,). Of chunks with equal scores those with the lower number rank first.
     """
-    scores = query_vectors @ chunk_vectors.T  # (h, p)
-    own = scores[np.arange(len(positives)), positives][:, None]
-    earlier = np.arange(scores.shape[1])[None, :] < positives[:, None]
-    ranks = 1 + (scores > own).sum(1) + ((scores == own) & earlier).sum(1)
+    found = scores(similarity, query_vectors, chunk_vectors)  # (h, p)
+    own = found[np.arange(len(positives)), positives][:, None]
+    earlier = np.arange(found.shape[1])[None, :] < positives[:, None]
+    ranks = 1 + (found > own).sum(1) + ((found == own) & earlier).sum(1)
     hits = ranks <= 10
     return 100 * float(hits.mean()), 100 * float(np.where(hits, 1 / np.log2(ranks + 1), 0.0).mean())

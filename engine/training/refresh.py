@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from engine.core.similarity import COSINE, Similarity
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData, used_chunks
 
@@ -65,6 +66,7 @@ def hardest(
     ids: npt.NDArray[np.integer],
     positives: npt.NDArray[np.integer],
     count: int,
+    similarity: Similarity = COSINE,
 ) -> npt.NDArray[np.int64]:
     """The `count` ids closest to each query, best first, without its positive; −1 where there are fewer. (n, count).
 
@@ -73,9 +75,10 @@ def hardest(
     found = np.full((len(queries), count), -1, dtype=np.int64)
     columns = np.searchsorted(ids, positives)
     depth = min(count, len(ids) - 1)
+    asked, passages = similarity.query_form(queries), similarity.chunk_form(chunks)
     for start in range(0, len(queries), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        scores = queries[rows] @ chunks.T  # (b, u)
+        scores = asked[rows] @ passages.T  # (b, u)
         scores[np.arange(len(scores)), columns[rows]] = -np.inf
         best = np.sort(np.argpartition(-scores, depth - 1, axis=1)[:, :depth], axis=1)  # a full sort takes long
         order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")

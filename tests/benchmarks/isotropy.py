@@ -19,7 +19,7 @@ sys.path.insert(0, str(REPOSITORY))
 
 from engine.encoders.encoder import Encoder  # noqa: E402
 from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model  # noqa: E402
-from engine.evaluation.rankings import rank_by_cosine  # noqa: E402
+from engine.evaluation.rankings import rank_all  # noqa: E402
 from engine.metrics.bootstrap import bootstrap_means, interval  # noqa: E402
 from engine.metrics.differences import paired_difference  # noqa: E402
 from engine.metrics.geometry import isoscore, isotropy_a  # noqa: E402
@@ -59,7 +59,7 @@ def main() -> None:
     base = None
     for name, way in ways.items():
         moved, looked_for = (chunks, asked) if way is None else (way(chunks), way(asked))
-        ids, _ = rank_by_cosine(looked_for, moved, np.arange(len(moved), dtype=np.int64), 10)
+        ids, _ = rank_all(looked_for, moved, np.arange(len(moved), dtype=np.int64), 10)
         found = evaluate_run(Relevance.from_rankings(ids, grades), ("ndcg@10", "hit@10"))
         base = found["ndcg@10"] if base is None else base
         gap = paired_difference(found["ndcg@10"], base).percent()

@@ -98,12 +98,13 @@ def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
     assert (info.best_step or 0) > 12
     chunks = store.chunks()[:3]
     rankers = Rankers(context, chunks)
-    queries_alone, joint = rankers.trained(project / (info.adapter or ""), info.adapter_scope)
-    texts = [chunk.text for chunk in chunks]
-    assert joint.encode_chunks(texts) == pytest.approx(
-        load_encoder(context, told_hardware(context, "encode"), of_chunks).encode_chunks(texts), abs=1e-5
+    candidate = rankers.baseline(project / (info.adapter or ""), info.adapter_scope, "cl")
+    of_texts = load_encoder(context, told_hardware(context, "encode"), of_chunks).encode_chunks(
+        [chunk.embedded_text for chunk in chunks]
     )
-    assert abs(queries_alone.encode_chunks(texts) - joint.encode_chunks(texts)).max() > 1e-3
+    assert candidate.chunk_vectors(chunks) == pytest.approx(of_texts, abs=1e-5)
+    queries_alone = candidate.query_vectors([chunk.embedded_text for chunk in chunks])
+    assert abs(queries_alone - of_texts).max() > 1e-3
     assert baseline_adapter(context) == info
     (of_chunks / "adapter_model.safetensors").write_bytes(b"x")
     assert baseline_adapter(context).digest == info.digest

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from engine.core.errors import CancelledError
-from engine.evaluation.rankers import encoded_queries
-from engine.evaluation.rankings import cosines_of, rank_by_cosine, rank_within
+from engine.evaluation.candidates import AdapterCandidate
+from engine.evaluation.rankings import products_of, rank_all, rank_within
 
 KEYS = np.array([10, 20, 30, 40], dtype=np.int64)
 CHUNKS = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
@@ -28,14 +28,14 @@ def test_each_query_is_ranked_among_its_own_chunks() -> None:
 
 
 def test_among_all_it_is_the_plain_ranking() -> None:
-    plain, within = rank_by_cosine(QUERIES, CHUNKS, KEYS, 4), rank_within(QUERIES, CHUNKS, KEYS, 4, [None] * 4)
+    plain, within = rank_all(QUERIES, CHUNKS, KEYS, 4), rank_within(QUERIES, CHUNKS, KEYS, 4, [None] * 4)
     np.testing.assert_array_equal(plain[0], within[0])
     np.testing.assert_array_equal(plain[1], within[1])
 
 
 def test_cosines_of_given_chunks() -> None:
     wanted = np.array([[40, 10], [-1, 30], [20, -1], [10, 20]], dtype=np.int64)
-    found = cosines_of(QUERIES, CHUNKS, KEYS, wanted)
+    found = products_of(QUERIES, CHUNKS, KEYS, wanted)
     np.testing.assert_allclose(found, [[0, 1], [-np.inf, 0.8], [0.8, -np.inf], [0, 0.6]], atol=1e-6)
     assert found.dtype == np.float32
 
@@ -52,8 +52,8 @@ def test_a_run_is_cancelled_between_two_batches_of_queries() -> None:
         if len(batches) == 3:
             raise CancelledError("The run was cancelled.", "You asked for it.", "")
 
-    context: Any = SimpleNamespace(check_stop=check_stop)
+    family: Any = SimpleNamespace(between_batches=lambda _done: check_stop())
     encoder: Any = SimpleNamespace(encode_queries=encode_queries)
     with pytest.raises(CancelledError):
-        encoded_queries(context, encoder, ["query"] * 10)
+        AdapterCandidate(family, "base", 0.0, encoder).query_vectors(["query"] * 10)
     assert batches == [1, 2, 3]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.evaluation.judgments import Judgment
-from engine.evaluation.rankings import cosines_of
+from engine.evaluation.rankings import products_of
 from engine.evaluation.reporting.diagnostics import RANDOM, Floats, Ids, K, Ranked, measurable
 from engine.metrics.density import kernel_density, kernel_width
 
@@ -56,7 +56,7 @@ def similarities_of_kinds(
         len(rows),
         np.concatenate([compared[places] @ vector for places, vector in zip(answers, asked, strict=True)]),
         ranked.similarities[rows, :K].ravel(),
-        cosines_of(asked, compared, keys, keys[drawn]).ravel(),
+        products_of(asked, compared, keys, keys[drawn]).ravel(),
         ranked.offsets is not None,
     )
 

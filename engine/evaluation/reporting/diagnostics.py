@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.similarity import COSINE
 from engine.evaluation.judgments import Judgment
-from engine.evaluation.rankers import compared_chunks, compared_queries
-from engine.evaluation.rankings import cosines_of
+from engine.evaluation.rankings import products_of
 from engine.metrics.bootstrap import Interval
 from engine.metrics.geometry import alignment, isoscore, isotropy_a, uniformity
 from engine.metrics.overlap import overlap
 from engine.metrics.samples import bootstrapped_accuracy
+from engine.ranking.hubness import Csls
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -44,7 +45,8 @@ class Ranked:
 
     def pair(self, rows: Sequence[int], chunks: Floats) -> tuple[Floats, Floats]:
         """The queries in `rows` and the `chunks` with unit vectors (N, d), such that their products are similarities."""
-        return compared_queries(self.vectors[rows], self.offsets), compared_chunks(chunks, self.offsets)
+        similarity = COSINE if self.offsets is None else Csls(self.offsets)
+        return similarity.query_form(self.vectors[rows]), similarity.chunk_form(chunks)
 
 
 def describe(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int = 0) -> Diagnostics:
@@ -86,7 +88,7 @@ def _of_queries(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, k
     correct = [float((compared[places] @ vector).max()) for places, vector in zip(answers, asked, strict=True)]
     drawn = keys[np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))]
     found = [bool(set(judgments[row].grades) & set(ranked.ids[row, :K].tolist())) for row in rows]
-    shares = overlap(top[rows], correct, cosines_of(asked, compared, keys, drawn), seed=seed)
+    shares = overlap(top[rows], correct, products_of(asked, compared, keys, drawn), seed=seed)
     figures: Diagnostics = {"alignment": float(ratios.mean())} if len(ratios) else {}
     return figures | {
         f"accuracy@{K}, percent": bootstrapped_accuracy(found, seed=seed).percent(),

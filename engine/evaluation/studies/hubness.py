@@ -17,8 +17,7 @@ import numpy as np
 from engine.core.records import Query
 from engine.core.systems import ADAPTED, BASE, BASE_CSLS, BM25, CL, PLAIN, SERVED, UNWEIGHED, WAYS
 from engine.evaluation.query_sets import QuerySet, training_questions
-from engine.evaluation.rankers import Floats, Ids, compared_chunks, compared_queries, encoded_queries
-from engine.evaluation.rankings import cosines_of
+from engine.evaluation.rankers import Floats, Ids
 from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
 from engine.evaluation.studies.gains import (
     Gain,
@@ -31,10 +30,18 @@ from engine.evaluation.studies.gains import (
 from engine.evaluation.studies.hybrid import Measure
 from engine.project.stage import StageContext, fingerprint
 from engine.queries.articles import article_numbers
-from engine.ranking.hubness import MAX_QUERIES, MIN_ARTICLES, MIN_QUERIES, NEIGHBOURS, HubnessReference, hub_offsets
+from engine.ranking.hubness import (
+    MAX_QUERIES,
+    MIN_ARTICLES,
+    MIN_QUERIES,
+    NEIGHBOURS,
+    Csls,
+    HubnessReference,
+    hub_offsets,
+)
 
 if TYPE_CHECKING:
-    from engine.encoders.encoder import Encoder
+    from engine.evaluation.candidates import Candidate
     from engine.evaluation.rankers import Among, Rankers
 
 WHAT = "similarities less what hubs have too much"
@@ -171,7 +178,7 @@ class HubnessStudy:
             one.kind: measured_gain(one, served.ranked[one.kind][0], one.rankings[SERVED], self._measure, settings)
             for one in sets
         }
-        encoder = self._rankers.encoder(self._strength).fingerprint
+        encoder = self._rankers.candidate(self._strength).fingerprint
         texts = [query.text for query in queries]
         key = fingerprint(queries=texts, articles=asked.tolist(), encoder=encoder)
         plain = plain_system(self._strength)
@@ -181,7 +188,7 @@ class HubnessStudy:
         if correction.plain == PLAIN:
             for table in (one_table for one in sets for one_table in (one.rankings, one.scores, one.beside)):
                 table[PLAIN] = table[SERVED]
-        self._rankers.offsets, self.found[SERVED] = served.offsets, served
+        self._rankers.in_use, self.found[SERVED] = Csls(served.offsets), served
         if correction.plain != BASE:
             self.found[BASE_CSLS] = self._corrected(0.0, BASE, queries, articles, sets, among)
         for name, found in self.found.items():
@@ -201,17 +208,17 @@ class HubnessStudy:
     ) -> CorrectedEncoder:  # fmt: skip
         """The encoder with the adapter at `strength` (λ), hubs taken off as `queries` show them; `articles` (n,) of all chunks."""
         rankers = self._rankers
-        encoder = rankers.encoder(strength)
-        vectors = rankers.vectors(encoder, strength, rankers.chunks, name)
-        reference = self._reference(encoder, queries, articles)
+        candidate = rankers.candidate(strength, name)
+        vectors = candidate.chunk_vectors(rankers.chunks)
+        reference = self._reference(candidate, queries, articles)
         offsets = hub_offsets(vectors, articles, reference, self._context.check_stop)
-        chunks = compared_chunks(vectors, offsets)
-        asked = {one.kind: encoded_queries(self._context, encoder, one.texts) for one in sets}
+        similarity = Csls(offsets)
+        asked = {one.kind: candidate.query_vectors(one.texts) for one in sets}
         ranked = {}
         for one in sets:
-            pair = compared_queries(asked[one.kind], offsets), chunks
-            ids, similarities = rankers.cosine(*pair, among[one.kind])
-            ranked[one.kind] = ids, similarities, cosines_of(*pair, rankers.ids, one.rankings[BM25])
+            ids, similarities = rankers.nearest(asked[one.kind], vectors, among[one.kind], similarity)
+            beside = rankers.scores_of(asked[one.kind], vectors, one.rankings[BM25], similarity)
+            ranked[one.kind] = ids, similarities, beside
             self._context.check_stop()
         return CorrectedEncoder(reference, offsets, vectors, asked, ranked)
 
@@ -220,7 +227,7 @@ class HubnessStudy:
         chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
         return articles[np.searchsorted(self._rankers.ids, chunks)]
 
-    def _reference(self, encoder: Encoder, queries: Sequence[Query], articles: Ids) -> HubnessReference:
+    def _reference(self, candidate: Candidate, queries: Sequence[Query], articles: Ids) -> HubnessReference:
         """The queries as they are kept."""
-        vectors = encoded_queries(self._context, encoder, [query.text for query in queries])
+        vectors = candidate.query_vectors([query.text for query in queries])
         return HubnessReference(vectors.astype(np.float16).astype(np.float32), self._articles_asked(queries, articles))

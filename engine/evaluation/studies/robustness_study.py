@@ -9,8 +9,6 @@ from engine.core.errors import CancelledError, EngineError
 from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_SERVED, SERVED
 from engine.evaluation.comparison import DocumentOf
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import encoded_queries
-from engine.evaluation.rankings import cosines_of
 from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.hybrid import HybridFusion, Measure
 from engine.evaluation.studies.perturbation import content_terms, without_masks
@@ -91,15 +89,12 @@ class RobustnessStudy:
         systems = {BASE: 0.0, **({ADAPTED: 1.0} if rankers.adapter else {}), SERVED: self._strength}
         for strength in dict.fromkeys(systems.values()):
             names = [name for name, own in systems.items() if own == strength]
-            encoder = rankers.encoder(strength)
-            asked = encoded_queries(self._context, encoder, one.texts)
-            vectors = rankers.vectors(encoder, strength, rankers.chunks, names[0])
+            candidate = rankers.candidate(strength, names[0])
+            asked, vectors = candidate.query_vectors(one.texts), candidate.chunk_vectors(rankers.chunks)
             for name in names:
-                own = name == SERVED
-                left = rankers.compared_queries(asked) if own else asked
-                right = rankers.compared_chunks(vectors) if own else vectors
-                one.rankings[name], one.scores[name] = rankers.cosine(left, right, among)
-                one.beside[name] = cosines_of(left, right, rankers.ids, one.rankings[BM25])
+                similarity = rankers.in_use if name == SERVED else candidate.similarity
+                one.rankings[name], one.scores[name] = rankers.nearest(asked, vectors, among, similarity)
+                one.beside[name] = rankers.scores_of(asked, vectors, one.rankings[BM25], similarity)
             self._context.check_stop()
         one.rankings = {name: one.rankings[name] for name in (BM25, *systems)}
 

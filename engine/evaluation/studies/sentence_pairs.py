@@ -13,22 +13,19 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import DatasetError
 from engine.core.systems import BASE
-from engine.evaluation.rankers import encoded_queries
+from engine.evaluation.candidates import Candidate
 from engine.metrics.power import with_needed_pairs
 from engine.metrics.spearman import spearman_difference, spearman_interval
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.settings.schema import Settings
-
-if TYPE_CHECKING:
-    from engine.encoders.encoder import Encoder
 
 FIELDS = ("sentence1", "sentence2", "score")
 OBJECTS = (".jsonl", ".ndjson")
@@ -135,12 +132,11 @@ class SentencePairs:
         self._seed = context.settings.training.seed
         self._cosines: dict[str, NDArray[np.float64]] = {}
 
-    def take(self, name: str, encoder: Encoder) -> None:
-        """How similar an encoder finds the sentences of each pair. Raises CancelledError."""
+    def take(self, name: str, candidate: Candidate) -> None:
+        """How similar a candidate finds the sentences of each pair. Raises CancelledError."""
         if self._pairs:
             one, other = (
-                encoded_queries(self._context, encoder, [getattr(pair, part) for pair in self._pairs])
-                for part in ("one", "other")
+                candidate.query_vectors([getattr(pair, part) for pair in self._pairs]) for part in ("one", "other")
             )
             self._cosines[name] = np.einsum("nd,nd->n", one, other).astype(np.float64)
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.core.records import Query
-from engine.core.systems import LEARNED
+from engine.core.systems import LEARNED, SERVED
 from engine.evaluation.query_sets import QuerySet, training_questions
-from engine.evaluation.rankings import BLOCK, cosines_of, padded, rank_by_cosine
+from engine.evaluation.rankings import BLOCK, padded, products_of, rank_all
 from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.gains import Gain, held_out_and_judged, measured_gain, reason_against, told
 from engine.evaluation.studies.hybrid import HybridFusion, Measure
@@ -74,14 +74,12 @@ class TermWeighting:
 
     def __init__(self, context: StageContext, rankers: Rankers, strength: float) -> None:
         self._context, self._rankers, self.plain = context, rankers, rankers.lexical
-        self._encoder = rankers.encoder(strength)
-        self._vectors = rankers.compared_chunks(rankers.vectors(self._encoder, strength, rankers.chunks, "served"))
+        self._candidate = rankers.candidate(strength, SERVED)
+        self._vectors = rankers.in_use.chunk_form(self._candidate.chunk_vectors(rankers.chunks))
 
     def _pair(self, texts: Texts) -> tuple[Floats, Floats]:
         """The texts' and all chunks' vectors, as search compares them."""
-        from engine.evaluation.rankers import encoded_queries
-
-        return self._rankers.compared_queries(encoded_queries(self._context, self._encoder, texts)), self._vectors
+        return self._rankers.in_use.query_form(self._candidate.query_vectors(texts)), self._vectors
 
     def learn(self) -> Mapping[str, float] | None:
         """Word → weight, of the words that count less than in BM25; None where there are too few queries."""
@@ -98,7 +96,7 @@ class TermWeighting:
         """Each query with the first chunks of both rankers and its own; `numbers` gets the words."""
         keys, index, texts = self._rankers.ids, self._rankers.lexical, [query.text for query in queries]
         asked, vectors = self._pair(texts)
-        near, _ = rank_by_cosine(asked, vectors, keys, CANDIDATES)
+        near, _ = rank_all(asked, vectors, keys, CANDIDATES)
         found, _ = padded(list(index.search_many(texts, CANDIDATES)), CANDIDATES)
         examples = []
         for row, query in enumerate(queries):
@@ -108,7 +106,7 @@ class TermWeighting:
             ids = np.unique([*near[row], *found[row][found[row] >= 0], query.chunk_id])
             words, parts, scores = index.parts(query.text, ids)
             terms = np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
-            cosines = cosines_of(asked[row : row + 1], vectors, keys, ids[None])[0]
+            cosines = products_of(asked[row : row + 1], vectors, keys, ids[None])[0]
             examples.append(Example(terms, parts, scores - parts.sum(axis=0), cosines, ids == query.chunk_id))
         return examples
 
@@ -118,7 +116,7 @@ class TermWeighting:
             one, rankings={"served": one.rankings["served"]}, scores={"served": one.scores["served"]}, beside={}
         )
         twin.rankings["bm25"], twin.scores["bm25"] = self._rankers.bm25(texts, among, index)
-        twin.beside["served"] = cosines_of(*self._pair(one.texts), self._rankers.ids, twin.rankings["bm25"])
+        twin.beside["served"] = products_of(*self._pair(one.texts), self._rankers.ids, twin.rankings["bm25"])
         return twin
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.evaluation.judgments import Judgment
-from engine.evaluation.rankings import rank_by_cosine
+from engine.evaluation.rankings import rank_all
 from engine.evaluation.reporting.diagnostics import K, Ranked, describe
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
@@ -15,7 +15,7 @@ CHUNKS = np.eye(6, dtype=np.float32)
 
 def ranked(vectors: np.ndarray, depth: int = 6) -> Ranked:
     unit = np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
-    return Ranked(unit, *rank_by_cosine(unit, CHUNKS, KEYS, depth))
+    return Ranked(unit, *rank_all(unit, CHUNKS, KEYS, depth))
 
 
 def by_chunk(key: str, *chunks: int) -> Judgment:

@@ -8,7 +8,7 @@ import pytest
 from engine.core.records import Chunk
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankings import rank_by_cosine
+from engine.evaluation.rankings import rank_all
 from engine.evaluation.reporting.densities import PLACES, RANDOM, densities, similarities_of_kinds
 from engine.evaluation.reporting.diagnostics import K, Ranked
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
@@ -25,7 +25,7 @@ def by_chunk(key: str, *chunks: int) -> Judgment:
 
 def query_set(kind: str, judgments: list[Judgment]) -> QuerySet:
     one = QuerySet(f"{kind} queries", kind, judgments, [])
-    one.rankings["base"], one.scores["base"] = rank_by_cosine(ASKED[: len(judgments)], CHUNKS, KEYS, 6)
+    one.rankings["base"], one.scores["base"] = rank_all(ASKED[: len(judgments)], CHUNKS, KEYS, 6)
     return one
 
 
@@ -35,7 +35,7 @@ def chunk(key: int) -> Chunk:
 
 def test_cosines_of_correct_best_and_random_chunks_by_hand():
     found = similarities_of_kinds(
-        Ranked(ASKED, *rank_by_cosine(ASKED, CHUNKS, KEYS, 6)), [by_chunk("a", 5, 3), by_chunk("b", 8)], CHUNKS, KEYS
+        Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), [by_chunk("a", 5, 3), by_chunk("b", 8)], CHUNKS, KEYS
     )
     assert found is not None
     assert found.queries == 2
@@ -44,14 +44,12 @@ def test_cosines_of_correct_best_and_random_chunks_by_hand():
     assert len(found.random) == 2 * RANDOM
     assert {round(value, 3) for value in found.random.tolist()} <= {0.0, 0.6, 0.8, 1.0}
     documents = [Judgment("d", "d", "document", {1: 1})] * 2
-    assert (
-        similarities_of_kinds(Ranked(ASKED, *rank_by_cosine(ASKED, CHUNKS, KEYS, 6)), documents, CHUNKS, KEYS) is None
-    )
+    assert similarities_of_kinds(Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), documents, CHUNKS, KEYS) is None
 
 
 def test_densities_share_an_axis_that_holds_nearly_all_of_them():
     judgments = [by_chunk("a", 5), by_chunk("b", 20)]
-    before = similarities_of_kinds(Ranked(ASKED, *rank_by_cosine(ASKED, CHUNKS, KEYS, 6)), judgments, CHUNKS, KEYS)
+    before = similarities_of_kinds(Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), judgments, CHUNKS, KEYS)
     assert before is not None
     found = densities({"base": before, "served": before}, "judged", "judged queries")
     assert found is not None

@@ -12,17 +12,19 @@ from numpy.typing import NDArray
 
 from engine.core.errors import CancelledError
 from engine.core.records import Chunk, Document, Query
+from engine.core.similarity import COSINE, Similarity
 from engine.core.systems import BASE_CSLS, PLAIN
 from engine.core.unit_vectors import unit_rows
+from engine.evaluation.candidates import AdapterCandidate, Candidate
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
-from engine.evaluation.rankings import rank_by_cosine
+from engine.evaluation.rankings import rank_all
 from engine.evaluation.studies import hubness as hubs_module
 from engine.evaluation.studies.hubness import HubnessCorrection, HubnessStudy, decide
 from engine.lexical.filenames import FilenameMatch
 from engine.queries.articles import article_numbers
-from engine.ranking.hubness import HubnessReference, hub_offsets
+from engine.ranking.hubness import Csls, HubnessReference, hub_offsets
 from engine.settings.load import validate
 from engine.settings.schema import QuerySettings, Settings
 
@@ -57,18 +59,30 @@ class Ranked(Rankers):
 
     def __init__(self) -> None:
         self._places, asked = places()
-        self._encoder, self.offsets = Encoder(asked), None
+        self._encoder, self.in_use = Encoder(asked), COSINE
+        self.check_stop: Callable[[], None] = lambda: None
         self.ids = np.arange(CHUNKS, dtype=np.int64)
         self.chunks = [chunk(row) for row in range(CHUNKS)]
 
-    def encoder(self, strength: float) -> Any:
+    def encoder(self, weight: float) -> Any:
         return self._encoder
 
-    def vectors(self, *_: object) -> Any:
+    def vectors(self, weight: float = 1.0) -> Any:
         return self._places
 
-    def cosine(self, asked: Any, vectors: Any, among: object) -> Any:
-        return rank_by_cosine(asked, vectors, self.ids, 10)
+    def candidate(self, weight: float, name: str = "") -> Candidate:
+        family: Any = SimpleNamespace(
+            between_batches=lambda _done: self.check_stop(), chunk_vectors=lambda *_: self.vectors(weight)
+        )
+        return AdapterCandidate(family, name, weight, self.encoder(weight))
+
+    def nearest(self, queries: Any, chunks: Any, among: object, similarity: Similarity = COSINE) -> Any:
+        return rank_all(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, 10)
+
+    @property
+    def offsets(self) -> NDArray[np.float32]:
+        assert isinstance(self.in_use, Csls)
+        return self.in_use.offsets
 
 
 def chunk(row: int) -> Chunk:
@@ -89,7 +103,7 @@ def documents(entries: int = 1) -> list[Document]:
 
 def context(queries: list[Query], backend: str = "imported", entries: int = 1) -> Any:
     settings = Settings(queries=QuerySettings(backend=backend))  # type: ignore[arg-type]
-    made = SimpleNamespace(info={"backend": backend})
+    made = SimpleNamespace(info=SimpleNamespace(backend=backend))
     store = SimpleNamespace(queries=lambda: queries, documents=lambda: documents(entries), artifact=lambda _: made)
     return SimpleNamespace(settings=settings, store=store, check_stop=lambda: None)
 
@@ -101,7 +115,7 @@ def held_out(ranked: Ranked, built: bool = False) -> QuerySet:
         "held-out", "synthetic", judgments, [FilenameMatch(judgment.text) for judgment in judgments], [built] * 60
     )
     asked = ranked.encoder(1.0).encode_queries(one.texts)
-    one.rankings["served"], one.scores["served"] = ranked.cosine(asked, ranked.vectors(), None)
+    one.rankings["served"], one.scores["served"] = ranked.nearest(asked, ranked.vectors(), None)
     one.rankings["bm25"] = np.tile(np.arange(5), (60, 1))
     return one
 
@@ -124,7 +138,6 @@ def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
     assert set(trial.found) == {"served", BASE_CSLS}
     assert "better by it on 60 held-out queries" in correction.reason
     assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
-    assert ranked.offsets is not None
     assert ranked.offsets.argmax() == HUB
     asked = ranked.encoder(1.0).encode_queries(one.texts)
     similarities = asked @ ranked.vectors().T - ranked.offsets
@@ -135,11 +148,11 @@ def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
 class TwoEncoders(Ranked):
     """Base sees chunks turned round, so that its hubs are others."""
 
-    def encoder(self, strength: float) -> Any:
-        return self._encoder if strength else Encoder(np.roll(self._encoder._asked, 1, axis=1))
+    def encoder(self, weight: float) -> Any:
+        return self._encoder if weight else Encoder(np.roll(self._encoder._asked, 1, axis=1))
 
-    def vectors(self, _encoder: object = None, strength: float = 1.0, *_: object) -> Any:
-        return self._places if strength else np.roll(self._places, 3, axis=1)
+    def vectors(self, weight: float = 1.0) -> Any:
+        return self._places if weight else np.roll(self._places, 3, axis=1)
 
 
 def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +169,7 @@ def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeyp
         if next(stops):
             raise CancelledError("The run was cancelled.", "You asked for it.")
 
-    asked.check_stop = check_stop
+    asked.check_stop = ranked.check_stop = check_stop
     trial = HubnessStudy(asked, ranked, 1.0, first_right)
     with pytest.raises(CancelledError):
         trial.take([held_out(ranked)], {"synthetic": [None] * 60})
@@ -168,7 +181,7 @@ def test_base_gets_hubs_taken_off_by_its_own_vectors_of_the_same_queries() -> No
     one = held_out(ranked)
     trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
     assert trial.take([one], {"synthetic": [None] * 60}).reference is not None
-    chunks, encoder = ranked.vectors(None, 0.0), ranked.encoder(0.0)
+    chunks, encoder = ranked.vectors(0.0), ranked.encoder(0.0)
     reference = encoder.encode_queries([str(row) for row in range(200)])
     owners = np.arange(CHUNKS)
     cosines = chunks @ reference.T
@@ -250,7 +263,7 @@ def test_else_similarities_are_cosines(trained: int, backend: str, built: bool, 
     assert correction.reference is None
     assert why in correction.reason
     assert one.rankings["served"] is before
-    assert ranked.offsets is None
+    assert ranked.in_use is COSINE
 
 
 def built_bank(judge: NDArray[np.float64] | None = None) -> tuple[HubnessCorrection, QuerySet]:

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from engine.core.records import Chunk
+from engine.evaluation.candidates import AdapterCandidate
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import compared_chunks, compared_queries
-from engine.evaluation.rankings import rank_within
+from engine.evaluation.rankings import products_of, rank_within
 from engine.evaluation.studies import robustness
 from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.perturbation import CONDITIONS
 from engine.evaluation.studies.robustness import make_trial, measure_trial
 from engine.evaluation.studies.robustness_study import RobustnessStudy, drop_unused_substitutes
 from engine.lexical.filenames import FilenameMatch
+from engine.ranking.hubness import Csls
 from engine.settings.schema import Settings
 
 WORDS = ["roof", "garden", "window", "kitchen", "cellar", "chimney", "staircase", "balcony", "corridor", "terrace"]
@@ -147,26 +148,23 @@ class CountingRankers:
     def bm25(self, texts, _among):
         return np.tile(self.ids[:10], (len(texts), 1)), np.ones((len(texts), 10), dtype=np.float32)
 
-    def encoder(self, strength):
-        return CountingEncoder(strength, self.asked)
+    def candidate(self, weight, name=""):
+        self.made.append((name, weight))
+        vectors = np.array([[1.0, 0.0]] * len(CHUNKS), dtype=np.float32)
+        family = SimpleNamespace(between_batches=lambda _done: None, chunk_vectors=lambda *_: vectors)
+        return AdapterCandidate(family, name, weight, CountingEncoder(weight, self.asked))
 
-    def vectors(self, _encoder, strength, chunks, name):
-        self.made.append((name, strength))
-        return np.array([[1.0, 0.0]] * len(chunks), dtype=np.float32)
-
-    def compared_queries(self, asked):
-        return compared_queries(asked, self._offsets())
-
-    def compared_chunks(self, vectors):
-        return compared_chunks(vectors, self._offsets())
-
-    def _offsets(self):
+    @property
+    def in_use(self):
         offsets = np.zeros(len(CHUNKS), dtype=np.float32)
         offsets[2] = 0.5
-        return offsets
+        return Csls(offsets)
 
-    def cosine(self, asked, vectors, among):
-        return rank_within(asked, vectors, self.ids, 10, among)
+    def nearest(self, queries, chunks, among, similarity):
+        return rank_within(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, 10, among)
+
+    def scores_of(self, queries, chunks, ids, similarity):
+        return products_of(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids)
 
 
 @pytest.mark.parametrize(("strength", "encoded"), [(0.0, [0.0, 1.0]), (1.0, [0.0, 1.0]), (0.5, [0.0, 1.0, 0.5])])

@@ -99,11 +99,12 @@ def test_another_file_is_another_evaluation(tmp_path: Path) -> None:
 class Turned:
     """Sees `b, N` at an angle from `a N` that grows with N where `good`, and by chance where not."""
 
-    def __init__(self, good: bool) -> None:
+    def __init__(self, good: bool, check_stop: Callable[[], None] = lambda: None) -> None:
+        self._check_stop = check_stop
         self._angles = np.linspace(1.5, 0.1, LEAST) if good else np.random.default_rng(3).uniform(0.1, 1.5, LEAST)
 
-    def encode_queries(self, texts: list[str], progress: Callable[[int], None]) -> Any:
-        progress(len(texts))
+    def query_vectors(self, texts: list[str]) -> Any:
+        self._check_stop()
         rows = [(text[0], int(text.split()[-1])) for text in texts]
         angles = [0.0 if one == "a" else self._angles[number] for one, number in rows]
         return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
@@ -130,6 +131,5 @@ def test_a_run_is_cancelled_while_the_sentences_are_encoded(tmp_path: Path) -> N
 
     written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS))
     context = snapshot(tmp_path, "pairs.tsv")
-    context.check_stop = check_stop
     with pytest.raises(CancelledError):
-        SentencePairs(context).take("base", Turned(True))  # type: ignore[arg-type]
+        SentencePairs(context).take("base", Turned(True, check_stop))  # type: ignore[arg-type]

@@ -1,0 +1,144 @@
+"""The encoders that an evaluation compares, one of which comes into use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.records import Chunk
+from engine.core.similarity import COSINE, Similarity
+from engine.core.systems import candidate_name
+from engine.project.stage import StageContext
+
+if TYPE_CHECKING:
+    from engine.encoders.encoder import Encoder
+
+Floats = NDArray[np.float32]
+
+
+class Candidate(Protocol):
+    """An encoder that may come into use."""
+
+    @property
+    def name(self) -> str:
+        """Of the system in reports."""
+
+    @property
+    def interpolation_weight(self) -> float | None:
+        """From base (0) to adapted (1); None for one that lies on no line between the two."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names what encodes queries."""
+
+    @property
+    def similarity(self) -> Similarity:
+        """How its vectors are compared."""
+
+    def query_vectors(self, texts: Sequence[str]) -> Floats:
+        """Vectors (q, d) of queries. Raises CancelledError."""
+
+    def chunk_vectors(self, chunks: Sequence[Chunk]) -> Floats:
+        """Vectors (n, d) of chunks. Raises CancelledError."""
+
+    def passage_vectors(self, texts: Sequence[str]) -> Floats:
+        """Vectors (n, d) of passages that are no chunks of the project. Raises CancelledError."""
+
+
+class AdapterCandidate:
+    """The base encoder with an adapter at an interpolation weight: base, adapted, and what lies between. Its vectors are of unit
+    length."""
+
+    similarity: Similarity = COSINE
+
+    def __init__(self, family: AdapterCandidates, name: str, weight: float | None, encoder: Encoder) -> None:
+        self.name, self.interpolation_weight = name, weight
+        self._family, self._encoder = family, encoder
+
+    @property
+    def fingerprint(self) -> str:
+        """The encoder's."""
+        return self._encoder.fingerprint
+
+    def query_vectors(self, texts: Sequence[str]) -> Floats:
+        """By the encoder itself."""
+        return self._encoder.encode_queries(texts, self._family.between_batches)
+
+    def chunk_vectors(self, chunks: Sequence[Chunk]) -> Floats:
+        """By the encoder of chunks, or from the cache."""
+        return self._family.chunk_vectors(self.name, self._chunk_encoder, chunks)
+
+    def passage_vectors(self, texts: Sequence[str]) -> Floats:
+        """By the encoder of chunks."""
+        return self._family.passage_vectors(self._chunk_encoder, texts)
+
+    def _chunk_encoder(self) -> Encoder:
+        weight = 1.0 if self.interpolation_weight is None else self.interpolation_weight
+        return self._family.chunk_encoder(self._encoder, weight)
+
+
+class AdapterCandidates:
+    """Makes the candidates of an adapter. Where it is for queries alone, they share the base encoder's vectors of chunks."""
+
+    def __init__(self, context: StageContext, adapter: Path | None, scope: str, chunks: Sequence[Chunk]) -> None:
+        from engine.encoders.for_project import told_hardware
+
+        self._context, self._hardware = context, told_hardware(context, "encode")
+        self._adapter, self._scope = adapter, scope
+        self._ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
+        self._shared: Floats | None = None
+        self._shared_passages: Floats | None = None
+
+    @property
+    def share_chunks(self) -> bool:
+        """Whether all candidates have the same vectors of chunks."""
+        return self._scope == "queries"
+
+    def at(self, weight: float, name: str = "") -> AdapterCandidate:
+        """The candidate of an interpolation weight, by its own name or another."""
+        encoder = self._load(self._adapter if weight else None, weight)
+        return AdapterCandidate(self, name or candidate_name(weight), weight, encoder)
+
+    def trained(self, name: str) -> AdapterCandidate:
+        """The whole adapter, as a system that is no candidate for use, such as a baseline."""
+        return AdapterCandidate(self, name, None, self._load(self._adapter, 1.0))
+
+    def between_batches(self, _done: int) -> None:
+        """Whoever cancels the run does not wait for the last of thousands of texts."""
+        self._context.check_stop()
+
+    def chunk_encoder(self, encoder: Encoder, weight: float) -> Encoder:
+        """What encodes chunks where queries have `encoder`, the adapter being at `weight`."""
+        from engine.encoders.for_project import chunk_adapter
+
+        of_chunks = chunk_adapter(self._adapter, self._scope) if weight else None
+        return encoder if not weight or of_chunks == self._adapter else self._load(of_chunks, weight)
+
+    def chunk_vectors(self, name: str, encoder: Callable[[], Encoder], chunks: Sequence[Chunk]) -> Floats:
+        """Those of the chunks that were made before, where all candidates share them."""
+        from engine.encoders.for_project import chunk_vectors
+
+        if self._shared is not None:
+            return self._shared[np.searchsorted(self._ids, [chunk.id for chunk in chunks])]
+        vectors = chunk_vectors(self._context, encoder(), chunks, f"chunks ({name})")
+        if self.share_chunks and len(chunks) == len(self._ids):
+            self._shared = vectors
+        return vectors
+
+    def passage_vectors(self, encoder: Callable[[], Encoder], texts: Sequence[str]) -> Floats:
+        """As `chunk_vectors`, of passages that are always the same."""
+        if self._shared_passages is not None:
+            return self._shared_passages
+        vectors = encoder().encode_chunks(texts, self.between_batches)
+        if self.share_chunks:
+            self._shared_passages = vectors
+        return vectors
+
+    def _load(self, adapter: Path | None, weight: float) -> Encoder:
+        from engine.encoders.for_project import load_encoder
+
+        return load_encoder(self._context, self._hardware, adapter, weight or 1.0)
