@@ -99,12 +99,12 @@ def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
     chunks = store.chunks()[:3]
     rankers = Rankers(context, chunks)
     candidate = rankers.baseline(project / (info.adapter or ""), info.adapter_scope, "cl")
-    of_texts = load_encoder(context, told_hardware(context, "encode"), of_chunks).encode_chunks(
-        [chunk.embedded_text for chunk in chunks]
+    texts = [chunk.text for chunk in chunks]
+    of_texts = candidate.passage_vectors(texts)
+    assert of_texts == pytest.approx(
+        load_encoder(context, told_hardware(context, "encode"), of_chunks).encode_chunks(texts), abs=1e-5
     )
-    assert candidate.chunk_vectors(chunks) == pytest.approx(of_texts, abs=1e-5)
-    queries_alone = candidate.query_vectors([chunk.embedded_text for chunk in chunks])
-    assert abs(queries_alone - of_texts).max() > 1e-3
+    assert abs(candidate.query_vectors(texts) - of_texts).max() > 1e-3
     assert baseline_adapter(context) == info
     (of_chunks / "adapter_model.safetensors").write_bytes(b"x")
     assert baseline_adapter(context).digest == info.digest
