@@ -381,7 +381,7 @@ def test_queries_of_a_few_articles_do_not_tell_hubs(
     monkeypatch.setattr(hubs_module, "training_questions", lambda *_, **__: asked)
     monkeypatch.setattr(hubs_module, "article_numbers", lambda *_: np.arange(300) % articles)
     context: Any = SimpleNamespace(settings=validate({}), store=SimpleNamespace(documents=list))
-    rankers: Any = SimpleNamespace(chunks=[], ids=np.arange(300), encoder=reached)
+    rankers: Any = SimpleNamespace(chunks=[], ids=np.arange(300), candidate=reached)
     trial = HubnessStudy(context, rankers, 1.0, lambda *_: np.zeros(1))
     if tried:
         with pytest.raises(ReachedError):
