@@ -204,7 +204,7 @@ def benchmark(
 def _known(preset: str) -> str:
     """The preset. Raises UsageError for a name that is none."""
     from engine.core.errors import UsageError, nearest
-    from engine.settings.schema import PRESETS
+    from engine.settings.section import PRESETS
 
     if preset not in PRESETS:
         near = nearest(preset, PRESETS)

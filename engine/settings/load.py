@@ -11,13 +11,8 @@ from pydantic.fields import FieldInfo
 
 from engine.core.errors import SettingsError, nearest
 from engine.settings.renamed import with_current_names
-from engine.settings.schema import (
-    FROM_MODEL,
-    FROM_PRESET,
-    Prompt,
-    Section,
-    Settings,
-)
+from engine.settings.schema import Settings
+from engine.settings.section import FROM_MODEL, FROM_PRESET, Prompt, Section
 
 
 def load(path: Path) -> Settings:

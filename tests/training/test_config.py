@@ -72,7 +72,7 @@ def test_a_cross_encoder_has_to_be_named() -> None:
 def test_every_value_of_the_settings_is_one_of_the_recipe() -> None:
     from typing import get_args
 
-    from engine.settings.schema import TrainingSettings
+    from engine.settings.training_schema import TrainingSettings
     from engine.training import config
 
     fields = TrainingSettings.model_fields

@@ -1,0 +1,28 @@
+"""What the sections of project.toml share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationInfo, field_validator
+
+Prompt = Annotated[str, StringConstraints(strip_whitespace=False, max_length=2000)]
+"""A space at its end counts."""
+Preset = Literal["quick", "standard", "paper", "cl"]
+PRESETS: tuple[str, ...] = get_args(Preset)
+FROM_PRESET, FROM_MODEL = "from the preset", "from the model"  # what project.toml shows for a key that has no value
+MAX_WHOLE_NUMBER = 1_000_000_000
+"""Limit of whole numbers that have no limit of their own: larger ones are slips, and overflow."""
+
+
+class Section(BaseModel):
+    """One table of project.toml: immutable, no unknown keys, no value of another type, no infinity."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, strict=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _commented_default(cls, value: Any, info: ValidationInfo) -> Any:
+        """What stands for no value in a commented default means no value, too, when the comment sign is removed."""
+        optional = info.field_name is not None and cls.model_fields[info.field_name].get_default() is None
+        return None if optional and value in (FROM_PRESET, FROM_MODEL) else value
