@@ -23,6 +23,13 @@ def current_scope(scope: str) -> str:
     return SCOPES.get(scope, scope)
 
 
+def recipe_identity(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A training recipe under its old names, as fingerprints have it: adapters trained before the renaming stay up to date."""
+    identity = dict(recipe)
+    scope = identity.pop("adapter_scope")
+    return {**identity, "side": {new: old for old, new in SCOPES.items()}.get(scope, scope)}
+
+
 def old_names(tables: Mapping[str, Any]) -> dict[str, str]:
     """The old keys in parsed tables, each with its current name."""
     found = {}

@@ -19,6 +19,7 @@ from engine.project.store.artifact_info import BaselineInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.ranking.hit_at_1 import bm25_hit_at_1
+from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.recipe import config_of
@@ -52,7 +53,7 @@ def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
         kind=BaselineInfo.kind,
         version=VERSION,
         rankings=snapshot.need(RankingsInfo).fingerprint,
-        config=asdict(baseline_config(with_backend(snapshot), bm25_hit_at_1(snapshot.store)))
+        config=recipe_identity(asdict(baseline_config(with_backend(snapshot), bm25_hit_at_1(snapshot.store))))
         | added_inputs(snapshot.settings),
         model=project_model(snapshot.settings).fingerprint,
     )

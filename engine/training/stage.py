@@ -15,6 +15,7 @@ from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.queries.heldout import too_few_to_choose
 from engine.ranking.hit_at_1 import bm25_hit_at_1
+from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.recipe import (
@@ -51,7 +52,9 @@ class TrainStage(Stage):
         config = resolve_config(snapshot)
         return {
             "rankings": rankings.fingerprint,
-            "config": asdict(config) | _teacher_inputs(snapshot, config) | added_inputs(snapshot.settings),
+            "config": recipe_identity(asdict(config))
+            | _teacher_inputs(snapshot, config)
+            | added_inputs(snapshot.settings),
             "base": served_fingerprint(snapshot, None, 1.0) if config.needs_vectors else "",
             "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"}),
             "model": project_model(snapshot.settings).fingerprint,

@@ -9,7 +9,7 @@ import pytest
 from engine.project.folder import ProjectFolder
 from engine.settings.edit import change
 from engine.settings.load import tables, template, validate
-from engine.settings.renamed import KEYS, SCOPES, current_scope
+from engine.settings.renamed import KEYS, SCOPES, current_scope, recipe_identity
 
 VALUES: dict[str, Any] = {
     "corpus.drift": 0.3,
@@ -74,3 +74,8 @@ def test_the_note_names_the_new_keys(project: ProjectFolder) -> None:
     note = project.renamed_settings()
     assert all(name in note for name in ("search.rrf_u", "search.rrf_k", "search.hubs", "search.csls"))
     assert "corpus.drift" not in note
+
+
+@pytest.mark.parametrize(("old", "new"), [*SCOPES.items(), ("both", "both")])
+def test_a_recipe_is_identified_by_its_old_names(old: str, new: str) -> None:
+    assert recipe_identity({"steps": 3, "adapter_scope": new}) == {"steps": 3, "side": old}
