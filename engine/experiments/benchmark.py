@@ -74,6 +74,7 @@ def benchmark(
         return {**result, "recipes": measurement.rows(chosen_recipes, place, result)}
     except CancelledError as stopped:
         stopped.to_do = "The same command goes on from here." if keep else "Nothing is kept without --keep."
+        stopped.command = "benchmark" if keep else ""
         raise
     finally:
         if keep is None:

@@ -46,7 +46,7 @@ def check_gguf(path: Path) -> None:
         with path.open("rb") as file:
             head = file.read(8)
     except FileNotFoundError:
-        raise unusable(path, "There is no such file.") from None
+        raise unusable(path, "There is no such file.", code="language-model-missing") from None
     except OSError as error:
         raise unusable(path, f"{error.strerror or error}.") from None
     if not head:
@@ -96,13 +96,13 @@ def _identity(path: Path, size: int, _modified: int) -> str:
     return digest.hexdigest()[:16]
 
 
-def unusable(path: Path | str, why: str) -> ModelError:
+def unusable(path: Path | str, why: str, code: str = "language-model-invalid") -> ModelError:
     """The error that says why a model file cannot be used, and what else could be."""
     return ModelError(
         f"The language model {path} cannot be used.",
         why,
         "Set queries.model to a GGUF file of a language model, or queries.backend to extractive.",
-        code="language-model-invalid",
+        code=code,
     )
 
 

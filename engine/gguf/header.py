@@ -224,10 +224,10 @@ def not_a_writer(path: Path, header: Header) -> ModelError | None:
     if header.writes:
         return None
     if header.architecture and not header.parameters:
-        return unusable(path, "It holds a vocabulary and no weights.")
+        return unusable(path, "It holds a vocabulary and no weights.", code="language-model-unsupported")
     why = (
         f"Its architecture is '{header.architecture}', or it pools: it is an embedding or encoder model."
         if header.architecture
         else "It names no architecture: it holds other tensors than a model's, or a part of one."
     )
-    return unusable(path, why)
+    return unusable(path, why, code="language-model-unsupported")

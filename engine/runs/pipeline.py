@@ -138,6 +138,7 @@ class Run:
                 state = "done"
             except CancelledError as stopped:
                 state, stopped.to_do = "cancelled", _going_on(self.project, stages, forced)
+                stopped.command = stages[0] if len(stages) == 1 else "run"
                 raise
             except EngineError as failure:
                 error = to_dict(failure)

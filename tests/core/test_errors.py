@@ -26,13 +26,16 @@ def error_classes(trees: list[ast.Module]) -> set[str]:
 
 
 def codes_raised() -> set[str]:
-    """Default codes of the classes, and those that the calls of the classes give."""
+    """Default codes of the classes, and those that calls, and functions for their parameter `code`, give."""
     files = [path for package in ("engine", "bmembed_tui") for path in (ROOT / package).rglob("*.py")]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
     kinds, given = error_classes(trees), list[ast.expr]()
     for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in kinds:
+        if isinstance(node, ast.Call):
             given += [one.value for one in node.keywords if one.arg == "code"]
+        if isinstance(node, ast.FunctionDef):
+            named = [*zip(reversed(node.args.args), reversed(node.args.defaults), strict=False)]
+            given += [default for name, default in named if name.arg == "code"]
         if isinstance(node, ast.ClassDef) and node.name in kinds:
             given += [
                 line.value
@@ -40,7 +43,7 @@ def codes_raised() -> set[str]:
                 if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "code"
             ]
     texts = (one.value for value in given for one in ast.walk(value) if isinstance(one, ast.Constant))
-    return {text for text in texts if isinstance(text, str)}
+    return {text for text in texts if isinstance(text, str) and text}
 
 
 def test_every_code_is_listed_once_with_its_meaning_and_no_other() -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import DatasetError
 from engine.corpus.beir import ImportedQuery, read_beir_judgments, read_evidence_questions, read_queries_jsonl
@@ -41,27 +42,27 @@ def test_a_corpus_is_read_entry_by_entry(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ("{broken", "line 2.*not JSON"),
-        ("[1]", "line 2.*not a JSON object"),
-        ({"text": "x"}, "line 2.*'_id' is missing"),
-        ({"_id": "b"}, "line 2.*'text' is missing"),
-        ({"_id": "b", "text": 3}, "line 2.*'text' is not a string"),
-        ({"_id": "a", "text": "x"}, "line 2.*'a' occurs twice"),
+        ("{broken", "JSON"),
+        ("[1]", "JSON object"),
+        ({"text": "x"}, "'_id'"),
+        ({"_id": "b"}, "'text'"),
+        ({"_id": "b", "text": 3}, "'text'"),
+        ({"_id": "a", "text": "x"}, "'a'"),
     ],
 )
 def test_malformed_corpus_lines_are_named(tmp_path: Path, row: object, complaint: str) -> None:
     path = lines(tmp_path / "corpus.jsonl", {"_id": "a", "text": "x"}, row)
-    with pytest.raises(DatasetError, match=rf"(?s)corpus\.jsonl, {complaint}"):
+    with fails(DatasetError, "dataset-invalid", f"{path}, line 2", complaint):
         list(reader_for("beir").read(path))
 
 
 def test_bytes_that_are_not_utf8_and_empty_files(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(b'{"_id": "a", "text": "x"}\n\xff\n')
-    with pytest.raises(DatasetError, match=r"(?s)line 2.*UTF-8"):
+    with fails(DatasetError, "dataset-invalid", "line 2", "UTF-8"):
         list(reader_for("beir").read(path))
     path.write_bytes(b"\n")
-    with pytest.raises(DatasetError, match="no documents"):
+    with fails(DatasetError, "dataset-invalid", path):
         list(reader_for("beir").read(path))
 
 
@@ -70,7 +71,7 @@ def test_a_line_without_end_is_not_read_whole(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.write(b'{"_id": "a", "text": "x"}\n')
         file.truncate(5 * 2**30)
-    with pytest.raises(DatasetError, match=r"line 2.*\n*.*longer than 16 MB"):
+    with fails(DatasetError, "dataset-invalid", "line 2", "16 MB"):
         list(reader_for("beir").read(path))
 
 
@@ -99,15 +100,15 @@ def test_judgments(tmp_path: Path) -> None:
     (judged,) = read_beir_judgments(folder)
     assert (judged.key, judged.text, judged.grades, judged.evidence) == ("q1", "one", (("d1", 2), ("d3", 1)), ())
     assert [query.key for query in read_beir_judgments(folder, "dev")] == ["q2"]
-    with pytest.raises(DatasetError, match=r"dev\.tsv, test\.tsv"):
+    with fails(DatasetError, "dataset-unreadable", "dev.tsv, test.tsv"):
         read_beir_judgments(folder, "train")
     lines(folder / "qrels/test.tsv", "query-id\tcorpus-id\tscore", "q1\td1")
-    with pytest.raises(DatasetError, match=r"test\.tsv, line 2"):
+    with fails(DatasetError, "dataset-invalid", "test.tsv, line 2"):
         read_beir_judgments(folder)
     lines(folder / "qrels/test.tsv", "other\td1\t1")
-    with pytest.raises(DatasetError, match="no query in it is judged"):
+    with fails(DatasetError, "dataset-invalid", "queries.jsonl", "qrels/test.tsv"):
         read_beir_judgments(folder)
-    with pytest.raises(DatasetError, match="cannot be read"):
+    with fails(DatasetError, "dataset-unreadable", "nowhere"):
         read_beir_judgments(tmp_path / "nowhere")
 
 
@@ -123,8 +124,8 @@ def test_evidence_questions(tmp_path: Path) -> None:
     assert (second.evidence, second.path) == (("That.",), None)
     assert first.key != second.key
     assert read_evidence_questions(path)[0].key == first.key
-    for row, complaint in [({"evidence": ["x"]}, "'query' is missing"), ({"query": "x"}, "'evidence' is missing")]:
-        with pytest.raises(DatasetError, match=rf"(?s)line 1.*{complaint}"):
+    for row, complaint in [({"evidence": ["x"]}, "'query'"), ({"query": "x"}, "'evidence'")]:
+        with fails(DatasetError, "dataset-invalid", "line 1", complaint):
             read_evidence_questions(lines(tmp_path / "bad.jsonl", row))
 
 
@@ -144,17 +145,17 @@ def test_training_queries(tmp_path: Path) -> None:
     array.write_text('\n[{"query": "a", "evidence_list": ["e", "f"], "doc": "d", "event": "z"}]')
     assert read_queries_jsonl(array) == [ImportedQuery("a", ("e", "f"), "d")]
     array.write_text('[{"query": "a"}, {"evidence": "e"}]')
-    with pytest.raises(DatasetError, match=r"(?s)item 2.*'query' is missing"):
+    with fails(DatasetError, "dataset-invalid", "item 2", "'query'"):
         read_queries_jsonl(array)
     array.write_text("[{]")
-    with pytest.raises(DatasetError, match="not JSON"):
+    with fails(DatasetError, "dataset-invalid", "JSON"):
         read_queries_jsonl(array)
     for row, complaint in [
-        ({}, "'query' is missing"),
-        ({"query": " "}, "empty"),
+        ({}, "'query'"),
+        ({"query": " "}, "query"),
         ({"query": "a", "evidence": [1]}, "'evidence'"),
     ]:
-        with pytest.raises(DatasetError, match=rf"(?s)line 1.*{complaint}"):
+        with fails(DatasetError, "dataset-invalid", "line 1", complaint):
             read_queries_jsonl(lines(tmp_path / "bad.jsonl", row))
 
 

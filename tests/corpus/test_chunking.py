@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -219,7 +220,7 @@ def test_wrong_tokenizer_and_wrong_budget(tmp_path: Path, tokenizer_file: Path) 
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(ModelError):
         Chunker(tmp_path / "bad.json")
-    with pytest.raises(UsageError, match="too small"):
+    with fails(UsageError, "chunk-tokens-too-small"):
         Chunker(tokenizer_file, chunk_tokens=10)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from fixtures import office
+from fixtures.errors import fails
 from fixtures.locked import CLOSED, NONE_FITS
 from fixtures.pipeline import engine, ingest_here, stage_here
 
@@ -267,7 +268,7 @@ def test_what_lies_in_a_closed_folder_stays_where_nothing_else_is_there(
         return listed(path)
 
     monkeypatch.setattr(os, "scandir", closed)
-    with pytest.raises(NoDocumentsError, match="stays so"):
+    with fails(NoDocumentsError, "no-documents"):
         ingest_here(project)
     rows = ledger(project)
     assert {path: (row.state, row.reason) for path, row in rows.items()} == {
@@ -486,5 +487,5 @@ def test_passwords_of_a_named_file_open_locked_files_and_stay_out_of_the_project
         if file.is_file()
     )
     secrets.unlink()
-    with pytest.raises(InputError, match="cannot be read"):
+    with fails(InputError, "passwords-unreadable"):
         ingest_here(project)

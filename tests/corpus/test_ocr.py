@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
+from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
 
 from engine.core.errors import SettingsError
@@ -96,7 +97,7 @@ def test_what_is_installed_is_found(program: Path, monkeypatch: pytest.MonkeyPat
     named = find_tesseract("eng, deu")
     assert named is not None
     assert named.languages == "eng+deu"
-    with pytest.raises(SettingsError, match="'fra', which the installed tesseract has no data for"):
+    with fails(SettingsError, "ocr-language-missing", "'fra'"):
         find_tesseract("fra")
     monkeypatch.setenv("PATH", "")
     assert find_tesseract() is None

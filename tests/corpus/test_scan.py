@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
+from fixtures.errors import fails
 
 from engine.core.errors import InputError, UsageError
 from engine.corpus.opening import everything_in
@@ -214,7 +215,7 @@ def test_what_the_system_closes_is_told_apart_from_what_is_gone(
 
 
 def test_missing_source(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="does not exist"):
+    with fails(InputError, "path-missing"):
         scan([tmp_path / "nowhere"])
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.errors import error_of
 from fixtures.pipeline import copy_documents, engine_here
 from fixtures.tiny_model import build_tiny_model
 from fixtures.training import stir
@@ -48,9 +49,8 @@ def test_queries_made_anew_within_the_drift_are_never_joined_to_former_rankings(
     after = states(project)
     assert after["generate"] == "done", "what was made just now is up to date"
     assert after["rank"] == "stale"
-    refused = engine_here("train", str(project), check=False)
-    assert refused.returncode == 3
-    assert "rank" in refused.stderr
+    code, error = error_of("train", str(project))
+    assert (code, error["code"], error["stage"], error["command"]) == (3, "rankings-outdated", "rank", "rank")
 
 
 def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_drift(project: Path) -> None:
@@ -104,9 +104,8 @@ def test_an_adapter_of_another_model_is_not_served(project: Path, tmp_path: Path
     store.close()
     set_key(project, "model", json.dumps(str(build_tiny_model(tmp_path / "other", seed=1))))
     for stage in ("evaluate", "embed"):
-        refused = engine_here(stage, str(project), check=False)
-        assert refused.returncode == 3
-        assert "another model" in refused.stderr
+        code, error = error_of(stage, str(project))
+        assert (code, error["code"]) == (3, "adapter-mismatch")
     assert json.loads(engine_here("search", str(project), "door", "--mode", "semantic", "--json").stdout)["hits"]
 
 

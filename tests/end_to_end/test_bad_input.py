@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here
 
 from engine.project.folder import ProjectFolder
@@ -62,22 +63,19 @@ def small(indexed: Path, tmp_path: Path) -> Path:
 def test_an_empty_folder(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
     project = make_project(tmp_path / "empty")
     (project / "documents").mkdir()
-    done = engine_here("run", str(project), check=False)
-    assert done.returncode == 3
-    assert "No readable documents" in done.stderr
-    assert "office files, PDF, mails" in done.stderr
+    code, error = error_of("run", str(project))
+    assert (code, error["code"], error["stage"]) == (3, "no-documents", "ingest")
     assert engine_here("search", str(project), "x", check=False).returncode == 3
 
 
 def test_a_missing_folder_and_an_emptied_one_keep_what_was_searchable(small: Path) -> None:
     shutil.rmtree(small / "documents")
-    gone = engine_here("ingest", str(small), check=False)
-    assert gone.returncode == 3
-    assert "documents" in gone.stderr
+    code, error = error_of("ingest", str(small))
+    assert (code, error["code"], str(small / "documents") in error["what"]) == (3, "path-missing", True)
     (small / "documents").mkdir()
-    emptied = engine_here("ingest", str(small), check=False)
-    assert emptied.returncode == 3
-    assert "stays so" in emptied.stderr
+    code, error = error_of("ingest", str(small))
+    assert (code, error["code"]) == (3, "no-documents")
+    assert "stays so" in error["to_do"]
     assert hits(small)
 
 
@@ -116,9 +114,9 @@ def test_nothing_but_unreadable_files(make_project: Callable[[Path], Path], tmp_
     project = make_project(tmp_path / "noise")
     (project / "documents").mkdir()
     (project / "documents" / "noise.txt").write_bytes(NOISE)
-    done = engine_here("ingest", str(project), check=False)
-    assert done.returncode == 3
-    assert "noise.txt: binary content" in done.stderr.split("Error:")[1]
+    code, error = error_of("ingest", str(project))
+    assert (code, error["code"]) == (3, "no-documents")
+    assert "noise.txt: binary content" in error["why"]
 
 
 def test_the_only_documents_turning_unreadable_keep_what_was_searchable(small: Path) -> None:
@@ -132,10 +130,10 @@ def test_the_only_documents_turning_unreadable_keep_what_was_searchable(small: P
     assert expected
     kept.write_bytes(NOISE)
     for _ in range(2):
-        done = engine_here("ingest", str(small), check=False)
-        assert done.returncode == 3
-        assert "binary content" in done.stderr.split("Error:")[1]
-        assert "stays so" in done.stderr
+        code, error = error_of("ingest", str(small))
+        assert (code, error["code"]) == (3, "no-documents")
+        assert "binary content" in error["why"]
+        assert "stays so" in error["to_do"]
         assert hits(small, word) == expected
         engine_here("index", str(small))
     kept.rename(kept.with_name("other.txt"))  # what stood in the file that is gone now is gone
@@ -232,9 +230,8 @@ def test_a_damaged_database_is_restored_or_rebuilt(small: Path, harm: str, copy:
         database.write_bytes(os.urandom(50_000))
     else:
         database.unlink()
-    told = engine_here("search", str(small), "door", "--mode", "bm25", check=False)
-    assert told.returncode == 7
-    assert "engine run" in told.stderr
+    code, error = error_of("search", str(small), "door", "--mode", "bm25")
+    assert (code, error["code"].startswith("database-"), error["command"]) == (7, True, "run")
     repaired = engine_here("ingest", str(small))
     assert ("last good run was restored" if copy else "built again") in repaired.stderr
     status = json.loads(engine_here("status", str(small), "--json").stdout)
@@ -248,18 +245,18 @@ def test_a_damaged_database_is_restored_or_rebuilt(small: Path, harm: str, copy:
 def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
     settings = small / "project.toml"
     good = settings.read_text()
-    for written, typo, told in [
-        ("chunk_tokens = 96", "chunk_tokenz = 96", "corpus.chunk_tokens"),
-        ("[ranking]", "[rankings]", "'ranking'"),
-        ("chunk_tokens = 96", 'chunk_tokens = "many"', "corpus.chunk_tokens"),
-        ("[ranking]", "[ranking", "TOML"),
+    for written, typo, kind, value in [
+        ("chunk_tokens = 96", "chunk_tokenz = 96", "settings-unknown-key", "corpus.chunk_tokens"),
+        ("[ranking]", "[rankings]", "settings-unknown-key", "'ranking'"),
+        ("chunk_tokens = 96", 'chunk_tokens = "many"', "settings-invalid", "corpus.chunk_tokens"),
+        ("[ranking]", "[ranking", "settings-not-toml", ""),
     ]:
         settings.write_text(good.replace(written, typo))
         for command in (["status", str(small)], ["ingest", str(small)], ["search", str(small), "x", "--mode", "bm25"]):
-            done = engine_here(*command, check=False)
-            assert done.returncode == 2
-            assert told in done.stderr
-            assert "project.toml" in done.stderr
+            code, error = error_of(*command)
+            assert (code, error["code"]) == (2, kind)
+            assert value in error["why"] + error["to_do"]
+            assert "project.toml" in error["what"]
     settings.write_text(good)
     assert hits(small)
 
@@ -267,10 +264,9 @@ def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
 def test_a_model_folder_that_is_gone(small: Path, tiny_model: Path) -> None:
     settings = small / "project.toml"
     settings.write_text(settings.read_text().replace(str(tiny_model), str(tiny_model.parent / "gone")))
-    done = engine_here("run", str(small), check=False)
-    assert done.returncode == 3
-    assert "gone" in done.stderr
-    assert "nothing is downloaded" in done.stderr
+    code, error = error_of("run", str(small))
+    assert (code, error["code"]) == (3, "model-missing")
+    assert "gone" in error["what"]
     assert hits(small)
     states = {row["stage"]: row for row in json.loads(engine_here("status", str(small), "--json").stdout)["stages"]}
     assert states["embed"]["state"] != "done"

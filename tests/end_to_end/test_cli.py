@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, environment
 
 from engine.core import events
@@ -91,41 +92,41 @@ def test_without_a_command_the_help_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "status", "code", "value"),
     [
-        (["frobnicate"], 2, "frobnicate"),
-        (["search", "PROJECT"], 2, "engine search --help"),
-        (["search", "PROJECT", "x", "--colour"], 2, "--colour"),
-        (["search", "PROJECT", "x", "--mode", "foo"], 2, "hybrid, semantic, bm25"),
-        (["search", "PROJECT", "x", "--mode", "bm25", "--top", "0"], 2, "at least 1"),
-        (["search", "PROJECT", "x", "--mode", "bm25", "--after", "soon"], 2, "YYYY-MM-DD"),
-        (["run", "nowhere"], 2, "engine new"),
-        (["serve", "PROJECT"], 2, "--stdio"),
-        (["cancel", "PROJECT"], 2, "nothing to cancel"),
-        (["pause", "PROJECT"], 2, "nothing to pause"),
-        (["resume", "PROJECT"], 2, "engine run"),
-        (["finish", "PROJECT"], 2, "no training to finish"),
-        (["run", "PROJECT", "--only", "ingest,indx"], 2, "Did you mean 'index'?"),
-        (["run", "PROJECT", "--only", ""], 2, "no stage ''"),
-        (["import-queries", "PROJECT", "/no/file.jsonl"], 3, "/no/file.jsonl"),
-        (["import-judgments", "PROJECT", "/no/file.jsonl"], 3, "/no/file.jsonl"),
-        (["benchmark", "/no/folder"], 3, "BEIR"),
-        (["doctor", "nowhere"], 2, "nowhere"),
+        (["frobnicate"], 2, "wrong-use", "frobnicate"),
+        (["search", "PROJECT"], 2, "wrong-use", "engine search --help"),
+        (["search", "PROJECT", "x", "--colour"], 2, "wrong-use", "--colour"),
+        (["search", "PROJECT", "x", "--mode", "foo"], 2, "search-mode-unknown", "hybrid, semantic, bm25"),
+        (["search", "PROJECT", "x", "--mode", "bm25", "--top", "0"], 2, "hits-too-few", "1"),
+        (["search", "PROJECT", "x", "--mode", "bm25", "--after", "soon"], 2, "date-invalid", "YYYY-MM-DD"),
+        (["run", "nowhere"], 2, "project-missing", "engine new"),
+        (["serve", "PROJECT"], 2, "stdio-required", "--stdio"),
+        (["cancel", "PROJECT"], 2, "no-run", "cancel"),
+        (["pause", "PROJECT"], 2, "no-run", "pause"),
+        (["resume", "PROJECT"], 2, "no-run", "engine run"),
+        (["finish", "PROJECT"], 2, "no-run", "finish"),
+        (["run", "PROJECT", "--only", "ingest,indx"], 2, "stage-unknown", "'index'"),
+        (["run", "PROJECT", "--only", ""], 2, "stage-unknown", "''"),
+        (["import-queries", "PROJECT", "/no/file.jsonl"], 3, "dataset-unreadable", "/no/file.jsonl"),
+        (["import-judgments", "PROJECT", "/no/file.jsonl"], 3, "dataset-unreadable", "/no/file.jsonl"),
+        (["benchmark", "/no/folder"], 3, "dataset-incomplete", "/no/folder"),
+        (["doctor", "nowhere"], 2, "project-missing", "nowhere"),
     ],
 )
-def test_wrong_use_ends_with_its_code_and_a_reason(finished: Path, arguments: list[str], code: int, told: str) -> None:
-    done = engine_here(*[str(finished) if part == "PROJECT" else part for part in arguments], check=False)
-    assert done.returncode == code
-    assert told in done.stderr
-    assert done.stdout == ""
+def test_wrong_use_ends_with_its_code_and_a_reason(
+    finished: Path, arguments: list[str], status: int, code: str, value: str
+) -> None:
+    ended, error = error_of(*[str(finished) if part == "PROJECT" else part for part in arguments])
+    assert (ended, error["code"]) == (status, code)
+    assert value in "\n".join((error["what"], error["why"], error["to_do"]))
 
 
 def test_a_misspelt_name_suggests_the_nearest_project(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
     engine_here("new", "handbook-of-rules", str(tmp_path / "documents"))
-    done = engine_here("status", "handbok-of-rules", check=False)
-    assert done.returncode == 2
-    assert "'handbook-of-rules'" in done.stderr
+    code, error = error_of("status", "handbok-of-rules")
+    assert (code, error["code"], "'handbook-of-rules'" in error["to_do"]) == (2, "project-missing", True)
     assert "handbook-of-rules" in json.loads(engine_here("status", "--json").stdout)
 
 
@@ -134,25 +135,23 @@ def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
     made = engine_here("new", str(tmp_path / "made"), documents)
     assert Path(made.stdout.strip()) == tmp_path / "made"
     assert "engine run" in made.stderr
-    for arguments, told, code in [
-        ([str(finished), documents], "already holds a project", 2),
-        ([str(tmp_path / "a"), "/no/such/folder"], "/no/such/folder", 3),
-        ([str(tmp_path / "a"), documents, "--model", str(tmp_path)], "modules.json", 3),
-        ([str(tmp_path / "a"), documents, "--preset", "quikc"], "--preset: there is no preset 'quikc'.", 2),
+    for arguments, status, code, value in [
+        ([str(finished), documents], 2, "project-exists", str(finished)),
+        ([str(tmp_path / "a"), "/no/such/folder"], 3, "path-missing", "/no/such/folder"),
+        ([str(tmp_path / "a"), documents, "--model", str(tmp_path)], 3, "model-unsupported", "modules.json"),
+        ([str(tmp_path / "a"), documents, "--preset", "quikc"], 2, "preset-unknown", "--preset"),
     ]:
-        done = engine_here("new", *arguments, check=False)
-        assert done.returncode == code
-        assert told in done.stderr
-        assert done.stdout == ""
+        ended, error = error_of("new", *arguments)
+        assert (ended, error["code"]) == (status, code)
+        assert value in error["what"] + error["why"]
         assert not (tmp_path / "a").exists()
 
 
 def test_new_refuses_a_model_without_safetensors(tiny_model: Path, tmp_path: Path) -> None:
     model = Path(shutil.copytree(tiny_model, tmp_path / "model"))
     (model / "model.safetensors").rename(model / "pytorch_model.bin")
-    done = engine_here("new", str(tmp_path / "a"), str(SAMPLE), "--model", str(model), check=False)
-    assert done.returncode == 3
-    assert "safetensors" in done.stderr
+    code, error = error_of("new", str(tmp_path / "a"), str(SAMPLE), "--model", str(model))
+    assert (code, error["code"]) == (3, "model-pickled")
 
 
 def test_status_and_report_as_json(finished: Path) -> None:
@@ -295,25 +294,24 @@ def test_doctor_as_json(finished: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "text", "told"),
+    ("command", "text", "code", "place"),
     [
-        ("import-queries", '{"query": "a"}\n{"quer": "b"}\n', "2"),
-        ("import-queries", '{"query": "a"}\nnot json\n', "2"),
-        ("import-queries", "", "no queries"),
-        ("import-judgments", '{"query": "a", "evidence": ["b"]}\n{"query": 3}\n', "2"),
-        ("import-judgments", "[]\n", "1"),
-        ("import-judgments", "", "no judgments"),
+        ("import-queries", '{"query": "a"}\n{"quer": "b"}\n', "dataset-invalid", "line 2"),
+        ("import-queries", '{"query": "a"}\nnot json\n', "dataset-invalid", "line 2"),
+        ("import-queries", "", "dataset-empty", ""),
+        ("import-judgments", '{"query": "a", "evidence": ["b"]}\n{"query": 3}\n', "dataset-invalid", "line 2"),
+        ("import-judgments", "[]\n", "dataset-invalid", "line 1"),
+        ("import-judgments", "", "dataset-without-judgments", ""),
     ],
 )
 def test_a_malformed_import_names_file_and_line(
-    finished: Path, tmp_path: Path, command: str, text: str, told: str
+    finished: Path, tmp_path: Path, command: str, text: str, code: str, place: str
 ) -> None:
     (tmp_path / "bad.jsonl").write_text(text)
     before = sorted((finished / "imports").iterdir())
-    done = engine_here(command, str(finished), str(tmp_path / "bad.jsonl"), check=False)
-    assert done.returncode == 3
-    assert "bad.jsonl" in done.stderr
-    assert told in done.stderr.replace("bad.jsonl", "")
+    status, error = error_of(command, str(finished), str(tmp_path / "bad.jsonl"))
+    assert (status, error["code"], "bad.jsonl" in error["what"]) == (3, code, True)
+    assert place in error["what"]
     assert sorted((finished / "imports").iterdir()) == before
 
 
@@ -326,14 +324,11 @@ def test_stages_alone_in_order_on_imported_queries(make_project: Callable[..., P
     copy_documents(project / "documents", ("mail",), 6)
     needs = {"index": "ingest", "generate": "index", "rank": "generate", "train": "rank", "evaluate": "train"}
     for stage, before in {**needs, "embed": "ingest"}.items():
-        early = engine_here(stage, str(project), check=False)
-        assert early.returncode == 3
-        assert f"engine {before}" in early.stderr
+        code, error = error_of(stage, str(project))
+        assert (code, error["code"], error["stage"]) == (3, "not-built", before)
     for arguments, before in {("search", "x", "--mode", "bm25"): "index", ("report",): "evaluate"}.items():
-        early = engine_here(arguments[0], str(project), *arguments[1:], check=False)
-        assert early.returncode == 3
-        assert before in early.stderr
-        assert early.stdout == ""
+        code, error = error_of(arguments[0], str(project), *arguments[1:])
+        assert (code, error["code"], error["stage"]) == (3, "not-built", before)
     lines = [line for path in sorted(project.rglob("documents/**/*.txt")) for line in path.read_text().splitlines()]
     evidence = [line for line in dict.fromkeys(lines) if len(line) > 50][:40]
     assert len(evidence) > 25

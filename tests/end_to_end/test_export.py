@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from fixtures.errors import error_of, fails
 from fixtures.pipeline import ROOT, engine, environment, stage_here
 from fixtures.training import stir
 
@@ -431,10 +432,10 @@ def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
     )
     folder = ProjectFolder.open(project)
     for kind, package in (("parquet", "pyarrow"), ("onnx", "onnx")):
-        with pytest.raises(UsageError, match=f"{package} is not installed"):
+        with fails(UsageError, "package-missing", package):
             export_project(folder, tmp_path / "taken", [kind, "chunks"])
     assert not (tmp_path / "taken").exists()
-    with pytest.raises(UsageError, match="vektors"):
+    with fails(UsageError, "export-unknown", "vektors"):
         export_project(folder, tmp_path / "taken", ["vektors"])
     made = export_project(folder, tmp_path / "taken", ["all"])
     assert set(made.left_out) == {"parquet", "onnx"}
@@ -445,7 +446,7 @@ def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
 def test_a_project_that_never_ran_says_what_to_do(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
     folder = ProjectFolder.open(make_project(tmp_path / "new"))
     for kinds in (None, ["all"], ["chunks"], ["vectors"], ["beir"]):
-        with pytest.raises(NotBuiltError, match="engine run"):
+        with fails(NotBuiltError, "not-built", command="run"):
             export_project(folder, tmp_path / "taken", kinds)
     assert not (tmp_path / "taken").exists()
 
@@ -459,7 +460,7 @@ def test_figures_and_model_must_belong_together(project: Path, tmp_path: Path) -
     served = InUseInfo("merge-0.25", 0.25, trained.info.adapter)
     store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
     store.close()
-    with pytest.raises(NotBuiltError, match="not yet embedded"):
+    with fails(NotBuiltError, "index-outdated"):
         export_project(folder, tmp_path / "taken", ["model"])
 
 
@@ -581,6 +582,5 @@ def test_the_command_says_where_it_is_and_what_holds_text(project: Path, tmp_pat
     told = engine("export", str(project), str(tmp_path / "second"), "--only", "adapter", "--json")
     assert json.loads(told.stdout)["kinds"] == ["adapter"]
     assert "Words of your documents" not in told.stderr
-    refused = engine("export", str(project), str(tmp_path / "taken"), check=False)
-    assert refused.returncode == 2
-    assert "exists already" in refused.stderr
+    code, error = error_of("export", str(project), str(tmp_path / "taken"))
+    assert (code, error["code"]) == (2, "target-exists")

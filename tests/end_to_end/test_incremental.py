@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 
 from engine.core.errors import CancelledError
@@ -284,9 +285,8 @@ def test_an_ingest_that_was_stopped_does_not_look_done(small: Path, monkeypatch:
     with pytest.raises(CancelledError):
         ingest_here(small, lambda: any(path == "new-0.md" for _, path in store.files()))
     store.close()
-    told = engine_here("index", str(small), check=False)
-    assert told.returncode == 3
-    assert "engine ingest" in told.stderr
+    code, error = error_of("index", str(small))
+    assert (code, error["code"], error["stage"]) == (3, "stage-unfinished", "ingest")
     stages = {row["stage"]: row for row in json.loads(engine_here("status", str(small), "--json").stdout)["stages"]}
     assert stages["ingest"]["state"] != "done"
     assert "07.md" not in paths(small, "rule 7"), "its file is gone"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 from fixtures.pipeline import ROOT, copy_documents, environment
 
 from engine import Project
@@ -55,14 +56,14 @@ def test_an_opened_project_searches_and_tells(finished: Path) -> None:
 
 
 def test_errors_are_typed(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no project"):
+    with fails(UsageError, "project-missing"):
         Project.open(tmp_path / "nowhere")
     project = Project.create(tmp_path / "made", [tmp_path])
-    with pytest.raises(NotBuiltError, match="index"):
+    with fails(NotBuiltError, "not-built", stage="index"):
         project.search("x", mode="bm25")
     with pytest.raises(NotBuiltError) as caught:
         project.report()
     assert "evaluate" in str(caught.value)
-    with pytest.raises(UsageError, match="no stage 'bake'"):
+    with fails(UsageError, "stage-unknown", "'bake'"):
         project.run(["bake"])
     project.close()

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fixtures.errors import error_of
 from fixtures.pipeline import ROOT, engine, environment
 from platformdirs import user_state_path
 
@@ -245,9 +246,8 @@ def answer(project: Path, reply: bytes) -> tuple[int, str]:
 
 
 def test_the_command_asks(project: Path) -> None:
-    refused = engine("purge", str(project), check=False)
-    assert refused.returncode == 2
-    assert "--yes" in refused.stderr
+    refused, error = error_of("purge", str(project))
+    assert (refused, error["code"]) == (2, "confirmation-impossible")
     code, told = answer(project, b"n\n")
     assert code == 130
     assert re.search(r"Remove .*: \d+ files, [\d.]+ MB\? Your documents stay", told)
@@ -257,9 +257,8 @@ def test_the_command_asks(project: Path) -> None:
     assert (code, sorted(path.name for path in project.iterdir())) == (0, ["documents"])
     assert "Kept there, as this program did not make it: documents" in told
     assert "terminal scrollback" in told
-    gone = engine("purge", str(project), "--yes", check=False)
-    assert gone.returncode == 2
-    assert "There is no project" in gone.stderr
+    code, error = error_of("purge", str(project), "--yes")
+    assert (code, error["code"]) == (2, "project-missing")
 
 
 def test_json(project: Path) -> None:

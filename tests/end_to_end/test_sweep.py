@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import error_of
 from fixtures.pipeline import engine, environment, figures
 
 from engine import Project
@@ -73,9 +74,8 @@ def test_a_dry_run_lists_the_cells_and_makes_nothing(project: Path) -> None:
     found = json.loads(engine("sweep", str(project), *AXES, "--dry-run", "--json").stdout)
     assert [cell["state"] for cell in found["cells"]] == ["to do", "to do"]
     assert not (project / "sweep").exists()
-    refused = engine("sweep", str(project), "--grid", "ranking.depth=3", check=False)
-    assert refused.returncode == 2
-    assert "ranking.k" in refused.stderr
+    code, error = error_of("sweep", str(project), "--grid", "ranking.depth=3")
+    assert (code, error["code"], "ranking.k" in error["to_do"]) == (2, "grid-setting-unknown", True)
 
 
 @pytest.mark.slow

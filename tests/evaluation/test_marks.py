@@ -4,6 +4,7 @@ import stat
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import DatasetError
 from engine.core.records import Chunk, Document
@@ -147,5 +148,5 @@ def test_ingest_brings_the_database_in_line(project: ProjectFolder, store: Store
 )
 def test_a_damaged_file_is_told(project: ProjectFolder, text: str) -> None:
     (project.path / "imports" / MARKS_FILE).write_text(text)
-    with pytest.raises(DatasetError, match=MARKS_FILE):
+    with fails(DatasetError, "marks-unreadable", MARKS_FILE):
         read_marks(project)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import UsageError
 from engine.experiments.recipes import GROUPS, LOSSES, RECIPES, numbers_of, recipes_of, untrainable
@@ -30,7 +31,7 @@ def test_groups_stand_for_their_recipes_and_nothing_is_trained_twice() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(UsageError, match="no recipe 'loss'"):
+    with fails(UsageError, "recipe-unknown", "'loss'"):
         recipes_of(["losses", "loss"])
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -214,7 +215,7 @@ def test_every_harmed_file_is_noticed(tmp_path: Path, harm: str) -> None:
             (copy / name).write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
         else:
             (copy / name).write_bytes(data[: len(data) // 2] if harm == "truncate" else b"")
-        with pytest.raises(DamagedError, match="damaged"):
+        with fails(DamagedError, "index-damaged"):
             LexicalIndex.open(copy)
         shutil.rmtree(copy)
 
@@ -230,12 +231,12 @@ def test_a_harmed_manifest_is_noticed(tmp_path: Path, content: str) -> None:
 
 
 def test_missing_index_and_wrong_count(tmp_path: Path) -> None:
-    with pytest.raises(DamagedError, match="missing"):
+    with fails(DamagedError, "index-damaged"):
         LexicalIndex.open(tmp_path / "nowhere")
     build(tmp_path)
     path = tmp_path / "index" / storage.MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), "count": 7}))
-    with pytest.raises(DamagedError, match="6 chunks instead of 7"):
+    with fails(DamagedError, "index-damaged", "6 chunks", "7"):
         LexicalIndex.open(tmp_path / "index")
 
 
@@ -303,7 +304,7 @@ def test_without_room_in_memory_the_copy_goes_to_the_temporary_folder(
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
     assert storage.lockable(read_only / "generation-1").parent == tmp_path / "temporary"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(ResourceError, match="cannot be opened"):
+    with fails(ResourceError, "write-failed"):
         LexicalIndex.open(read_only)
 
 

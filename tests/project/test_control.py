@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core import events
 from engine.core.errors import CancelledError, UsageError
@@ -45,7 +46,7 @@ def test_what_is_asked_lies_in_the_folder_of_the_run_alone(project: ProjectFolde
 
 
 def test_a_run_that_is_not_paused_cannot_be_resumed(project: ProjectFolder, run_folder: Path) -> None:
-    with project.locked(), pytest.raises(UsageError, match="not paused"):
+    with project.locked(), fails(UsageError, "run-not-paused"):
         control.resume(project)
 
 
@@ -53,7 +54,7 @@ def test_a_run_that_is_not_paused_cannot_be_resumed(project: ProjectFolder, run_
 def test_only_training_is_finished_early(project: ProjectFolder, run_folder: Path, stage: str) -> None:
     if stage:
         at_stage(run_folder, stage)
-    with project.locked(), pytest.raises(UsageError, match="Only training") as caught:
+    with project.locked(), fails(UsageError, "run-not-training") as caught:
         control.finish(project)
     assert f"'{stage}'" in caught.value.why or not stage
     assert not (run_folder / "finish").exists()
@@ -64,7 +65,7 @@ def test_nothing_is_asked_of_a_run_that_is_over(
     project: ProjectFolder, run_folder: Path, ask: Callable[[ProjectFolder], str]
 ) -> None:
     at_stage(run_folder, "train")
-    with pytest.raises(UsageError, match="No run holds"):
+    with fails(UsageError, "no-run"):
         ask(project)
     assert sorted(path.name for path in run_folder.iterdir()) == ["run.json", "stage.json"]
 
@@ -73,7 +74,7 @@ def test_nothing_is_asked_of_a_run_that_is_over(
 def test_a_project_that_is_held_before_a_run_has_begun_is_told_so(
     project: ProjectFolder, ask: Callable[[ProjectFolder], str]
 ) -> None:
-    with project.locked(), pytest.raises(UsageError, match="has begun yet"):
+    with project.locked(), fails(UsageError, "run-not-begun"):
         ask(project)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import EngineError, ProjectBusyError
 from engine.core.records import JudgedQuery
@@ -40,6 +41,6 @@ def test_what_cannot_be_copied_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("shutil.copytree", full)
-    with pytest.raises(EngineError, match="could not be copied"):
+    with fails(EngineError, "disk-full"):
         copied(project, tmp_path / "copy")
     assert [path.name for path in tmp_path.iterdir()] == ["project"]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 from fixtures.project_files import files, mode, names, put_file
 
 from engine.core.disk import write_text
@@ -34,18 +35,18 @@ def test_create_makes_parents_and_takes_an_empty_folder(tmp_path: Path) -> None:
 def test_create_refuses_a_folder_with_anything_in_it(tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "mine.txt").write_text("mine")
-    with pytest.raises(EngineError, match="not empty"):
+    with fails(EngineError, "project-folder-invalid"):
         ProjectFolder.create(tmp_path / "letters", {})
     assert names(tmp_path / "letters") == {"mine.txt"}
-    with pytest.raises(EngineError, match="not empty"):
+    with fails(EngineError, "project-folder-invalid"):
         ProjectFolder.create(tmp_path / "letters" / "mine.txt", {})
-    with pytest.raises(EngineError, match="cannot be"):
+    with fails(EngineError, "write-failed", tmp_path / "letters" / "mine.txt" / "project"):
         ProjectFolder.create(tmp_path / "letters" / "mine.txt" / "project", {})
 
 
 def test_create_refuses_an_existing_project(project: ProjectFolder) -> None:
     put_file(project, "a.md")
-    with pytest.raises(EngineError, match="already holds a project"):
+    with fails(EngineError, "project-exists"):
         ProjectFolder.create(project.path, {})
     assert files(project) == {"a.md"}
 
@@ -63,7 +64,7 @@ def test_a_creation_that_fails_can_be_tried_again(tmp_path: Path, monkeypatch: p
 
     with monkeypatch.context() as patched:
         patched.setattr("engine.project.folder.write_text", fail)
-        with pytest.raises(ResourceError, match="could not be created"):
+        with fails(ResourceError, "disk-full"):
             ProjectFolder.create(tmp_path / "new", {})
     assert names(tmp_path / "new") == set()
     assert ProjectFolder.create(tmp_path / "new", {}).settings()
@@ -102,11 +103,11 @@ def test_names_lie_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.
     try:
         assert [path.name for path in known_projects()] == ["handbook", "letters"]
         assert ProjectFolder.open("handbook").path == projects_root() / "handbook"
-        with pytest.raises(UsageError, match="Did you mean 'handbook'"):
+        with fails(UsageError, "project-missing", "'handbook'"):
             ProjectFolder.open("handbok")
-        with pytest.raises(UsageError, match="Did you mean 'letters'"):
+        with fails(UsageError, "project-missing", "'letters'"):
             ProjectFolder.open("Letter")
-        with pytest.raises(UsageError, match="engine new"):
+        with fails(UsageError, "project-missing", command="new"):
             ProjectFolder.open("qqqqqqqq")
     finally:
         shutil.rmtree(projects_root())
@@ -124,7 +125,7 @@ def test_sources_are_taken_from_the_project_folder(tmp_path: Path) -> None:
     made = ProjectFolder.create(tmp_path / "p", chosen)  # type: ignore[arg-type]
     assert made.sources(made.settings()) == [tmp_path / "p" / "docs", Path("/abs"), Path.home() / "home"]
     write_text(made.path / "project.toml", "[corpus]\npaths = ['~no-such-user-here/x']")
-    with pytest.raises(UsageError, match="no-such-user"):
+    with fails(UsageError, "path-invalid", "no-such-user"):
         made.sources(made.settings())
 
 
@@ -204,5 +205,5 @@ def test_sweep_keeps_what_is_in_use(project: ProjectFolder) -> None:
 
 
 def test_a_missing_artifact_folder_is_damage(project: ProjectFolder) -> None:
-    with pytest.raises(DamagedError, match="missing"):
+    with fails(DamagedError, "artifact-missing"):
         project.folder_of(Artifact(VectorsInfo(), "abc", "vectors/abc"))

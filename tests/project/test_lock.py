@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 from fixtures.project_files import mode
 
 from engine.core.errors import EngineError, ProjectBusyError
@@ -39,7 +40,7 @@ def holder(project: ProjectFolder) -> Iterator[subprocess.Popen[bytes]]:
 def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
     project: ProjectFolder, holder: subprocess.Popen[bytes]
 ) -> None:
-    with pytest.raises(ProjectBusyError, match="holds the project") as caught, project.locked():
+    with fails(ProjectBusyError, "project-busy", command="status") as caught, project.locked():
         pass
     assert caught.value.exit_code == 4
     assert project.is_running()
@@ -77,5 +78,5 @@ def test_asking_whether_a_run_holds_the_project_does_not_stop_one_from_starting(
 
 def test_a_folder_that_cannot_be_locked(project: ProjectFolder) -> None:
     (project.path / "run.lock").mkdir()
-    with pytest.raises(EngineError, match="cannot be locked"), project.locked():
+    with fails(EngineError, "project-not-locked"), project.locked():
         pass

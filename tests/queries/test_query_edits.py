@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import DatasetError, EngineError, NotBuiltError, ResourceError, UsageError
 from engine.core.records import Chunk, Document, JudgedQuery, Query
@@ -91,19 +92,19 @@ def test_a_query_taken_out_stays_out(project: ProjectFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "code"),
     [
-        ("", "cannot be empty"),
-        (" \n\0\t", "cannot be empty"),
-        ("When  is IT due", "equals another query"),
-        ("What IS\u00a0owed", "equals a judged query"),
+        ("", "query-empty"),
+        (" \n\0\t", "query-empty"),
+        ("When  is IT due", "query-duplicate"),
+        ("What IS\u00a0owed", "query-judged"),
     ],
 )
-def test_texts_that_are_refused(project: ProjectFolder, text: str, said: str) -> None:
+def test_texts_that_are_refused(project: ProjectFolder, text: str, code: str) -> None:
     store = filled(project)
     store.put_judged([JudgedQuery("k", "what is owed", ("x",))])
     before = noted(project)
-    with pytest.raises(UsageError, match=said):
+    with fails(UsageError, code):
         rewrite(project, store, {1: text})
     assert [query.text for query in store.queries()] == TEXTS
     assert noted(project) == before
@@ -119,9 +120,9 @@ def test_what_may_be_edited(project: ProjectFolder) -> None:
     assert made_again(store) == [TEXTS[1], TEXTS[0], TEXTS[2]]
     rewrite(project, store, {3: "half \ud800 “quotes” 日本語\u2028next"})
     assert store.queries()[2].text == "half ? “quotes” 日本語 next"
-    with pytest.raises(UsageError, match="no query 77"):
+    with fails(UsageError, "query-missing", 77):
         rewrite(project, store, {77: "new"})
-    with pytest.raises(UsageError, match="another query"):
+    with fails(UsageError, "query-duplicate"):
         rewrite(project, store, {1: "same", 2: "Same"})
     store.close()
 
@@ -149,7 +150,7 @@ def test_nobody_changes_the_queries_while_an_edit_is_made(
 
     def queries(self: Store) -> list[Query]:
         other._rows("PRAGMA busy_timeout = 0")
-        with pytest.raises(EngineError, match="busy"):
+        with fails(EngineError, "project-busy"):
             other.replace_queries([], Artifact(QueriesInfo(), "g"))
         return real(self)
 

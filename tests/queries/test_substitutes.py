@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 from fixtures.fake_endpoint import Raw, completion, serving, user
 
 from engine.core.errors import CancelledError, EngineError
@@ -112,7 +113,7 @@ def test_without_a_language_model_none_is_named_and_a_missing_one_is_told(tmp_pa
         settings=Settings(queries=QuerySettings(backend="extractive")),
     )
     assert language_model(plain) == ""  # type: ignore[arg-type]
-    with pytest.raises(EngineError, match="address"):
+    with fails(EngineError, "endpoint-not-chosen"):
         language_model(context(tmp_path, ""))
     with pytest.raises(CancelledError):
         substitutes(context(tmp_path, "http://127.0.0.1:1/v1", stop=True), ASKED, lambda _: None)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 from numpy.typing import NDArray
 
 from engine.core.errors import DamagedError
@@ -115,7 +116,7 @@ def test_what_was_kept_is_read(tmp_path: Path) -> None:
 def test_a_damaged_bank_is_told(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(DamagedError, match="engine evaluate --force"):
+    with fails(DamagedError, "artifact-damaged", command="evaluate --force"):
         read_reference(tmp_path)
 
 
@@ -133,5 +134,5 @@ def test_vectors_that_cannot_be_used_are_damage(tmp_path: Path, documents: NDArr
     write_reference(
         tmp_path, HubnessReference(np.full((3, 4), np.nan if len(documents) == 3 else 0.5, np.float32), documents)
     )
-    with pytest.raises(DamagedError, match="cannot be used"):
+    with fails(DamagedError, "artifact-damaged"):
         read_reference(tmp_path)

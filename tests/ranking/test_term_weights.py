@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import DamagedError
 from engine.lexical.index import LexicalIndex
@@ -55,5 +56,5 @@ def test_weights_are_kept(tmp_path: Path) -> None:
 def test_weights_that_cannot_be_read_are_told(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "term_weights.json").write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(DamagedError, match=r"term_weights\.json"):
+    with fails(DamagedError, "artifact-damaged", "term_weights.json"):
         read_weights(tmp_path)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core import events
 from engine.core import subprocesses as children
@@ -134,7 +135,7 @@ def test_force_may_be_read_only_once(project: ProjectFolder, monkeypatch: pytest
     "asked", [{"stages": "rank"}, {"force": "rank"}, {"force": ["bake"]}, {"stages": ["rank", "bake"]}]
 )
 def test_wrong_stages_are_refused_before_anything_is_done(project: ProjectFolder, asked: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"'rank' is one text|no stage 'bake'"):
+    with fails(UsageError, "stage-unknown"):
         pipeline.run(project, **asked)
     assert not list((project.path / "runs").iterdir())
 
@@ -183,7 +184,7 @@ def test_the_run_that_is_running_is_asked_to_stop(project: ProjectFolder, dead_p
 
 def test_nothing_is_asked_to_stop_when_nothing_runs(project: ProjectFolder) -> None:
     record_run(project, "20260101-000000-000-aaaa", "running", os.getpid(), 100.0)
-    with pytest.raises(UsageError, match="No run holds"):
+    with fails(UsageError, "no-run"):
         control.cancel(project)
 
 
@@ -269,10 +270,10 @@ def test_a_run_can_be_cancelled_while_its_database_is_repaired(
 @pytest.mark.parametrize(
     ("stages", "force", "command"),
     [
-        (pipeline.ORDER, (), "'engine run {0}' to go on from here."),
-        (("generate",), (), "'engine generate {0}' to go on from here."),
-        (("ingest", "index"), (), "'engine run {0} --only ingest,index' to go on from here."),
-        (("train",), ("train",), "'engine train {0} --force' to do it all again, or without --force to finish"),
+        (pipeline.ORDER, (), "'engine run {0}'"),
+        (("generate",), (), "'engine generate {0}'"),
+        (("ingest", "index"), (), "'engine run {0} --only ingest,index'"),
+        (("train",), ("train",), "'engine train {0} --force'"),
     ],
 )
 def test_who_cancels_is_told_the_very_command_that_goes_on(
@@ -280,7 +281,7 @@ def test_who_cancels_is_told_the_very_command_that_goes_on(
 ) -> None:
     with pytest.raises(CancelledError) as caught:
         pipeline.run(project, stages=stages, force=force, should_stop=lambda: True)
-    assert caught.value.to_do.startswith("Run " + command.format(project.argument))
+    assert command.format(project.argument) in caught.value.to_do
 
 
 def test_a_repair_that_fails_is_recorded(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +318,7 @@ def test_a_run_ends_when_its_project_is_deleted(
 
     deleting = threading.Thread(target=delete)
     deleting.start()
-    with pytest.raises(StageError, match="is gone"):
+    with fails(StageError, "run-folder-missing"):
         pipeline.run(project, stages=("ingest",))
     deleting.join(10)
     assert not is_alive(started[0].pid)

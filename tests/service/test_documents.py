@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fixtures import office
+from fixtures.errors import fails
 from fixtures.locked import CLOSED
 from fixtures.pipeline import ingest_here
 
@@ -63,9 +64,9 @@ def test_scan_needs_no_valid_settings_when_all_is_given(project: ProjectFolder, 
 
 
 def test_scan_of_what_is_not_there(call: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="does not exist"):
+    with fails(InputError, "path-missing"):
         call("scan", paths=[str(tmp_path / "none")])
-    with pytest.raises(UsageError, match=r"corpus\.include"):
+    with fails(UsageError, "pattern-invalid", "corpus.include"):
         call("scan", include=["!"])
     assert call("scan", paths=[])["files"] == 0
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
 
 from engine.core.errors import DatasetError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
@@ -112,17 +113,17 @@ def test_hits_are_judged_while_a_run_goes_on(project: ProjectFolder, call: Any) 
 
 def test_what_cannot_be_judged(project: ProjectFolder, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     first = chunks(project)[0]
-    with pytest.raises(UsageError, match="no chunk 999999"):
+    with fails(UsageError, "chunk-missing", 999999):
         call("judge", query=QUERY, chunk_id=999999, relevant=True)
     monkeypatch.setattr("engine.service.judging.JUDGING_SECONDS", 0.1)
-    with project.locked("judging"), pytest.raises(ProjectBusyError, match="marking hits"):
+    with project.locked("judging"), fails(ProjectBusyError, "project-busy"):
         call("judge", query=QUERY, chunk_id=first.id, relevant=True)
 
     def full(_path: Path, _text: str) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("engine.evaluation.marks.write_text", full)
-    with pytest.raises(ResourceError, match="could not be kept"):
+    with fails(ResourceError, "disk-full"):
         call("judge", query=QUERY, chunk_id=first.id, relevant=True)
     assert call("judgments", query=QUERY) == {"chunks": {}, "judged_queries": 0}
 
@@ -161,7 +162,7 @@ def test_a_damaged_marks_file_is_named_by_the_next_ingest(project: ProjectFolder
     path = project.path / "imports" / "judgments-app.jsonl"
     for content in ('{"torn', "[1]", '{"key": "user:1"}'):
         path.write_text(content + "\n")
-        with pytest.raises(DatasetError, match=r"judgments-app\.jsonl"):
+        with fails(DatasetError, "dataset-unreadable", "judgments-app.jsonl"):
             ingest_here(project.path)
 
 
@@ -184,7 +185,7 @@ def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     from engine.evaluation.reporting.report import QuerySetReport, ReportData, write_report
     from engine.evaluation.reporting.tables import tables_of
 
-    with pytest.raises(NotBuiltError, match="evaluation"):
+    with fails(NotBuiltError, "not-built", stage="evaluate"):
         call("report")
     comparison = compared(project)
     one = QuerySetReport("mine", "judged", comparison.as_dict(), query_changes(comparison, "served"), "served")

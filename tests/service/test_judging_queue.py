@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 from fixtures.pipeline import stage_here
 
 from engine.core.errors import DatasetError, InputError, UsageError
@@ -99,7 +100,7 @@ def test_queries_that_were_begun_come_before_judged_ones_and_those_before_made_o
 
 
 def test_a_project_without_queries_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no queries to judge") as caught:
+    with fails(UsageError, "no-queries-to-judge") as caught:
         list(worth_judging(ProjectFolder.create(tmp_path / "project", {})))
     assert "--query" in caught.value.to_do
 
@@ -143,13 +144,13 @@ def test_queries_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "queries.txt"
     path.write_bytes("\ufeffWho signs?\r\n\n  who   SIGNS?\nanother\x00one".encode())
     assert named(read_queries(path)) == [ToJudge("Who signs?", "named"), ToJudge("another one", "named")]
-    with pytest.raises(InputError, match="cannot be read"):
+    with fails(InputError, "file-access"):
         read_queries(tmp_path / "nowhere.txt")
     for content in (b"", b"\n \n", b"\xff\xfe"):
         path.write_bytes(content)
         with pytest.raises(DatasetError):
             read_queries(path)
-    with pytest.raises(UsageError, match="empty"):
+    with fails(UsageError, "query-empty"):
         named([" "])
 
 

@@ -5,6 +5,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import SettingsError
 from engine.project.folder import ProjectFolder
@@ -59,7 +60,7 @@ def test_change_writes_and_gives_all_settings(project: ProjectFolder, call: Any)
     answer = call("change", changes={"search.top": 3, "corpus.retrain_threshold": None})
     assert (answer["settings"]["search"]["top"], answer["settings"]["corpus"]["retrain_threshold"]) == (3, 0.1)
     assert answer["settings"] == project.settings().model_dump()
-    with pytest.raises(SettingsError, match=r"search\.top"):
+    with fails(SettingsError, "settings-invalid", "search.top"):
         call("change", changes={"search.top": 0})
     assert project.settings().search.top == 3
 

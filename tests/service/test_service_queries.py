@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 from fixtures.pipeline import stage_here
 
 from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
@@ -68,7 +69,7 @@ def test_one_query_with_its_evidence(project: ProjectFolder, call: Any) -> None:
         answer = call("query", id=query.id)
         start, end = answer["span"]
         assert answer["chunk"][start:end].split() == query.evidence.split()
-    with pytest.raises(UsageError, match="no query 999999"):
+    with fails(UsageError, "query-missing", 999999):
         call("query", id=999999)
 
 

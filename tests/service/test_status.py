@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import UsageError
 from engine.project.folder import ProjectFolder
@@ -130,6 +131,6 @@ def test_a_project_that_was_deleted_is_not_made_anew_by_asking(project: ProjectF
         "delete_queries": {"ids": [1]},
         "retry": {"files": []},
     }.items():
-        with pytest.raises(UsageError, match="There is no project"):
+        with fails(UsageError, "project-missing"):
             call(method, **params)
     assert not project.path.exists()

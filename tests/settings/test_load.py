@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,16 +41,16 @@ def write(folder: Path, text: str | bytes) -> Path:
     ],
 )
 def test_a_typo_names_the_key_and_what_was_meant(tmp_path: Path, text: str, wrong: str, meant: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with fails(SettingsError, "settings-unknown-key") as caught:
         load(write(tmp_path, text))
-    assert f"unknown key {wrong}" in caught.value.why
-    assert f"Did you mean {meant}?" in caught.value.to_do
+    assert wrong in caught.value.why
+    assert meant in caught.value.to_do
 
 
 def test_a_key_like_no_other_is_to_be_removed(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="qqqqqq") as caught:
+    with fails(SettingsError, "settings-unknown-key", "qqqqqq") as caught:
         load(write(tmp_path, "[corpus]\nqqqqqq = 1"))
-    assert "Remove it" in caught.value.to_do
+    assert not re.search(r"'[a-z]+\.[a-z_]+'", caught.value.to_do), "no other key is named"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_a_key_like_no_other_is_to_be_removed(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_value_is_named_with_its_key(section: str, key: str, value: Any) -> None:
-    with pytest.raises(SettingsError, match=re.escape(f"{section}.{key}")) as caught:
+    with fails(SettingsError, "settings-invalid", f"{section}.{key}") as caught:
         validate({section: {key: value}})
     assert "1 problem." in caught.value.what
 
@@ -92,13 +93,13 @@ def test_values_at_the_edge_are_taken(key: str, value: float) -> None:
 
 
 def test_every_problem_is_told_at_once() -> None:
-    with pytest.raises(SettingsError, match="3 problems") as caught:
+    with fails(SettingsError, "settings-unknown-key", "3 problems") as caught:
         validate({"search": {"top": 0, "tops": 3}, "vector": {}})
     assert all(part in caught.value.why for part in ("search.top", "search.tops", "vector"))
 
 
 def test_a_section_that_is_a_number_is_named() -> None:
-    with pytest.raises(SettingsError, match="training"):
+    with fails(SettingsError, "settings-invalid", "training"):
         validate({"training": 5})
 
 
@@ -121,13 +122,13 @@ def test_long_values_are_not_repeated_in_full() -> None:
     ],
 )
 def test_not_toml(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(SettingsError, match="not valid TOML"):
+    with fails(SettingsError, "settings-not-toml"):
         load(write(tmp_path, content))
 
 
 @pytest.mark.parametrize("content", [b"[corpus]\npaths = ['caf\xe9']", b"\xff\xfe[\x00"])
 def test_not_utf8(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(SettingsError, match="UTF-8"):
+    with fails(SettingsError, "settings-unreadable", "UTF-8"):
         load(write(tmp_path, content))
 
 
@@ -143,10 +144,10 @@ def test_a_byte_order_mark_is_no_harm(tmp_path: Path) -> None:
 
 
 def test_missing_file_and_folder_in_its_place(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="is missing"):
+    with fails(SettingsError, "settings-missing"):
         load(tmp_path / "project.toml")
     (tmp_path / "project.toml").mkdir()
-    with pytest.raises(SettingsError, match="cannot be read"):
+    with fails(SettingsError, "settings-unreadable"):
         load(tmp_path / "project.toml")
 
 
@@ -181,7 +182,7 @@ def test_every_single_commented_line_may_be_uncommented(section: str, key: str) 
 
 def test_what_stands_for_no_value_stands_for_none_where_there_is_a_default() -> None:
     """A search mode of that name is a slip, like any other."""
-    with pytest.raises(SettingsError, match=r"project\.toml has 1 problem"):
+    with fails(SettingsError, "settings-invalid", "project.toml", "1 problem"):
         validate({"search": {"mode": "from the preset"}})
 
 
@@ -230,7 +231,7 @@ def test_a_chosen_none_means_the_default(tmp_path: Path) -> None:
 
 
 def test_template_refuses_a_path_of_undecodable_bytes() -> None:
-    with pytest.raises(SettingsError, match="not text") as caught:
+    with fails(SettingsError, "text-not-storable") as caught:
         template({"corpus": {"paths": ["caf\udce9"]}})
     assert "udce9" in caught.value.why
     str(caught.value).encode()
@@ -252,7 +253,7 @@ def test_every_whole_number_has_a_limit() -> None:
     for name, section in sections().items():
         for key, field in section.model_fields.items():
             if "int" in str(field.annotation):
-                with pytest.raises(SettingsError, match=f"{name}.{key}"):
+                with fails(SettingsError, "settings-invalid", f"{name}.{key}"):
                     validate({name: {key: 10**400}})
-    with pytest.raises(SettingsError, match="graph_memory_mb"):  # counted in whole bytes
+    with fails(SettingsError, "settings-invalid", "graph_memory_mb"):  # counted in whole bytes
         validate({"training": {"graph_memory_mb": 1e308}})

@@ -5,6 +5,7 @@ import sys
 from dataclasses import asdict
 
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import SettingsError
 from engine.training.config import PRESETS, TrainingConfig
@@ -41,13 +42,13 @@ def test_the_cl_preset_is_the_papers_baseline() -> None:
 
 @pytest.mark.parametrize("objective", ["triplet", "plackett_luce"])
 def test_losses_on_own_negatives_want_some(objective: str) -> None:
-    with pytest.raises(SettingsError, match="negatives_per_query"):
+    with fails(SettingsError, "training-setting-invalid", "negatives_per_query"):
         PRESETS["paper"].with_overrides({"objective": objective})
     assert PRESETS["standard"].with_overrides({"objective": objective}).uses_own_negatives
 
 
 def test_mined_chunks_want_negatives_to_join() -> None:
-    with pytest.raises(SettingsError, match="negatives_per_query = 0") as refused:
+    with fails(SettingsError, "training-setting-invalid", "negatives_per_query = 0") as refused:
         PRESETS["cl"].with_overrides({"refresh_every": 50})
     assert "refresh_every" in refused.value.why
     assert PRESETS["cl"].with_overrides({"refresh_every": 50, "negatives_per_query": 1}).refresh_every == 50
@@ -64,7 +65,7 @@ def test_a_refresh_that_comes_after_the_last_step() -> None:
 
 
 def test_a_cross_encoder_has_to_be_named() -> None:
-    with pytest.raises(SettingsError, match="cross-encoder needs a model"):
+    with fails(SettingsError, "cross-encoder-not-chosen"):
         TrainingConfig(teacher="cross-encoder")
     assert TrainingConfig(teacher="cross-encoder", cross_encoder="x").used_teacher == "cross-encoder"
 
@@ -104,7 +105,7 @@ def test_the_default_is_the_standard_preset() -> None:
     ],
 )
 def test_values_out_of_range_are_named(key: str, value: object) -> None:
-    with pytest.raises(SettingsError, match=key):
+    with fails(SettingsError, "training-setting-invalid", key):
         TrainingConfig().with_overrides({key: value})
 
 

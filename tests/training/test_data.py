@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -183,12 +184,12 @@ def test_used_chunks_cover_every_batch() -> None:
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(InputError, match="do not fit"):
+    with fails(InputError, "training-data-mismatch"):
         make_data(**changes)
 
 
 def test_nothing_to_train_on() -> None:
-    with pytest.raises(TooLittleTextError, match="too little"):
+    with fails(TooLittleTextError, "too-little-to-train"):
         TrainingData([], np.empty(0, int), np.empty((0, 5), int), np.empty((0, 5), np.float32), ["one", "two"])
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 from fixtures.tiny_decoder import build_tiny_decoder
 from safetensors.torch import load_file
 
@@ -222,5 +223,5 @@ def test_more_processes_than_gpus_are_refused(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     gpu = Hardware("cuda", "bfloat16", 1, ())
-    with pytest.raises(UsageError, match="2 processes cannot share 1 GPU"):
+    with fails(UsageError, "processes-too-many", "2 processes", "1 GPU"):
         train_together(tiny, data, recipe, gpu, tmp_path, lambda event: None, lambda: False)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 from fixtures.training import After, adapter, same
 
 from engine.core.errors import CancelledError
@@ -86,7 +87,7 @@ def test_no_checkpoint_remembers_it(run: Run, recipe: TrainingConfig, tmp_path: 
 
 def test_stopping_goes_before_finishing(run: Run, recipe: TrainingConfig, tmp_path: Path) -> None:
     asked = After(5)
-    with pytest.raises(CancelledError, match="after step 5 of 12"):
+    with fails(CancelledError, "cancelled", "5 of 12"):
         run(recipe, emit=asked.listen, should_finish=asked, should_stop=asked)
     assert not (tmp_path / "run" / "adapter").exists()
 

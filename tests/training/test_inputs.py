@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import ModelError, SettingsError
 from engine.core.records import Chunk, Query
@@ -113,13 +114,13 @@ def test_several_lists_are_drawn_of_each_ranking() -> None:
 @pytest.mark.parametrize("folder", ["nowhere", "~nobody-of-this-name/x", "a\0b", "x" * 300])
 def test_a_cross_encoder_that_is_not_there(project: Path, tiny: ModelFolder, folder: str) -> None:
     given = snapshot(project, tiny, teacher="cross-encoder", cross_encoder=folder)
-    with pytest.raises(ModelError, match="cannot be used") as caught:
+    with fails(ModelError, "cross-encoder-invalid") as caught:
         stage.STAGE.inputs(given)
     assert caught.value.to_do
 
 
 def test_a_teacher_without_its_model_is_told_at_once(project: Path, tiny: ModelFolder) -> None:
-    with pytest.raises(SettingsError, match="cross-encoder needs a model"):
+    with fails(SettingsError, "cross-encoder-not-chosen"):
         config_of(validate({"training": {"teacher": "cross-encoder"}}))
 
 

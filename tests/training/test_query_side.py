@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from fixtures.errors import fails
 from safetensors.numpy import load_file
 
 from engine.core.errors import CancelledError, SettingsError
@@ -119,12 +120,12 @@ def test_a_broken_off_training_resumes_to_the_bit(run: Run, recipe: TrainingConf
 
 @pytest.mark.parametrize("values", [{"refresh_every": 5}, {"method": "PT-FT"}, {"method": "PT"}])
 def test_what_would_change_chunk_vectors_is_refused(values: dict[str, object]) -> None:
-    with pytest.raises(SettingsError, match="queries alone"):
+    with fails(SettingsError, "training-settings-conflict"):
         TrainingConfig(adapter_scope="queries", **values)  # type: ignore[arg-type]
 
 
 def test_after_pre_training_alone_no_query_is_learnt_from() -> None:
-    with pytest.raises(SettingsError, match="learns from no query"):
+    with fails(SettingsError, "training-settings-conflict"):
         TrainingConfig(adapter_scope="both-then-queries", method="PT")
     assert TrainingConfig(adapter_scope="both-then-queries", method="PT-FT").for_refinement().method == "FT"
 

@@ -9,6 +9,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 from fixtures.training import adapter, same_training
 
 from engine.core.errors import CancelledError, ResourceError, StageError
@@ -111,7 +112,7 @@ def test_a_broken_off_training_ends_as_an_unbroken_one(
 ) -> None:
     whole = run(recipe, "whole", lora_dropout=dropout, graph_memory_mb=0)
     stopper = StopAfter(stop)
-    with pytest.raises(CancelledError, match=f"after step {stop} of 12"):
+    with fails(CancelledError, "cancelled", f"{stop} of 12"):
         run(recipe, "broken", emit=stopper, should_stop=stopper.asked, lora_dropout=dropout, graph_memory_mb=0)
     seen: list[Event] = []
     resumed = run(recipe, "broken", emit=seen.append, lora_dropout=dropout, graph_memory_mb=0)
@@ -231,7 +232,7 @@ def test_given_base_vectors_equal_those_made_before_training(
 
 def test_a_loss_that_is_not_finite_says_what_to_do(run: Run, recipe: TrainingConfig, data: TrainingData) -> None:
     broken = replace(data, base_queries=np.full((80, 32), np.nan), base_chunks=np.ones((200, 32)))
-    with pytest.raises(StageError, match="astray at step 1") as caught:
+    with fails(StageError, "training-diverged", "step 1") as caught:
         run(recipe, given=broken)
     assert "learning_rate" in caught.value.to_do
 
@@ -254,7 +255,7 @@ def test_missing_memory_is_a_resource_error(
         raise error
 
     monkeypatch.setattr(gradients, "gradients", fail)
-    with pytest.raises(ResourceError, match="Memory ran out") as caught:
+    with fails(ResourceError, "memory-full") as caught:
         run(recipe)
     assert "queries_per_step" in caught.value.to_do
 
@@ -281,7 +282,7 @@ def test_a_full_disk_is_a_resource_error(run: Run, recipe: TrainingConfig, monke
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "_write", fail)
-    with pytest.raises(ResourceError, match="checkpoint"):
+    with fails(ResourceError, "write-failed"):
         run(recipe)
 
 
@@ -346,5 +347,5 @@ def test_a_step_that_a_gpu_has_no_memory_for_is_made_again_with_less_at_a_time(
     monkeypatch.setattr(
         Student, "forward", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("CUDA out of memory."))
     )
-    with pytest.raises(ResourceError, match="Memory ran out"):
+    with fails(ResourceError, "memory-full"):
         run(recipe, "none", steps=4)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 
 import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError, ResourceError
@@ -139,20 +140,20 @@ def test_a_vector_of_zeros_has_a_finite_score(tmp_path: Path) -> None:
 def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, folder: Path, bad: float) -> None:
     vectors = unit(3)
     vectors[1, 2] = bad
-    with pytest.raises(EngineError, match="not finite"):
+    with fails(EngineError, "vectors-not-finite"):
         VectorIndex.build(tmp_path, np.arange(3), vectors)
-    with pytest.raises(EngineError, match="not finite"):
+    with fails(EngineError, "vectors-not-finite"):
         VectorIndex.update(folder, tmp_path, np.arange(1000, 1003), vectors, [])
-    with pytest.raises(EngineError, match="not finite"):
+    with fails(EngineError, "vectors-not-finite"):
         VectorIndex.open(folder).search(vectors[1], 3)
-    with pytest.raises(EngineError, match="not finite"):
+    with fails(EngineError, "vectors-not-finite"):
         VectorIndex.open(folder).search_among(vectors[1], ids_of(40), 3)
 
 
 def test_a_query_of_another_width_is_told(folder: Path) -> None:
-    with pytest.raises(EngineError, match="does not fit"):
+    with fails(EngineError, "model-changed"):
         VectorIndex.open(folder).search(unit(1, width=8)[0], 3)
-    with pytest.raises(EngineError, match="does not fit"):
+    with fails(EngineError, "model-changed"):
         VectorIndex.open(folder).search_among(unit(1, width=8)[0], ids_of(40), 3)
 
 
@@ -231,7 +232,7 @@ def test_adding_a_known_key_replaces_it(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["index.usearch", "manifest.json"])
 def test_a_missing_file(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(DamagedError, match="vector index"):
+    with fails(DamagedError, "index-damaged"):
         VectorIndex.open(folder)
 
 
@@ -254,7 +255,7 @@ def test_every_flipped_bit_of_the_index_is_found(folder: Path) -> None:
         data = bytearray(whole)
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         (folder / "index.usearch").write_bytes(data)
-        with pytest.raises(DamagedError, match="checksum"):
+        with fails(DamagedError, "index-damaged"):
             VectorIndex.open(folder)
 
 
@@ -340,7 +341,7 @@ def test_files_are_private(folder: Path) -> None:
 def test_a_full_disk_is_told(small_disk: Path, disk_filler: Callable[..., None]) -> None:
     (small_disk / "index").mkdir()
     disk_filler(small_disk, leave=8192)
-    with pytest.raises(ResourceError, match="could not be written"):
+    with fails(ResourceError, "write-failed"):
         VectorIndex.build(small_disk / "index", np.arange(3000), unit(3000))
 
 
@@ -365,7 +366,7 @@ def test_offsets_of_hubs_are_taken_from_cosines(tmp_path: Path, dtype: str, erro
             assert found.tolist() == ids[order].tolist()
     _, stored = index.stored()
     assert index.unit_vectors_of(stored) == pytest.approx(vectors[np.argsort(ids)], abs=error)
-    with pytest.raises(EngineError, match=f"does not fit the index of {WIDTH}"):
+    with fails(EngineError, "model-changed", WIDTH):
         index.search(unit(1, width=WIDTH + 2)[0], 3)
 
 

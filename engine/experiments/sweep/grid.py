@@ -102,7 +102,7 @@ def _check_name(name: str) -> None:
     what = f"'{name}' is no setting that a sweep can change."
     if other := _untrained(section if key else "", key or section):
         why = f"It trains a model for each value; {other} is not among [{SECTIONS[0]}] and [{SECTIONS[1]}], which say how."
-        raise SettingsError(what, why, _instead(other), code="grid-setting-unknown")
+        raise SettingsError(what, why, _instead(other), code="grid-setting-untrained")
     raise SettingsError(
         what,
         f"Those of [{SECTIONS[0]}] and [{SECTIONS[1]}] in project.toml can be.",

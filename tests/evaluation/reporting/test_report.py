@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fixtures.drawing import corners, parsed, scale, shapes, signs, texts, values
+from fixtures.errors import fails
 from lxml import html
 
 from engine.core.errors import DamagedError
@@ -174,7 +175,7 @@ def test_a_report_of_nothing_still_renders(tmp_path):
 
 
 def test_a_broken_report_is_told(tmp_path):
-    with pytest.raises(DamagedError, match="cannot be read"):
+    with fails(DamagedError, "report-damaged"):
         read_report(tmp_path)
     for content in (b"{", b"[]", b'{"schema": 99}', b"\xff"):
         (tmp_path / "report.json").write_bytes(content)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import CancelledError, DatasetError
 from engine.evaluation.studies.sentence_pairs import LEAST, Pair, SentencePairs, pairs_fingerprint, read_pairs
@@ -55,7 +56,7 @@ def test_what_is_no_pairs_is_refused_with_the_reason(tmp_path: Path, text: str, 
     with pytest.raises(DatasetError) as told:
         read_pairs(written(tmp_path / "pairs.tsv", text))
     assert why in told.value.why
-    with pytest.raises(DatasetError, match="cannot be used"):
+    with fails(DatasetError, "sentence-pairs-invalid"):
         read_pairs(tmp_path / "missing.tsv")
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 from fixtures.pipeline import copy_documents, stage_here
 
 from engine.api import Project
@@ -103,18 +104,18 @@ def test_a_torn_file_of_figures_is_a_cell_to_do(project: ProjectFolder) -> None:
 
 
 def test_what_is_not_built_yet_is_told(tmp_path: Path) -> None:
-    with pytest.raises(NotBuiltError, match="queries"):
+    with fails(NotBuiltError, "not-built", stage="generate"):
         basis_of(ProjectFolder.create(tmp_path / "new", {}))
 
 
 def test_two_sweeps_at_once_are_refused(project: ProjectFolder) -> None:
     grid = make_grid(["training.steps=5"], project.settings(), 10)
     work = Sweep(project, grid, basis_of(project)[0])
-    with project.locked("sweep"), pytest.raises(ProjectBusyError, match="sweep"):
+    with project.locked("sweep"), fails(ProjectBusyError, "project-busy", "sweep"):
         work.run()
-    with project.locked("sweep"), pytest.raises(ProjectBusyError, match="sweep"):
+    with project.locked("sweep"), fails(ProjectBusyError, "project-busy", "sweep"):
         purge(project)
-    with project.locked(), pytest.raises(ProjectBusyError, match="A run holds"):
+    with project.locked(), fails(ProjectBusyError, "project-busy", command="status"):
         work.workspace.open()
     assert not list((project.path / "sweep").glob("*/*project"))
 
@@ -196,7 +197,7 @@ def test_a_sweep_that_is_stopped_reports_what_it_has(
     scripted(monkeypatch, None, end)
     with pytest.raises(type(end)) as caught:
         Sweep(project, grid, basis_of(project)[0]).run()
-    assert caught.value.to_do == ("The same command goes on." if isinstance(end, CancelledError) else "")
+    assert caught.value.command == ("sweep" if isinstance(end, CancelledError) else "")
     (report,) = project.path.glob("reports/sweep-*/sweep.json")
     assert json.loads(report.read_text())["finished"] == 1
     with pytest.raises(CancelledError):

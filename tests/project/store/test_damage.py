@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 from fixtures.stored import ARTIFACT, chunk, live, put_document, put_file
 
 from engine.core.errors import DamagedError, EngineError, ResourceError, UsageError
@@ -47,7 +48,7 @@ def use_everything(path: Path) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DamagedError, match="missing"):
+    with fails(DamagedError, "database-missing"):
         Store.open(tmp_path / "none.db")
     assert not (tmp_path / "none.db").exists()
 
@@ -58,7 +59,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 def test_garbage(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "garbage.db"
     path.write_bytes(content)
-    with pytest.raises(DamagedError, match=r"garbage\.db"):
+    with fails(DamagedError, "database-damaged", "garbage.db"):
         Store.open(path)
 
 
@@ -100,7 +101,7 @@ def test_a_value_that_is_no_json_any_more(closed: Path, table: str, column: str)
     with sqlite3.connect(closed) as connection:
         connection.execute(f"UPDATE {table} SET {column} = '[\"A'")
     connection.close()
-    with pytest.raises(DamagedError, match="damaged"):
+    with fails(DamagedError, "database-damaged"):
         use_everything(closed)
 
 
@@ -120,14 +121,14 @@ def set_version(path: Path, version: int) -> None:
 
 def test_the_schema_of_a_newer_version_is_not_called_damage(closed: Path) -> None:
     set_version(closed, SCHEMA_VERSION + 1)
-    with pytest.raises(UsageError, match=f"version {SCHEMA_VERSION + 1}"):
+    with fails(UsageError, "database-too-new", f"version {SCHEMA_VERSION + 1}"):
         Store.open(closed)
 
 
 @pytest.mark.parametrize("version", [0, -5])
 def test_a_schema_version_that_never_was_is_damage(closed: Path, version: int) -> None:
     set_version(closed, version)
-    with pytest.raises(DamagedError, match=f"version {version}"):
+    with fails(DamagedError, "database-damaged", f"version {version}"):
         Store.open(closed)
 
 
@@ -139,7 +140,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(small_disk: Path, disk_filler: 
     put_document(store, ["one"])
     before = live(store)
     disk_filler(small_disk, leave=16_384)
-    with pytest.raises(ResourceError, match="could not be written"):
+    with fails(ResourceError, "disk-full"):
         put_document(store, [f"{n} " + "word " * 200 for n in range(1000)], "b.md")
     assert live(store) == before
     with pytest.raises(ResourceError):
@@ -170,7 +171,7 @@ def test_a_locked_database_is_busy_and_not_read_behind_its_owners_back(
     owner.execute("PRAGMA locking_mode = EXCLUSIVE")
     owner.execute("SELECT count(*) FROM files").fetchone()
     monkeypatch.setattr(sqlite3, "connect", lambda *where, **options: opened(*where, **(options | {"timeout": 0.05})))
-    with pytest.raises(EngineError, match="busy"):
+    with fails(EngineError, "project-busy"):
         Store.open(closed)
     owner.close()
     Store.open(closed).close()
@@ -193,7 +194,7 @@ def test_a_second_writer_that_must_wait_too_long_is_told_so(store: Store, tmp_pa
     other._db.execute("PRAGMA busy_timeout = 20")
     with store.transaction():
         put_file(store)
-        with pytest.raises(EngineError, match="busy") as caught:
+        with fails(EngineError, "project-busy") as caught:
             put_file(other, "b.md")
     assert not isinstance(caught.value, DamagedError)
     assert put_file(other, "b.md")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 from fixtures.stored import ARTIFACT, chunk, document, live, put_document, put_file
 
 from engine.core.errors import DamagedError, EngineError, InputError
@@ -38,7 +39,7 @@ def test_records_come_back_as_they_were(store: Store) -> None:
         "judged_queries": 0,
     }
     assert store.document(99) is None
-    with pytest.raises(DamagedError, match=r"project\.db is damaged"):
+    with fails(DamagedError, "database-damaged", "project.db"):
         store.document_card(99)
 
 
@@ -289,10 +290,10 @@ def test_a_failed_set_of_queries_leaves_the_former_one(store: Store) -> None:
 
 
 def test_text_that_utf8_cannot_hold_is_the_inputs_fault(store: Store) -> None:
-    with pytest.raises(InputError, match="cannot be stored") as caught:
+    with fails(InputError, "text-not-storable") as caught:
         put_file(store, "caf\udce9.md")
     str(caught.value).encode()
-    with pytest.raises(InputError, match="character 14 of 14") as caught:
+    with fails(InputError, "text-not-storable", "14 of 14") as caught:
         put_document(store, ["fine", "half a pair: \ud83d"])
     assert "half" not in f"{caught.value.what} {caught.value.why}", "errors are recorded: they quote no document"
     assert live(store) == {}
@@ -309,7 +310,7 @@ def test_an_error_of_the_system_within_a_transaction_is_not_blamed_on_the_databa
 
 
 def test_create_refuses_an_existing_file_and_is_private(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="exists already"):
+    with fails(EngineError, "project-exists"):
         Store.create(tmp_path / "project.db")
     put_document(store, ["one"])
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fixtures.control_tokens import FAMILIES, WORDED
+from fixtures.errors import fails
 from fixtures.fake_endpoint import FakeEndpoint, Raw, completion, serving
 
 from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
@@ -145,7 +146,7 @@ def test_tokens_are_rather_estimated_too_high(text: str, tokens: int):
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_refusal_of_key_or_model_ends_it_all(status: int):
     answer = Raw(status, b'{"error": {"message": "no model small"}}')
-    with serving(lambda *_: answer) as server, pytest.raises(ModelError, match=f"HTTP {status}") as caught:
+    with serving(lambda *_: answer) as server, fails(ModelError, "endpoint-refused", status) as caught:
         ask(server)
     assert caught.value.why == "no model small"
     assert "BMEMBED_ENDPOINT_KEY" in caught.value.to_do
@@ -154,7 +155,10 @@ def test_a_refusal_of_key_or_model_ends_it_all(status: int):
 @pytest.mark.parametrize("key", ["sk-SECRET\r\nX-Other: 1", "sk-SECRET€", "sk-SECRET\x7f"])
 def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str):
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", key)
-    with serving(lambda *_: GOOD) as server, pytest.raises(SettingsError, match="BMEMBED_ENDPOINT_KEY") as caught:
+    with (
+        serving(lambda *_: GOOD) as server,
+        fails(SettingsError, "endpoint-key-invalid", "BMEMBED_ENDPOINT_KEY") as caught,
+    ):
         ask(server)
     assert "secret" not in str(caught.value).lower()
     assert server.requests == []
@@ -289,7 +293,7 @@ def test_a_server_that_is_not_there_is_given_up_after_several_messages():
     for _ in range(4):
         with pytest.raises(UnansweredError, match="refused"):
             model.complete(Message("s", "u"), PAIRS, 1, 10, 0)
-    with pytest.raises(StageError, match="5 times in a row") as caught:
+    with fails(StageError, "endpoint-no-answer", 5) as caught:
         model.complete(Message("s", "u"), PAIRS, 1, 10, 0)
     assert "refused" in caught.value.why
 
@@ -367,7 +371,7 @@ def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
             model.submit(request(name))
         assert set(finished(model, 4).values()) == {"HTTP 500"}
         model.submit(request("e"))
-        with pytest.raises(StageError, match="2 times in a row"):
+        with fails(StageError, "endpoint-no-answer", 2):
             model.step()
 
 
@@ -443,7 +447,7 @@ def test_which_numbers_are_private(number: str, private: bool):
 
 @pytest.mark.parametrize("url", ["http://8.8.8.8/v1", "https://[2001:4860:4860::8888]:8443/v1"])
 def test_a_public_address_is_refused_unless_allowed(url: str):
-    with pytest.raises(SettingsError, match="outside this machine") as caught:
+    with fails(SettingsError, "endpoint-public") as caught:
         Address.parse(url)
     assert "queries.endpoint_allow_public" in caught.value.to_do
     assert Address.parse(url, allow_public=True).host in url
@@ -455,7 +459,7 @@ def test_a_name_is_judged_by_where_it_leads(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("it connected"))
-    with pytest.raises(SettingsError, match=r"models\.example \(93\.184\.216\.34\)"):
+    with fails(SettingsError, "endpoint-public", "models.example (93.184.216.34)"):
         Address.parse("http://models.example/v1").connect(5)
 
 

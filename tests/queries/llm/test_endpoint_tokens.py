@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.errors import fails
 from fixtures.fake_endpoint import FakeEndpoint, Raw, Request, good, passage, serving
 from fixtures.tiny_gguf import build_tiny_gguf
 
@@ -212,7 +213,7 @@ def test_what_is_still_too_long_in_halves_is_told_and_the_server_given_up_in_the
         assert answer.problem == "HTTP 400: the request exceeds the available context size, try increasing it"
         assert not answer.items
         assert len(server.requests) == 3
-        with pytest.raises(StageError, match="5 times in a row") as caught:
+        with fails(StageError, "endpoint-no-answer", 5) as caught:
             ask(one, LONG)
     assert "queries.context_tokens" in caught.value.to_do
 

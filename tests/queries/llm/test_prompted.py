@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 from fixtures.fake_endpoint import good, passage, step
 
 from engine.core.errors import EngineError, SettingsError
@@ -211,7 +212,7 @@ def test_a_chunk_longer_than_the_context_is_asked_piece_by_piece_and_shares_the_
 
 
 def test_a_context_that_is_too_small_says_what_to_set():
-    with pytest.raises(SettingsError, match="too small") as caught:
+    with fails(SettingsError, "context-too-small") as caught:
         Prompted(Scripted(good, context=700), "two-step", 3, 256)
     assert "queries.context_tokens" in caught.value.to_do
 
@@ -249,21 +250,20 @@ def test_no_value_brings_the_prompts_own_lines_along():
 
 
 @pytest.mark.parametrize(
-    ("user", "why"),
+    ("user", "values"),
     [
-        ("$passage costs $5", r"'\$' in it stands before no name"),
-        ("$passage $what", r"'\$what' stands for nothing: known are \$count, \$passage"),
-        ("$title", r"does not show '\$passage'"),
+        ("$passage costs $5", ("'$'",)),
+        ("$passage $what", ("'$what'", "$count, $passage")),
+        ("$title", ("'$passage'",)),
     ],
 )
 def test_an_edited_prompt_that_cannot_be_filled_says_why(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: str, why: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: str, values: tuple[str, ...]
 ):
     (tmp_path / "p.txt").write_text(f"version 3\n[system]\nAsk.\n[user]\n{user}\n")
     monkeypatch.setattr(prompts, "asset_path", lambda _name: tmp_path / "p.txt")
-    with pytest.raises(EngineError, match=why) as caught:
+    with fails(EngineError, "installation-incomplete", "assets/prompts/one-step.txt", *values):
         load_prompt.__wrapped__("one-step")
-    assert "assets/prompts/one-step.txt" in caught.value.what
 
 
 def test_halves_of_characters_are_no_text():
@@ -327,7 +327,7 @@ def test_the_shipped_prompts_name_their_version_by_their_text(name: str):
 
 
 def test_a_prompt_that_is_missing_is_an_incomplete_installation():
-    with pytest.raises(EngineError, match=r"prompts/none\.txt is missing"):
+    with fails(EngineError, "installation-incomplete", "prompts/none.txt"):
         load_prompt("none")
 
 

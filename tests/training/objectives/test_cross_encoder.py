@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 from safetensors.numpy import load_file
 
 from engine.core.errors import CancelledError, ModelError, ResourceError
@@ -159,7 +160,7 @@ def test_weights_that_do_not_load_are_a_model_error(folder: Path, tmp_path: Path
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken)
     (broken / "config.json").write_text(json.dumps({"architectures": ["NoneForSequenceClassification"]}))
-    with Workers(1) as workers, pytest.raises(ModelError, match="cannot be loaded"):
+    with Workers(1) as workers, fails(ModelError, "cross-encoder-invalid"):
         scorer(broken, None, workers)
 
 
@@ -206,7 +207,7 @@ def test_a_full_disk_is_a_resource_error(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(ResourceError, match="cannot be kept"):
+    with fails(ResourceError, "write-failed"):
         ScoreCache(tmp_path / "scores.bin").add(keys("a"), np.array([1.0], np.float32))
 
 

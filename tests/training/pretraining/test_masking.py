@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fixtures.errors import fails
 
 from engine.core.errors import TooLittleTextError
 from engine.encoders.hardware import Hardware
@@ -125,7 +126,7 @@ def test_special_and_unknown_tokens_are_never_hidden(student: Student, recipe: T
 
 
 def test_a_corpus_without_a_known_word_is_refused(student: Student, recipe: TrainingConfig) -> None:
-    with pytest.raises(TooLittleTextError, match="nothing to pre-train on"):
+    with fails(TooLittleTextError, "too-little-to-train"):
         batches(student, recipe, ["☃", ""])
 
 
