@@ -19,7 +19,7 @@ from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.theme import Theme
 
-from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.dialogs.confirmations import QuestionDialog, ask
 from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.theme import chosen_theme, keep_theme
@@ -69,7 +69,7 @@ class BmembedApp(App[None]):
     def __init__(self, project: str | None = None) -> None:
         super().__init__()
         self._wanted = project
-        self._collector = IdleCollector()
+        self.collector = IdleCollector()
         self.keys_pressed = 0
         self.register_theme(DARK)
         self.register_theme(LIGHT)
@@ -78,26 +78,23 @@ class BmembedApp(App[None]):
         self.theme = chosen if chosen in (DARK.name, LIGHT.name) else fitting
 
     def get_default_screen(self) -> HomeScreen:
-        """The first screen."""
         return HomeScreen(self._wanted)
 
     def on_mount(self) -> None:
         """Take the user's keys once the first screen is painted."""
         self.call_after_refresh(self._load_keymap)
-        self.set_interval(PAUSE_SECONDS, self._collector.look)
+        self.set_interval(PAUSE_SECONDS, self.collector.look)
         self.theme_changed_signal.subscribe(self, self._colour_window)
         self._colour_window(self.current_theme)
         if not self.is_headless:
             leave_on_signals(self.exit)
 
     def on_unmount(self) -> None:
-        """Nothing of the app is kept from being collected."""
-        self._collector.close()
+        self.collector.close()
 
     async def on_event(self, event: events.Event) -> None:
-        """Every event of the terminal comes through here."""
         if isinstance(event, events.InputEvent):
-            self._collector.touched()
+            self.collector.touched()
             self.keys_pressed += isinstance(event, events.Key)
         await super().on_event(event)
 
@@ -157,14 +154,12 @@ class BmembedApp(App[None]):
             super().action_command_palette()
 
     def show_error(self, error: EngineError) -> None:
-        """Show an error of the engine, or of the user's files."""
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
         if not isinstance(self.screen, ErrorDialog):
             self.push_screen(ErrorDialog(error))
 
     def open_project(self, project: ProjectFolder, step: str | None = None) -> None:
-        """Show a project."""
         from bmembed_tui.home.recents import remember
         from bmembed_tui.project.screen import ProjectScreen
 
@@ -183,15 +178,14 @@ class BmembedApp(App[None]):
 
     def _fatal_error(self) -> None:
         # Textual would print a traceback with the values of variables, document text among them.
-        from bmembed_tui.faults import told
+        from bmembed_tui.faults import fault_message
 
         if self._exception is not None and not self._exit_renderables:
-            text = Text(visible(told(self._exception), lines=True), no_wrap=True, overflow="ignore")
+            text = Text(visible(fault_message(self._exception), lines=True), no_wrap=True, overflow="ignore")
             self._exit_renderables.append(text)
         self._close_messages_no_wait()
 
     def action_help(self) -> None:
-        """What this place is for, and its keys."""
         from bmembed_tui.dialogs.help import HelpDialog, keys_of
 
         if isinstance(self.screen, HelpDialog):
@@ -201,7 +195,6 @@ class BmembedApp(App[None]):
         self.push_screen(HelpDialog(title, text, keys_of(self.screen)))
 
     def action_jump(self) -> None:
-        """Go to a field or button by a letter."""
         from bmembed_tui.dialogs.jump import JumpScreen, targets
 
         if not isinstance(self.screen, JumpScreen):
@@ -212,7 +205,6 @@ class BmembedApp(App[None]):
             target.focus()
 
     def action_diagnostics(self) -> None:
-        """Facts for a bug report."""
         from bmembed_tui.dialogs.diagnostics import DiagnosticsScreen
         from bmembed_tui.project.screen import ProjectScreen
 
@@ -241,11 +233,7 @@ class BmembedApp(App[None]):
             return
         text = "It is a process of its own. Open the app again to see how far it is, or to stop it."
         answers = [("quit", "Close the app"), ("stay", "Stay")]
-        self.push_screen(QuestionDialog("A run is going on, and will go on.", text, answers), self._quit_answered)
-
-    def _quit_answered(self, answer: str | None) -> None:
-        if answer == "quit":
-            self.exit()
+        ask(self, "A run is going on, and will go on.", text, answers, quit=self.exit)
 
     def action_help_quit(self) -> None:
         """Ctrl+C copies in a terminal app; say how to quit."""
@@ -259,7 +247,6 @@ class BmembedApp(App[None]):
             send_to_window(self, type="background", color=theme.background)
 
     def action_switch_theme(self) -> None:
-        """Light or dark, from now on."""
         self.theme = DARK.name if self.theme == LIGHT.name else LIGHT.name
         keep_theme(self.theme)
 

@@ -28,7 +28,7 @@ def record(error: BaseException) -> Path | None:
     return path
 
 
-def told(error: BaseException) -> str:
+def fault_message(error: BaseException) -> str:
     """What the user reads."""
     path = record(error)
     where = f"Its record is in {path}." if path else "Its record could not be written."

@@ -26,20 +26,18 @@ class Commands(Provider):
     """The app's commands, those of the screen, and those of the visible step."""
 
     async def discover(self) -> Hits:
-        """Everything that is valid now."""
-        for offer in self._offers():
+        for offer in self.offers():
             # content, so that it is shown as typed
             yield DiscoveryHit(plain(offer.name), offer.call, text=offer.name, help=cast(str, plain(offer.text)))
 
     async def search(self, query: str) -> Hits:
-        """What matches `query`, letters in order."""
         matcher = self.matcher(query)
-        for offer in self._offers():
+        for offer in self.offers():
             score = matcher.match(offer.name)
             if score > 0:
                 yield Hit(score, plain(offer.name), offer.call, text=offer.name, help=cast(str, plain(offer.text)))
 
-    def _offers(self) -> Iterator[Offer]:
+    def offers(self) -> Iterator[Offer]:
         from bmembed_tui.project.screen import ProjectScreen
 
         screen, app = self.screen, self.app
@@ -81,7 +79,7 @@ def _run_offers(screen: ProjectScreen) -> Iterator[Offer]:
     if not screen.going:
         yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
     elif screen.has_run:
-        waits = screen.run_state.paused or screen.asked.startswith("paus")
+        waits = screen.run_state.paused or screen.requested.startswith("paus")
         what, text = ("resume", "the run goes on") if waits else ("pause", "the run waits at its next safe point")
         yield Offer(f"Run: {what}", text, partial(screen.control, what))
         text = "at the next safe point; the next run goes on from there"

@@ -18,7 +18,6 @@ class PipeDriver(WebDriver):
     """Packets on standard input and output. Copied text goes to the window as such, whose clipboard it is."""
 
     def write(self, data: str) -> None:
-        """Send output to the window."""
         if data.startswith(_COPY) and data.endswith("\a"):
             with suppress(binascii.Error, ValueError):
                 text = base64.b64decode(data[len(_COPY) : -1]).decode("utf-8", "replace")
@@ -28,7 +27,6 @@ class PipeDriver(WebDriver):
             super().write(data)
 
     def write_meta(self, data: dict[str, object]) -> None:
-        """Send a message to the window."""
         with suppress(BrokenPipeError):
             super().write_meta(data)
 

@@ -42,7 +42,7 @@ class SupersededError(EngineError):
 class Ask(Protocol):
     """Answers requests about one project. Raises EngineError."""
 
-    def __call__(self, request: Request[A], /) -> Coroutine[Any, Any, A]: ...  # noqa: D102
+    def __call__(self, request: Request[A], /) -> Coroutine[Any, Any, A]: ...
 
 
 def parsed(kind: type[T], data: Any) -> T:

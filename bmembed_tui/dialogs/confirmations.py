@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
-from textual import on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Button
 
 from bmembed_tui.client.in_app import advice
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -20,7 +18,7 @@ QUIET_SECONDS = 0.5  # in which a dialog that comes unasked takes no keys: they 
 
 
 class ErrorDialog(ModalScreen[str]):
-    """What happened, why, and what to do next. Closes with `""`, or with the key of the action that was chosen.
+    """What happened, why, and what to do next. Closes with the key of the action that was chosen, or None.
 
     `unasked`: it comes over whatever the user is doing. Enter closes it then, and the first keys are not for it.
     """
@@ -28,17 +26,18 @@ class ErrorDialog(ModalScreen[str]):
     AUTO_FOCUS = ""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "close", id="dialog.close"),
+        Binding("escape", "dismiss", "close", id="dialog.close"),
         Binding("c", "copy", "copy", id="dialog.copy"),
     ]
 
-    def __init__(self, error: EngineError, actions: Sequence[tuple[str, str]] = (), *, unasked: bool = False) -> None:
+    def __init__(
+        self, error: EngineError, actions: Sequence[tuple[str, str]] = (), *, unprompted: bool = False
+    ) -> None:
         super().__init__()
-        self._error, self._actions, self._unasked = error, actions, unasked
-        self._listens = not unasked
+        self._error, self._actions, self._unprompted = error, actions, unprompted
+        self._listens = not unprompted
 
     def compose(self) -> ComposeResult:
-        """The three parts, and the buttons."""
         with Vertical(classes="dialog error-dialog"):
             yield SafeStatic(self._error.what, classes="dialog-title error-what")
             with VerticalScroll(classes="dialog-body"):
@@ -48,19 +47,20 @@ class ErrorDialog(ModalScreen[str]):
                     yield SafeStatic(f"→ {advice(self._error)}", classes="error-to-do")
             with Horizontal(classes="dialog-buttons"):
                 for key, label in self._actions:
-                    yield SafeButton(label, id=f"action-{key}", variant="primary")
-                yield SafeButton("Copy", id="copy")
-                yield SafeButton("Close", id="close", variant="default" if self._actions else "primary")
+                    yield SafeButton(label, id=f"action-{key}", variant="primary", action=f"screen.dismiss({key!r})")
+                yield SafeButton("Copy", id="copy", action="screen.copy")
+                variant = "default" if self._actions else "primary"
+                yield SafeButton("Close", id="close", variant=variant, action="screen.dismiss")
 
     def on_mount(self) -> None:
         """Enter does the likeliest thing; nothing but closing where nobody has asked."""
-        if self._unasked:
+        if self._unprompted:
             self.set_timer(QUIET_SECONDS, self._listen)
         else:
             self._listen()
 
     def _listen(self) -> None:
-        first = self._actions[0][0] if self._actions and not self._unasked else None
+        first = self._actions[0][0] if self._actions and not self._unprompted else None
         self._listens = True
         self.query_one(f"#action-{first}" if first else "#close").focus()
 
@@ -68,53 +68,42 @@ class ErrorDialog(ModalScreen[str]):
         """No key means anything before the dialog can have been read."""
         return self._listens
 
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        key = str(event.button.id)
-        if key == "copy":
-            self.action_copy()
-        else:
-            self.dismiss(key.removeprefix("action-") if key != "close" else "")
-
     def action_copy(self) -> None:
         """Put the whole text on the clipboard (OSC 52: works over SSH where the terminal allows it)."""
         self.app.copy_to_clipboard(f"{type(self._error).__name__}: {self._error}")
         self.notify("The error is on the clipboard.", markup=False)
 
-    def action_close(self) -> None:
-        """Close."""
-        self.dismiss("")
-
 
 class QuestionDialog(ModalScreen[str]):
-    """A question; closes with the key of the chosen answer, or `""`. The first answer has the focus."""
+    """A question; closes with the key of the chosen answer, or None. The first answer has the focus."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "cancel", id="dialog.close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "cancel", id="dialog.close")]
 
     def __init__(self, question: str, text: str, answers: Sequence[tuple[str, str]]) -> None:
         super().__init__()
         self._question, self._text, self._answers = question, text, answers
 
     def compose(self) -> ComposeResult:
-        """Question, explanation, answers."""
         with Vertical(classes="dialog"):
             yield SafeStatic(self._question, classes="dialog-title")
             with VerticalScroll(classes="dialog-body"):
                 yield SafeStatic(self._text)
             with Horizontal(classes="dialog-buttons"):
                 for number, (key, label) in enumerate(self._answers):
-                    yield SafeButton(label, id=f"answer-{key}", variant="default" if number else "primary")
+                    variant = "default" if number else "primary"
+                    yield SafeButton(label, id=f"answer-{key}", variant=variant, action=f"screen.dismiss({key!r})")
 
     def on_mount(self) -> None:
-        """The first answer has the focus."""
         self.query_one(f"#answer-{self._answers[0][0]}").focus()
 
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.dismiss(str(event.button.id).removeprefix("answer-"))
 
-    def action_close(self) -> None:
-        """No answer."""
-        self.dismiss("")
+def ask(
+    app: App[Any], question: str, text: str, answers: Sequence[tuple[str, str]], **then: Callable[[], object]
+) -> None:
+    """Show a QuestionDialog; `then`: what to do at an answer, by its key."""
+
+    def answered(key: str | None) -> None:
+        if key in then:
+            then[key]()
+
+    app.push_screen(QuestionDialog(question, text, answers), answered)

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Button, TextArea
+from textual.widgets import TextArea
 
 from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.client.run_state import RunState
@@ -32,7 +32,7 @@ class DiagnosticsScreen(ModalScreen[None]):
     """The facts as text, to read and to copy. `status`: of the open project, None where none is open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f12", "close", "close", id="dialog.close-diagnostics"),
+        Binding("escape,f12", "dismiss", "close", id="dialog.close-diagnostics"),
         Binding("c", "copy", "copy", id="dialog.copy-diagnostics"),
     ]
 
@@ -41,24 +41,21 @@ class DiagnosticsScreen(ModalScreen[None]):
         self._status, self._run = status, run or RunState()
 
     def compose(self) -> ComposeResult:
-        """Title, text, buttons."""
         with Vertical(classes="dialog diagnostics-dialog"):
             yield SafeStatic("Diagnostics", classes="dialog-title")
             yield SafeStatic(NOTE)
             yield TextArea("looking …", read_only=True, id="diagnostics")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Copy", id="copy", variant="primary")
-                yield SafeButton("Close", id="close")
+                yield SafeButton("Copy", id="copy", variant="primary", action="screen.copy")
+                yield SafeButton("Close", id="close", action="screen.dismiss")
 
     def on_mount(self) -> None:
-        """What is known at once; then what the engine finds."""
         self._show(["looking at the machine …"])
         self.query_one("#copy").focus()
         self.look()
 
     @work(exclusive=True)
     async def look(self) -> None:
-        """Ask the engine about machine and project."""
         arguments = [self._status.project] if self._status else []
         try:
             findings = parsed(tuple[Finding, ...], await command("doctor", *arguments, "--json", good=DOCTOR_CODES))
@@ -76,32 +73,19 @@ class DiagnosticsScreen(ModalScreen[None]):
     def _app(self) -> list[str]:
         size = self.app.size
         return [
-            f"bmembed {__version__}, textual {_textual_version()}, Python {platform.python_version()}",
+            f"bmembed {__version__}, textual {textual_version()}, Python {platform.python_version()}",
             f"{platform.platform()}; terminal {size.width}x{size.height}; theme {self.app.theme}",
             *(
                 f"{name}={os.environ[name] if name != 'SSH_CONNECTION' else 'set'}"
                 for name in TERMINAL
                 if name in os.environ
             ),
-            f"memory of the app: {_memory_mb():.0f} MB",
+            f"memory of the app: {memory_mb():.0f} MB",
         ]
 
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Copy or close."""
-        event.stop()
-        if event.button.id == "copy":
-            self.action_copy()
-        else:
-            self.action_close()
-
     def action_copy(self) -> None:
-        """To the clipboard (OSC 52)."""
         self.app.copy_to_clipboard(self.query_one(TextArea).text)
         self.notify("Copied.", markup=False)
-
-    def action_close(self) -> None:
-        """Close."""
-        self.dismiss()
 
 
 def project_facts(status: ProjectStatus | None, run: RunState) -> list[str]:
@@ -119,11 +103,13 @@ def _error_line(error: EngineError) -> str:
     return " | ".join(error.as_dict()[part] for part in ("type", "what", "why", "to_do"))
 
 
-def _textual_version() -> str:
+def textual_version() -> str:
+    """The installed version of Textual."""
     return importlib.metadata.version("textual")
 
 
-def _memory_mb() -> float:
+def memory_mb() -> float:
+    """Resident memory of the app."""
     import psutil
 
     return float(psutil.Process().memory_info().rss) / 1e6

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Button, Input, OptionList
+from textual.widgets import Input, OptionList
 
 from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.widgets.change_line import error_text
@@ -40,7 +40,7 @@ class ExportScreen(ModalScreen[None]):
     """What to export and where to; then what was written. Closing it ends an export that is being written."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "cancel", id="dialog.close-export"),
+        Binding("escape", "dismiss", "cancel", id="dialog.close-export"),
         Binding("space", "turn", "take it or leave it", show=False, id="export.turn"),
     ]
     DEFAULT_CSS = """
@@ -61,7 +61,6 @@ class ExportScreen(ModalScreen[None]):
         self._at_work = False
 
     def compose(self) -> ComposeResult:
-        """Where to, the parts, what came of it, and the buttons."""
         with Vertical(classes="dialog export-dialog"):
             yield SafeStatic(f"Export {self._project.name}", classes="dialog-title")
             yield SafeStatic(TEXT, id="export-text")
@@ -71,11 +70,10 @@ class ExportScreen(ModalScreen[None]):
             yield SafeOptions(id="export-parts")
             yield SafeStatic("", id="export-note")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Export", id="export", variant="primary")
-                yield SafeButton("Cancel", id="cancel")
+                yield SafeButton("Export", id="export", variant="primary", action="screen.export")
+                yield SafeButton("Cancel", id="cancel", action="screen.dismiss")
 
     def on_mount(self) -> None:
-        """Enter exports what is usual."""
         self._draw_parts()
         self.query_one("#export").focus()
 
@@ -85,7 +83,6 @@ class ExportScreen(ModalScreen[None]):
 
     @on(OptionList.OptionSelected, "#export-parts")
     def _turned(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
         self._wanted ^= {str(event.option_id)}
         self._draw_parts()
 
@@ -96,24 +93,16 @@ class ExportScreen(ModalScreen[None]):
             parts.action_select()
 
     @on(Input.Submitted)
-    def _named(self, event: Input.Submitted) -> None:
-        event.stop()
+    def _named(self) -> None:
         self.query_one("#export-parts").focus()
 
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        if event.button.id != "export":
-            self.dismiss()
-        elif not self._at_work:
-            self.export()
-
-    @work(exclusive=True, group="export")
-    async def export(self) -> None:
-        """Have it written, and say what is there."""
+    @work(group="export")
+    async def action_export(self) -> None:
+        if self._at_work:
+            return
         folder = self.query_one(PathField).path
         self._at_work = True
-        self._tell(plain("Writing … Cancel ends it, and nothing of it stays.", "$text-muted"))
+        self._show_note(plain("Writing … Cancel ends it, and nothing of it stays.", "$text-muted"))
         try:
             if folder is None or not self._wanted:
                 missing = "Type the name of a folder that is not there yet." if folder is None else "Choose a part."
@@ -121,7 +110,7 @@ class ExportScreen(ModalScreen[None]):
             made = await command("export", str(self._project.path), str(folder), *self._only(), "--json")
             self._done(parsed(Exported, made))
         except EngineError as error:
-            self._tell(error_text(error))
+            self._show_note(error_text(error))
         finally:
             self._at_work = False
 
@@ -138,20 +127,16 @@ class ExportScreen(ModalScreen[None]):
         lines = [f"✓ {made.folder}: {size}. README.md says what is what."]
         lines += [f"Words of your documents are in: {', '.join(made.with_text)}."] if made.with_text else []
         lines += [f"Left out: {name}. {why}" for name, why in made.left_out.items()]
-        self._tell(plain("\n".join(lines), lines=True))
+        self._show_note(plain("\n".join(lines), lines=True))
         self.query_one("#export").display = self.query_one("#export-parts").display = False
         close = self.query_one("#cancel", SafeButton)
         close.label = "Close"
         close.focus()
 
-    def _tell(self, text: Content) -> None:
+    def _show_note(self, text: Content) -> None:
         if self.is_attached:
             self.query_one("#export-note", SafeStatic).update(text)
             self.add_class("-noted")
-
-    def action_close(self) -> None:
-        """Close; what is being written is ended."""
-        self.dismiss()
 
 
 def free_folder(name: str) -> str:

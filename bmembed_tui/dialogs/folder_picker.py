@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Button, Input
+from textual.widgets import Input
 
 from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
@@ -21,14 +21,13 @@ from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 class FolderPicker(ModalScreen[Path | None]):
     """Closes with an absolute path that exists, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "cancel", id="dialog.close-picker")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "cancel", id="dialog.close-picker")]
 
     def __init__(self, title: str, text: str, verb: str, start: Path | None = None) -> None:
         super().__init__()
         self._title, self._text, self._verb, self._start = title, text, verb, start
 
     def compose(self) -> ComposeResult:
-        """Title, field, tree, buttons."""
         with Vertical(classes="dialog picker-dialog"):
             yield SafeStatic(self._title, classes="dialog-title")
             yield SafeStatic(self._text, classes="picker-text")
@@ -37,33 +36,23 @@ class FolderPicker(ModalScreen[Path | None]):
             yield SafeStatic("", id="picker-note")
             with Horizontal(classes="dialog-buttons"):
                 if self.app.is_web:  # in a window: what the system offers
-                    yield SafeButton("Browse …", id="browse")
-                yield SafeButton(self._verb, id="take", variant="primary")
-                yield SafeButton("Cancel", id="cancel")
+                    yield SafeButton("Browse …", id="browse", action="screen.browse")
+                yield SafeButton(self._verb, id="take", variant="primary", action="screen.take")
+                yield SafeButton("Cancel", id="cancel", action="screen.dismiss")
 
     def on_mount(self) -> None:
-        """Where to begin."""
         self.query_one(FolderTree).show_roots(roots(self._start))
         self.query_one(PathField).focus()
 
     @on(FolderTree.Picked)
     def _picked(self, event: FolderTree.Picked) -> None:
-        event.stop()
         self.query_one(PathField).pick(event.path)
 
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        if event.button.id == "take":
-            self._take()
-        elif event.button.id == "browse":
-            self.query_one(PathField).browse()
-        else:
-            self.dismiss(None)
+    def action_browse(self) -> None:
+        self.query_one(PathField).browse()
 
     @on(Input.Submitted)
-    def _take(self) -> None:
-        """Close with the path, where it exists."""
+    def action_take(self) -> None:
         field = self.query_one(PathField)
         path = field.path
         try:
@@ -76,10 +65,6 @@ class FolderPicker(ModalScreen[Path | None]):
         what = f"✗ {visible(field.value.strip())} does not exist." if field.value.strip() else "✗ Name a folder first."
         self.query_one("#picker-note", SafeStatic).update(plain(what, "$text-error"))
         field.focus()
-
-    def action_close(self) -> None:
-        """No folder."""
-        self.dismiss(None)
 
 
 def roots(start: Path | None = None) -> list[tuple[str, Path]]:

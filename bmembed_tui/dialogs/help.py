@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Button
 
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -27,7 +26,7 @@ class HelpDialog(ModalScreen[None]):
     """Help for the place that the user is at. A click beside it closes it, too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f1,question_mark,q", "close", "close", id="dialog.close-help")
+        Binding("escape,f1,question_mark,q", "dismiss", "close", id="dialog.close-help")
     ]
 
     def __init__(self, title: str, text: str, keys: list[tuple[str, str]]) -> None:
@@ -35,7 +34,6 @@ class HelpDialog(ModalScreen[None]):
         self._title, self._text, self._keys = title, text, keys
 
     def compose(self) -> ComposeResult:
-        """Title, text, keys, and a button."""
         with Vertical(classes="dialog help-dialog"):
             yield SafeStatic(self._title, classes="dialog-title")
             with VerticalScroll(classes="dialog-body", can_focus=True):
@@ -44,25 +42,15 @@ class HelpDialog(ModalScreen[None]):
                 yield SafeStatic(GENERAL)
                 yield SafeStatic(Content("\n").join(_line(key, text) for key, text in self._keys), id="help-keys")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Close", id="close", variant="primary")
+                yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
 
     def on_mount(self) -> None:
         """The text can be scrolled at once."""
         self.query_one(VerticalScroll).focus()
 
     def on_click(self, event: events.Click) -> None:
-        """Beside the dialog: close."""
         if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
-            self.action_close()
-
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.action_close()
-
-    def action_close(self) -> None:
-        """Close."""
-        self.dismiss()
+            self.dismiss()
 
 
 def _line(key: str, text: str) -> Content:

@@ -21,40 +21,34 @@ class JumpScreen(ModalScreen[Widget | None]):
     """Closes with the widget that was chosen, by its letter or a click on it, or None. Lies over the screen that it was
     called from."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "cancel", id="dialog.close-jump")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "cancel", id="dialog.close-jump")]
 
     def __init__(self, targets: Sequence[Widget]) -> None:
         super().__init__()
-        self._targets = dict(zip(labels(len(targets)), targets, strict=True))
+        self.targets = dict(zip(labels(len(targets)), targets, strict=True))
         self._typed = ""
 
     def compose(self) -> ComposeResult:
-        """One label for each target, at its place."""
-        for label, target in self._targets.items():
+        for label, target in self.targets.items():
             tag = SafeLabel(label, classes="jump-label", name=label)
             tag.styles.offset = (target.region.x, target.region.y)
             yield tag
 
     def on_key(self, event: events.Key) -> None:
-        """A letter of a label."""
         if event.character is None or event.character not in LETTERS:
             return
         event.stop()
         self._typed += event.character
-        if self._typed in self._targets:
-            self.dismiss(self._targets[self._typed])
-        elif not any(label.startswith(self._typed) for label in self._targets):
+        if self._typed in self.targets:
+            self.dismiss(self.targets[self._typed])
+        elif not any(label.startswith(self._typed) for label in self.targets):
             self.dismiss(None)
 
     def on_click(self, event: events.Click) -> None:
         """A label goes to its place; a click beside all of them stays."""
         event.stop()
         clicked, _ = self.get_widget_at(event.screen_x, event.screen_y)
-        self.dismiss(self._targets.get(clicked.name or ""))
-
-    def action_close(self) -> None:
-        """Stay."""
-        self.dismiss(None)
+        self.dismiss(self.targets.get(clicked.name or ""))
 
 
 def labels(count: int) -> list[str]:

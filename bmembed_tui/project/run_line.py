@@ -7,7 +7,7 @@ from typing import Any
 from textual.content import Content
 
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.progress import STOPPED, format_progress
+from bmembed_tui.steps.progress import STOPPED, count, format_progress
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus
@@ -20,28 +20,24 @@ class RunLine(SafeStatic):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(plain(name, "bold"), **options)
-        self._name, self._told = name, ""
+        self._name, self._drawn = name, ""
 
-    def draw(self, status: ProjectStatus, run: RunState, asked: str = "") -> None:
+    def draw(self, status: ProjectStatus, run: RunState, requested: str = "") -> None:
         """Show what goes on. `asked`: what was asked for and has not come about yet."""
-        doing = _doing(status, run, asked)
-        if doing != self._told:
-            self._told = doing
-            self.update(Content.assemble(plain(f" {self._name} ", "bold"), plain(f"  {doing}")))
+        activity = _activity(status, run, requested)
+        if activity != self._drawn:
+            self._drawn = activity
+            self.update(Content.assemble(plain(f" {self._name} ", "bold"), plain(f"  {activity}")))
 
 
-def _doing(status: ProjectStatus, run: RunState, asked: str) -> str:
+def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if run.running or (status.running and not run.over):
-        how = asked.removesuffix(" …") or ("paused" if run.paused else "running")
+        how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
         return f"{how}: {run.current or 'starting'}{format_progress(run)}"
-    if asked:
-        return asked
+    if requested:
+        return requested
     if run.state in ENDINGS:
         return f"the last run {ENDINGS[run.state]}"
     counts = status.counts
-    parts = (_count(counts.get(name, 0), name) for name in ("documents", "chunks"))
+    parts = (count(counts.get(f"{noun}s", 0), noun) for noun in ("document", "chunk"))
     return " · ".join(parts) if counts else ""
-
-
-def _count(number: int, things: str) -> str:
-    return f"{number:,} {things.removesuffix('s') if number == 1 else things}"

@@ -21,7 +21,7 @@ from engine.core.messages.project import ProjectStatus, StartedRun
 from engine.project.folder import ProjectFolder
 
 LOOK_SECONDS = 1.0  # between two looks at whether a run goes on
-ASKED = {"pause": "pausing …", "resume": "going on …", "finish": "ending the training …", "cancel": "stopping …"}
+REQUESTED = {"pause": "pausing …", "resume": "going on …", "finish": "ending the training …", "cancel": "stopping …"}
 RECORD_SECONDS = 2.0  # that a failed run may take to write its record after its last event
 
 
@@ -34,15 +34,14 @@ class RunScreen(Screen[None]):
         self.status = ProjectStatus(project=str(project.path), name=project.name)
         self.run_state = RunState()
         self.history = History()
-        self.asked = ""
+        self.requested = ""
         self._following = False
-        self._starting, self._live, self._looking, self._known = False, False, False, False
-        self._settling = False  # a run has ended, and the status does not tell yet what it left
+        self.is_starting, self._live, self._looking, self._known = False, False, False, False
+        self.is_settling = False  # a run has ended, and the status does not tell yet what it left
         self._signature: tuple[object, ...] = ()
         self._watch: RunWatch | None = None
 
     def on_mount(self) -> None:
-        """Look again and again whether a run goes on."""
         self.set_interval(LOOK_SECONDS, self._look)
 
     def unfollow(self) -> None:
@@ -55,7 +54,7 @@ class RunScreen(Screen[None]):
     @property
     def alive(self) -> bool:
         """Whether the screen's widgets are there: an answer may come after the screen has been left."""
-        return self.is_attached
+        return self.is_attached and not self._pruning
 
     def load(self) -> None:
         """Read the project's status anew."""
@@ -63,17 +62,13 @@ class RunScreen(Screen[None]):
     async def refresh_status(self) -> None:
         """Read the project's status anew, and wait for it."""
 
-    def go(self, step: str) -> None:
-        """Show a step."""
+    def go(self, step: str) -> None: ...
 
-    def action_settings(self) -> None:
-        """Show the settings."""
+    def action_settings(self) -> None: ...
 
-    def draw_standing(self) -> None:
-        """Draw where the steps and the run stand."""
+    def draw_status(self) -> None: ...
 
-    def draw_run(self) -> None:
-        """Draw what the run has told."""
+    def draw_run(self) -> None: ...
 
     # The newest run
 
@@ -81,26 +76,16 @@ class RunScreen(Screen[None]):
     def going(self) -> bool:
         """Whether a run goes on now, is being started, or has ended only just: what it left is not known yet."""
         return (
-            self._starting
-            or self._settling
+            self.is_starting
+            or self.is_settling
             or self.run_state.running
             or (self.status.running and not self.run_state.over)
         )
 
     @property
-    def is_settling(self) -> bool:
-        """Whether a run has ended of which the status does not tell yet."""
-        return self._settling
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether a run was asked for whose process is not there yet."""
-        return self._starting
-
-    @property
     def has_run(self) -> bool:
         """Whether there is a run that can be paused and ended: none that is only being started, or has ended."""
-        return self.going and not (self._starting or self._settling)
+        return self.going and not (self.is_starting or self.is_settling)
 
     def _follow_newest(self) -> None:
         """Follow the newest run, going on or not: its history is part of what steps show."""
@@ -116,7 +101,7 @@ class RunScreen(Screen[None]):
         a run is a failure told in a dialog."""
         self.unfollow()
         watch = RunWatch(folder, lambda state: self.call_later(self._run_changed, state))
-        self._watch, self._signature, self._live, self.asked = watch, (), live, ""
+        self._watch, self._signature, self._live, self.requested = watch, (), live, ""
         self.run_state = watch.state
         watch.start()
         self._read_history(folder)
@@ -135,22 +120,22 @@ class RunScreen(Screen[None]):
         signature = (state.current, state.state, state.paused, sum(s.state == "done" for s in state.stages.values()))
         if signature != self._signature:
             self._signature = signature
-            self._turned(state)
+            self._state_changed(state)
         self.draw_run()
 
     @property
-    def doing(self) -> str:
+    def activity(self) -> str:
         """What was asked for and has not come about yet."""
-        return "starting …" if self._starting else self.asked
+        return "starting …" if self.is_starting else self.requested
 
-    def _turned(self, state: RunState) -> None:
+    def _state_changed(self, state: RunState) -> None:
         """A stage or the run has begun or ended, waits or goes on."""
-        self.asked = ""
+        self.requested = ""
         if state.running or not self._live:  # of what ended before the app looked on, the status tells already
-            self.draw_standing()
+            self.draw_status()
         if not self._live:
             return
-        self._settling = state.over
+        self.is_settling = state.over
         self.load()
         if self._following and state.current:
             self.go(step_of(state.current))
@@ -177,7 +162,7 @@ class RunScreen(Screen[None]):
         state.error = error or StageError("The run failed.", "", "Run again.")
         self.draw_run()
         choices = [("retry", "Run again"), ("settings", "Settings")]
-        answer = await self.app.push_screen_wait(ErrorDialog(state.error, choices, unasked=True))
+        answer = await self.app.push_screen_wait(ErrorDialog(state.error, choices, unprompted=True))
         if answer == "retry":
             self.start_run(tuple(state.stages) or STAGES, follow=following)
         elif answer == "settings":
@@ -198,7 +183,7 @@ class RunScreen(Screen[None]):
 
     async def _look_at_runs(self) -> None:
         newest = await asyncio.to_thread(newest_run, self.project.path)
-        if not self.alive or self._starting or not self._known:
+        if not self.alive or self.is_starting or not self._known:
             return  # before the first answer nobody can tell what is new
         if newest is not None and self._is_newer(newest):
             self.follow_run(newest)
@@ -221,7 +206,6 @@ class RunScreen(Screen[None]):
             self._run_changed(state)
 
     def action_run_all(self) -> None:
-        """Bring every stage up to date."""
         if self.going:
             self.notify("A run goes on: what is still to do comes after it.", markup=False)
         else:
@@ -232,8 +216,8 @@ class RunScreen(Screen[None]):
 
         Asked for once more while a run is being started: nothing.
         """
-        if not self._starting:
-            self._starting = True
+        if not self.is_starting:
+            self.is_starting = True
             self.draw_run()
             self._start(stages, follow, force)
 
@@ -247,31 +231,30 @@ class RunScreen(Screen[None]):
                 self.follow_run(started.folder)
                 await self.refresh_status()
         except EngineError as error:
-            self.tell(error)
+            self.show_error(error)
         finally:
-            self._starting = False
+            self.is_starting = False
             if self.alive:
                 self.draw_run()
 
     @work(group="control")
     async def control(self, what: str) -> None:
         """`pause`, `resume`, `finish` or `cancel` the run. What was asked for is shown until it has come about."""
-        state, self.asked = self.run_state, ASKED.get(what, "")
+        state, self.requested = self.run_state, REQUESTED.get(what, "")
         if self.alive:
             self.draw_run()
         try:
             await order(what, str(self.project.path))
         except EngineError as error:
-            self.tell(error)
+            self.show_error(error)
             if state is self.run_state:
-                self.asked = ""
+                self.requested = ""
         if self.alive:
             self.draw_run()
 
     # Telling
 
-    def tell(self, error: EngineError) -> None:
-        """Show an error of the engine."""
+    def show_error(self, error: EngineError) -> None:
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
         if not self.alive:
@@ -281,8 +264,8 @@ class RunScreen(Screen[None]):
             return
         actions = [("settings", "Settings")] if isinstance(error, SettingsError) else []
         with suppress(LookupError):
-            self.app.push_screen(ErrorDialog(error, actions), self._told)
+            self.app.push_screen(ErrorDialog(error, actions), self._error_closed)
 
-    def _told(self, answer: str | None) -> None:
+    def _error_closed(self, answer: str | None) -> None:
         if answer == "settings" and self.alive:
             self.action_settings()

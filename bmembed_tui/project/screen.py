@@ -49,8 +49,8 @@ class ProjectScreen(RunScreen):
 
     def __init__(self, project: ProjectFolder, step: str | None = None) -> None:
         super().__init__(project)
-        self.desk = EngineClient(project.path)
-        self.desk.on_end = self._engine_ended
+        self.client = EngineClient(project.path)
+        self.client.on_end = self._engine_ended
         self._first_step = step
         self._seen: set[str] = set()
         self._problem: object = None
@@ -59,7 +59,6 @@ class ProjectScreen(RunScreen):
         self._steps = ContentSwitcher(id="steps", initial=None)
 
     def compose(self) -> ComposeResult:
-        """Head line, sidebar, steps, keys."""
         from bmembed_tui.project.registry import panes
 
         yield self._run_line
@@ -70,31 +69,23 @@ class ProjectScreen(RunScreen):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Ask where the project stands."""
         self.load()
 
     async def on_unmount(self) -> None:
         """Leave the run going; end the search process."""
         self.unfollow()
-        await self.desk.close()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the screen's widgets are there: an answer may come after the screen has been left."""
-        return self.is_attached and not self._pruning
+        await self.client.close()
 
     # Steps
 
     @property
     def pane(self) -> StepPane | None:
-        """The visible step."""
         from bmembed_tui.steps.base import StepPane
 
         current = self._steps.visible_content if self._steps.is_attached else None
         return current if isinstance(current, StepPane) else None
 
     def go(self, step: str) -> None:
-        """Show a step."""
         before = self.pane
         if before is not None and before.step == step:
             return
@@ -103,7 +94,7 @@ class ProjectScreen(RunScreen):
             self._seen.add(before.step)
         self.set_focus(None)  # what is hidden must not keep the keys
         self._steps.current = step
-        self.draw_standing()
+        self.draw_status()
         pane = self.pane
         if pane is not None:
             pane.show_run(self.run_state)
@@ -114,7 +105,6 @@ class ProjectScreen(RunScreen):
             pane.entered()
 
     def action_go(self, step: str) -> None:
-        """A step's number was pressed."""
         self._following = False
         if self.pane is not None and self.pane.step == step:
             self.pane.entered()
@@ -126,14 +116,12 @@ class ProjectScreen(RunScreen):
         return pane is not None and event.is_printable and bool(event.character) and pane.typed(event.character or "")
 
     def search_for(self, text: str) -> None:
-        """Go to the search, and search for `text`."""
         from bmembed_tui.steps.search.pane import SearchPane
 
         self.query_one(SearchPane).search_for(text)
         self.go("search")
 
     def action_steps(self) -> None:
-        """To the sidebar."""
         self._sidebar.focus()
 
     @on(Sidebar.Chosen)
@@ -145,7 +133,7 @@ class ProjectScreen(RunScreen):
 
     def action_leave(self) -> None:
         """Back to the list of projects; a run goes on. Patterns that are typed and not kept are asked about."""
-        from bmembed_tui.dialogs.confirmations import QuestionDialog
+        from bmembed_tui.dialogs.confirmations import ask
         from bmembed_tui.widgets.fields import PatternField
 
         if not any(field.is_changed for field in self.query(PatternField)):
@@ -153,23 +141,17 @@ class ProjectScreen(RunScreen):
             return
         answers = (("stay", "Stay"), ("leave", "Leave"))
         text = "What you typed in Documents, to include or to exclude, is not written yet: Enter in the field keeps it."
-        self.app.push_screen(QuestionDialog("Leave without keeping the patterns?", text, answers), self._leave_answered)
-
-    def _leave_answered(self, answer: str | None) -> None:
-        if answer == "leave":
-            self.dismiss()
+        ask(self.app, "Leave without keeping the patterns?", text, answers, leave=self.dismiss)
 
     def action_settings(self) -> None:
-        """All settings."""
         from bmembed_tui.settings.screen import SettingsScreen
 
-        self.app.push_screen(SettingsScreen(self.desk, self.project), self._settings_closed)
+        self.app.push_screen(SettingsScreen(self.client, self.project), self._settings_closed)
 
     def _settings_closed(self, _changed: bool | None) -> None:
         self.load()
 
     def action_export(self) -> None:
-        """Take away what was made of the documents."""
         from bmembed_tui.dialogs.export import ExportScreen
 
         self.app.push_screen(ExportScreen(self.project))
@@ -181,7 +163,7 @@ class ProjectScreen(RunScreen):
 
         if await self.app.push_screen_wait(removal_question(self.project)) != REMOVE:
             return
-        await self.desk.restart()
+        await self.client.restart()
         if await self.app.push_screen_wait(RemovalScreen(self.project)):
             self.dismiss()
 
@@ -206,28 +188,28 @@ class ProjectScreen(RunScreen):
     async def refresh_status(self) -> None:
         """Read the project's status anew, and tell every step. Shows an error once, however often it is read."""
         try:
-            status = await self.desk.ask(ReadStatus())
+            status = await self.client.ask(ReadStatus())
         except EngineError as error:
-            self._known, self._settling = True, False
+            self._known, self.is_settling = True, False
             if self.alive:
                 if error.as_dict() != self._problem:
                     self._problem = error.as_dict()
-                    self.tell(error)
+                    self.show_error(error)
                 self._enter_first()
                 self.draw_run()
             return
         if not self.alive:
             return
         self.status = status
-        self._settling = self._settling and self._stale
+        self.is_settling = self.is_settling and self._stale
         problem = status.problem.as_dict() if status.problem else None
         if status.problem and problem != self._problem:
-            self.tell(status.problem)
+            self.show_error(status.problem)
         self._problem = problem
         self._follow_newest()
         self._known = True
         self._enter_first()
-        self.draw_standing()
+        self.draw_status()
         for pane in self._panes():
             with suppress(NoMatches):  # a screen that is left is taken apart from its leaves
                 pane.show_status(self.status)
@@ -262,15 +244,13 @@ class ProjectScreen(RunScreen):
 
     # Drawing
 
-    def draw_standing(self) -> None:
-        """Sidebar and head line."""
+    def draw_status(self) -> None:
         current = self.pane.step if self.pane else STEPS[0].key
         self._sidebar.draw(self.status, self.run_state, current, frozenset(self._seen))
-        self._run_line.draw(self.status, self.run_state, self.doing)
+        self._run_line.draw(self.status, self.run_state, self.activity)
 
     def draw_run(self) -> None:
-        """Head line and the visible step."""
-        self._run_line.draw(self.status, self.run_state, self.doing)
+        self._run_line.draw(self.status, self.run_state, self.activity)
         if self.pane is not None:
             self.pane.show_run(self.run_state)
 

@@ -14,19 +14,9 @@ from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.messages.project import ProjectStatus
 
 SIGNS = {
-    "done": "✓",
-    "running": "▶",
-    "paused": "‖",
-    "failed": "✗",
-    "stale": "~",
-    "to do": "·",
-    "none": "✗",
-    "BM25": "✓",
-    "": " ",
-}
-STYLES = {
-    "done": "$text-success", "running": "bold $text-accent", "paused": "bold $text-warning", "failed": "bold $text-error",
-    "stale": "$text-warning", "to do": "$text-muted", "none": "bold $text-error", "BM25": "$text-success", "": "",
+    "done": ("✓", "$text-success"), "running": ("▶", "bold $text-accent"), "paused": ("‖", "bold $text-warning"),
+    "failed": ("✗", "bold $text-error"), "stale": ("~", "$text-warning"), "to do": ("·", "$text-muted"),
+    "none": ("✗", "bold $text-error"), "BM25": ("✓", "$text-success"), "": (" ", ""),
 }  # fmt: skip
 
 
@@ -43,7 +33,6 @@ class Sidebar(SafeOptions):
     _current = STEPS[0].key
 
     def on_mount(self) -> None:
-        """Show the steps before anything is known of them."""
         self.draw(ProjectStatus(), RunState(), STEPS[0].key)
 
     def draw(self, status: ProjectStatus, run: RunState, current: str, seen: frozenset[str] = frozenset()) -> None:
@@ -55,16 +44,13 @@ class Sidebar(SafeOptions):
         self.show(lines, None if self.has_focus and self.highlighted is not None else current)
 
     def on_blur(self) -> None:
-        """Left for the step: show where the user is."""
         self.highlighted = self.get_option_index(self._current)
 
     @on(OptionList.OptionSelected)
     def _go(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
         self.post_message(self.Chosen(str(event.option_id)))
 
 
 def _line(number: int, title: str, state: str) -> Content:
-    return Content.assemble(
-        plain(f"{SIGNS[state]} ", STYLES[state]), plain(f"{number} {title:<10}"), plain(f"{state:>7}", STYLES[state])
-    )
+    sign, style = SIGNS[state]
+    return Content.assemble(plain(f"{sign} ", style), plain(f"{number} {title:<10}"), plain(f"{state:>7}", style))

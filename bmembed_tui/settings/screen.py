@@ -11,13 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Button, Input, OptionList
+from textual.widgets import Input, OptionList
 
 from bmembed_tui.client.engine_client import EngineClient
-from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog, ask
 from bmembed_tui.settings.text import SettingsTextScreen
 from bmembed_tui.settings.values import Setting, from_text, to_text
-from bmembed_tui.widgets.change_line import effect, error_text
+from bmembed_tui.widgets.change_line import error_text, format_effect
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain, visible
@@ -43,22 +43,21 @@ What is searchable now stays searchable until then."""
         Binding("ctrl+z", "discard", "discard changes", id="settings.discard"),
     ]
 
-    def __init__(self, desk: EngineClient, project: ProjectFolder) -> None:
+    def __init__(self, client: EngineClient, project: ProjectFolder) -> None:
         super().__init__()
-        self._desk, self._project = desk, project
-        self._settings: dict[str, Setting] = {}
-        self._values: dict[str, Any] = {}
+        self._client, self._project = client, project
+        self.settings: dict[str, Setting] = {}
+        self.values: dict[str, Any] = {}
         self._written: set[str] = set()
         self._preset: Mapping[str, Any] = {}
-        self._changes: dict[str, Any] = {}
+        self.changes: dict[str, Any] = {}
         self._written_once = False
-        self._weighed = False
+        self._checked = False
         self._shown_value = ""
         self._edited: Setting | None = None
         self._apply_wanted = False
 
     def compose(self) -> ComposeResult:
-        """A line to find by, the list, what is known of the chosen one, buttons."""
         with Vertical(id="settings"):
             yield SafeStatic(plain(f"Settings of {self._project.name}", "bold"), id="settings-title")
             yield Field(placeholder="type to find a setting", id="find")
@@ -68,23 +67,21 @@ What is searchable now stays searchable until then."""
                 yield Field(id="setting-value")
                 yield SafeStatic("", id="setting-effect")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Apply", id="apply", variant="primary", disabled=True)
-                yield SafeButton("Discard", id="discard", disabled=True)
-                yield SafeButton("Close", id="close")
+                yield SafeButton("Apply", id="apply", variant="primary", disabled=True, action="screen.apply")
+                yield SafeButton("Discard", id="discard", disabled=True, action="screen.discard")
+                yield SafeButton("Close", id="close", action="screen.back")
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Ask the engine for schema and values."""
         self.query_one("#setting-value").display = False
         self.query_one("#find").focus()
         self.load()
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
-        """Read schema and values."""
         try:
-            schema = await self._desk.ask(ReadSchema())
-            found = await self._desk.ask(ReadSettings())
+            schema = await self._client.ask(ReadSchema())
+            found = await self._client.ask(ReadSettings())
         except SettingsError as error:
             if self.is_attached:
                 self.app.push_screen(SettingsTextScreen(self._project, error), self._mended)
@@ -96,8 +93,8 @@ What is searchable now stays searchable until then."""
         if not self.is_attached:
             return
         made = [Setting(f"{part.name}.{key.name}", key) for part in schema.sections for key in part.keys]
-        self._settings = {setting.name: setting for setting in made}
-        self._values = {
+        self.settings = {setting.name: setting for setting in made}
+        self.values = {
             f"{section}.{key}": value for section, keys in found.settings.items() for key, value in keys.items()
         }
         self._written = set(found.set)
@@ -118,17 +115,17 @@ What is searchable now stays searchable until then."""
         words = self.query_one("#find", Input).value.lower().split()
         lines = [
             (name, self._line(setting))
-            for name, setting in self._settings.items()
+            for name, setting in self.settings.items()
             if all(word in f"{name} {setting.key.help}".lower() for word in words)
         ]
         self.query_one("#setting-list", SafeOptions).show(lines)
-        self.query_one("#apply").disabled = not (self._changes and self._weighed)
-        self.query_one("#discard").disabled = not self._changes
+        self.query_one("#apply").disabled = not (self.changes and self._checked)
+        self.query_one("#discard").disabled = not self.changes
         self._describe()
 
     def _line(self, setting: Setting) -> Content:
-        changed = setting.name in self._changes
-        value = self._changes[setting.name] if changed else self._values.get(setting.name)
+        changed = setting.name in self.changes
+        value = self.changes[setting.name] if changed else self.values.get(setting.name)
         sign = "* " if changed else "• " if setting.name in self._written else "  "
         return Content.assemble(
             plain(f"{sign}{setting.name:<{NAME_WIDTH}} ", "bold" if changed else ""), self._shown(setting, value)
@@ -142,16 +139,16 @@ What is searchable now stays searchable until then."""
         return plain(f"{to_text(standard, setting.key.kind) or 'none'}  ({origin})", "$text-muted")
 
     @property
-    def _chosen(self) -> Setting | None:
+    def chosen(self) -> Setting | None:
         options = self.query_one("#setting-list", SafeOptions)
         if options.highlighted is None or options.highlighted >= options.option_count:
             return None
-        return self._settings.get(str(options.get_option_at_index(options.highlighted).id))
+        return self.settings.get(str(options.get_option_at_index(options.highlighted).id))
 
     def _describe(self) -> None:
-        setting = self._chosen
+        setting = self.chosen
         if setting is None:
-            self.query_one("#setting-help", SafeStatic).update("" if self._settings else "reading the settings …")
+            self.query_one("#setting-help", SafeStatic).update("" if self.settings else "reading the settings …")
             return
         unset = "from the preset" if setting.name in self._preset else "left out"
         default = to_text(setting.key.default, setting.key.kind) or unset
@@ -175,7 +172,6 @@ What is searchable now stays searchable until then."""
         self._describe()
 
     def on_key(self, event: events.Key) -> None:
-        """A letter typed on the list goes on in the line above it."""
         find = self.query_one("#find", Input)
         if event.character and event.is_printable and self.query_one("#setting-list").has_focus:
             event.stop()
@@ -186,7 +182,7 @@ What is searchable now stays searchable until then."""
 
     @on(OptionList.OptionSelected, "#setting-list")
     def _edit(self) -> None:
-        setting = self._chosen
+        setting = self.chosen
         if setting is None:
             return
         if setting.answers:
@@ -195,7 +191,7 @@ What is searchable now stays searchable until then."""
                 QuestionDialog(setting.name, setting.key.help, answers), lambda answer: self._answered(setting, answer)
             )
             return
-        value = self._changes.get(setting.name, self._values.get(setting.name))
+        value = self.changes.get(setting.name, self.values.get(setting.name))
         field = self.query_one("#setting-value", Input)
         field.value = self._shown_value = visible(to_text(value, setting.key.kind))
         self._edited = setting
@@ -232,38 +228,38 @@ What is searchable now stays searchable until then."""
         self.query_one("#setting-value").display = False
 
     def _change(self, setting: Setting, value: Any) -> None:
-        if value == self._values.get(setting.name) and (value is not None or setting.name not in self._written):
-            self._changes.pop(setting.name, None)
+        if value == self.values.get(setting.name) and (value is not None or setting.name not in self._written):
+            self.changes.pop(setting.name, None)
         else:
-            self._changes[setting.name] = value
-        self._weighed = False
+            self.changes[setting.name] = value
+        self._checked = False
         self._draw()
-        self.weigh()
+        self.check_effect()
 
     @work(exclusive=True, group="effect")
-    async def weigh(self) -> None:
+    async def check_effect(self) -> None:
         """Ask what the gathered changes would make stale."""
         line = self.query_one("#setting-effect", SafeStatic)
-        if not self._changes:
+        if not self.changes:
             self._apply_wanted = False
             line.update("")
             return
         line.update("looking what this changes …")
         try:
-            found = await self._desk.ask(WhatIf(self._changes))
+            found = await self._client.ask(WhatIf(self.changes))
         except EngineError as error:
             found = Effect(problem=error)
         if self.is_attached and self.query("#apply"):  # while the screen is taken down, its parts go first
             line.update(_effect(found))
-            self._weighed = not found.problem
-            self.query_one("#apply").disabled = not self._weighed
+            self._checked = not found.problem
+            self.query_one("#apply").disabled = not self._checked
             self._apply_if_wanted(found)
 
     # Applying
 
     def _apply_if_wanted(self, found: Effect) -> None:
         """Apply was asked for before it was known what becomes stale: that has to be seen first."""
-        wanted, self._apply_wanted = self._apply_wanted and self._weighed, False
+        wanted, self._apply_wanted = self._apply_wanted and self._checked, False
         if wanted and not found.makes_stale:
             self._write()
         elif wanted and not isinstance(self.focused, Input):
@@ -273,31 +269,20 @@ What is searchable now stays searchable until then."""
         """All changes are not discarded by a key that takes back a letter elsewhere."""
         return not (action == "discard" and isinstance(self.focused, Input))
 
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        match event.button.id:
-            case "apply":
-                self.action_apply()
-            case "discard":
-                self.action_discard()
-            case _:
-                self.action_back()
-
     def action_apply(self) -> None:
         """Write the changes to project.toml, what is being typed among them, once it is shown what they make stale."""
         if self._edited is not None:
             self._close_value()
-        if self._changes and self._weighed:
+        if self.changes and self._checked:
             self._write()
         else:
-            self._apply_wanted = bool(self._changes)
+            self._apply_wanted = bool(self.changes)
 
     @work(exclusive=True, group="apply")
     async def _write(self) -> None:
-        written = dict(self._changes)
+        written = dict(self.changes)
         try:
-            await self._desk.ask(ChangeSettings(written))
+            await self._client.ask(ChangeSettings(written))
         except EngineError as error:
             if self.is_attached:
                 self.app.push_screen(ErrorDialog(error))
@@ -305,20 +290,19 @@ What is searchable now stays searchable until then."""
         self._written_once = True
         if self.is_attached:
             left = {
-                name: value for name, value in self._changes.items() if name not in written or value != written[name]
+                name: value for name, value in self.changes.items() if name not in written or value != written[name]
             }
-            self._changes = left
+            self.changes = left
             self.query_one("#setting-effect", SafeStatic).update("Written to project.toml.")
             self.load()
             if left:
-                self.weigh()
+                self.check_effect()
 
     def action_discard(self) -> None:
-        """Forget the changes, and what is being typed."""
         self._hide_value()
-        self._changes, self._weighed = {}, False
+        self.changes, self._checked = {}, False
         self._draw()
-        self.weigh()
+        self.check_effect()
 
     def action_back(self) -> None:
         """Out of the field that is edited; out of the screen, after a question where changes are not applied."""
@@ -328,17 +312,10 @@ What is searchable now stays searchable until then."""
             self.query_one("#setting-list").focus()
             return
         self._take_value()
-        if self._changes:
-            question = QuestionDialog(
-                "Leave without applying?", f"{len(self._changes)} changes are not written yet.",
-                [("stay", "Stay"), ("leave", "Leave")],
-            )  # fmt: skip
-            self.app.push_screen(question, self._leave)
+        if self.changes:
+            text, answers = f"{len(self.changes)} changes are not written yet.", [("stay", "Stay"), ("leave", "Leave")]
+            ask(self.app, "Leave without applying?", text, answers, leave=lambda: self.dismiss(self._written_once))
         else:
-            self.dismiss(self._written_once)
-
-    def _leave(self, answer: str | None) -> None:
-        if answer == "leave":
             self.dismiss(self._written_once)
 
 
@@ -346,4 +323,4 @@ def _effect(found: Effect) -> Content:
     """What `what_if` answered, in words."""
     if found.problem:
         return error_text(found.problem)
-    return effect(found.stages) if found.stages else plain("✓ Makes no further stage stale.", "$text-success")
+    return format_effect(found.stages) if found.stages else plain("✓ Makes no further stage stale.", "$text-success")

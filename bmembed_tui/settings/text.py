@@ -6,14 +6,14 @@ import asyncio
 import re
 from typing import ClassVar
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
-from textual.widgets import Button, TextArea
+from textual.widgets import TextArea
 
-from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.dialogs.confirmations import ErrorDialog, ask
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain, visible
@@ -46,23 +46,20 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
         self._saving = False
 
     def compose(self) -> ComposeResult:
-        """The text, what is wrong with it, buttons."""
         with Vertical(id="settings"):
             yield SafeStatic(plain(f"project.toml of {self._project.name}", "bold"), id="settings-title")
             yield TextArea(show_line_numbers=True, id="settings-text")
             yield SafeStatic(error_text(self._error), id="settings-problem")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Save", id="save", variant="primary")
-                yield SafeButton("Close", id="close")
+                yield SafeButton("Save", id="save", variant="primary", action="screen.save")
+                yield SafeButton("Close", id="close", action="screen.back")
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Read the file."""
         self.load()
 
     @work(exclusive=True, group="settings-text")
     async def load(self) -> None:
-        """Show the file's text, the cursor at its fault."""
         try:
             self._before = await asyncio.to_thread(self._project.settings_text)
         except EngineError as error:
@@ -82,7 +79,6 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
 
     @work(group="settings-text-save")
     async def action_save(self) -> None:
-        """Write the text, if it is valid."""
         if self._saving:
             return
         self._saving = True
@@ -99,26 +95,14 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
         if self.is_attached:
             self.dismiss(True)
 
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        if event.button.id == "save":
-            self.action_save()
-        else:
-            self.action_back()
-
     def action_back(self) -> None:
         """Leave the file as it is, after a question where the text was changed."""
         if self.query_one(TextArea).text == self._shown:
             self.dismiss(False)
             return
         answers = (("stay", "Go on editing"), ("leave", "Leave it as it was"))
-        question = QuestionDialog("Close without saving?", "What you changed in project.toml would be lost.", answers)
-        self.app.push_screen(question, self._leave)
-
-    def _leave(self, answer: str | None) -> None:
-        if answer == "leave":
-            self.dismiss(False)
+        text = "What you changed in project.toml would be lost."
+        ask(self.app, "Close without saving?", text, answers, leave=lambda: self.dismiss(False))
 
 
 def _lines(text: str) -> list[str]:

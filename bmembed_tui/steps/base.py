@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
+from textual.widgets import Button
 
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.client.project_status import STAGES
@@ -26,20 +28,19 @@ class StepHost(Protocol):
     """What a step may ask of the project screen that it is on."""
 
     project: ProjectFolder
-    desk: EngineClient
+    client: EngineClient
     status: ProjectStatus
     run_state: RunState
     history: History
-    asked: str
+    requested: str
+    is_settling: bool  # a run has ended that the status does not show yet
 
     @property
     def pane(self) -> StepPane | None:
         """The visible step."""
 
     @property
-    def alive(self) -> bool:
-        """Whether the screen's widgets are there."""
-
+    def alive(self) -> bool: ...
     @property
     def going(self) -> bool:
         """Whether a run goes on, is being started, or has ended only just."""
@@ -48,15 +49,10 @@ class StepHost(Protocol):
     def has_run(self) -> bool:
         """Whether there is a run that can be paused and ended."""
 
-    @property
-    def is_settling(self) -> bool:
-        """Whether a run has ended that the status does not show yet."""
-
     def load(self) -> None:
         """Read the project's status anew."""
 
-    def go(self, step: str) -> None:
-        """Show a step."""
+    def go(self, step: str) -> None: ...
 
     def search_for(self, text: str) -> None:
         """Show the search, and search for `text`."""
@@ -67,21 +63,18 @@ class StepHost(Protocol):
     def control(self, what: str) -> object:
         """`pause`, `resume`, `finish` or `cancel` the run."""
 
-    def tell(self, error: EngineError) -> None:
-        """Show an error of the engine."""
+    def show_error(self, error: EngineError) -> None: ...
 
-    def action_export(self) -> None:
-        """Open the export."""
+    def action_export(self) -> None: ...
 
-    def action_leave(self) -> None:
-        """Go back to the list of projects."""
+    def action_leave(self) -> None: ...
 
 
 class StepPane(Vertical):
     """A step. Subclasses give `title`, `help_text`, `compose_body` and `compose_buttons`, and answer the hooks below.
 
-    The hooks run in the app's event loop and must return at once; slow things are workers. The button with the id
-    `primary` is what Enter does for a newcomer; it has the focus when the step is entered.
+    The hooks run in the app's event loop and must return at once; slow things are workers. A button's id is the name of
+    its action. The one with the id `primary` is what Enter does for a newcomer; it has the focus when the step is entered.
     """
 
     step: ClassVar[str]
@@ -92,7 +85,6 @@ class StepPane(Vertical):
     """What F1 shows for this step."""
 
     def compose(self) -> ComposeResult:
-        """Head, body, buttons."""
         yield SafeStatic(self.title, classes="step-title")
         yield SafeStatic(self.lead, classes="step-lead")
         with Vertical(classes="step-body"):
@@ -108,9 +100,12 @@ class StepPane(Vertical):
         """The step's buttons, the primary one first."""
         yield from ()
 
+    @on(Button.Pressed, ".step-buttons > Button")
+    async def _button_pressed(self, event: Button.Pressed) -> None:
+        await self.run_action(str(event.button.id).replace("-", "_"))
+
     @property
     def host(self) -> StepHost:
-        """The project screen."""
         return cast(StepHost, self.screen)
 
     @property
@@ -128,13 +123,21 @@ class StepPane(Vertical):
 
     async def ask(self, request: Request[A], /) -> A:
         """A request to the engine about this project. Raises EngineError; `tell` shows it."""
-        return await self.host.desk.ask(request)
+        return await self.host.client.ask(request)
+
+    def draw(self) -> None:
+        """Show what the host knows. Called at the beginning, and by the two hooks below unless they are overridden."""
+
+    def on_mount(self) -> None:
+        self.draw()
 
     def show_status(self, status: ProjectStatus) -> None:
         """The project's status was read anew. Called also when the step is not visible."""
+        self.draw()
 
     def show_run(self, state: RunState) -> None:
-        """A run has told something: at most five times a second, and only while this step is visible."""
+        """A run has made progress: at most five times a second, and only while this step is visible."""
+        self.draw()
 
     def entered(self) -> None:
         """The step has become visible."""

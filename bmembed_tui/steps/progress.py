@@ -10,10 +10,15 @@ STOPPED = "stopped unexpectedly; run again to resume"
 BAR = 12
 
 
-def bar(share: float, cells: int = BAR) -> str:
+def count(number: int, noun: str) -> str:
+    """`1 chunk`, `1,200 chunks`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def bar(share: float) -> str:
     """`███░░░`: a share from 0 to 1."""
-    full = round(max(0.0, min(1.0, share)) * cells) if math.isfinite(share) else 0
-    return "█" * full + "░" * (cells - full)
+    full = round(max(0.0, min(1.0, share)) * BAR) if math.isfinite(share) else 0
+    return "█" * full + "░" * (BAR - full)
 
 
 def format_progress(run: RunState) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -20,6 +20,7 @@ from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.project import ChangeSettings, StageChange, WhatIf
 
+A = TypeVar("A")
 USUAL = "its settings or inputs changed"
 
 
@@ -50,7 +51,7 @@ class ChangeLine(Vertical):
 
     def __init__(self, ask: Ask, **options: Any) -> None:
         super().__init__(**options)
-        self._ask = ask
+        self.ask = ask
         self._changes: dict[str, Any] = {}
         self._came_from: Widget | None = None
         self._keys = 0
@@ -60,7 +61,6 @@ class ChangeLine(Vertical):
         return int(getattr(self.app, "keys_pressed", 0))
 
     def compose(self) -> ComposeResult:
-        """What the change does, and the two buttons."""
         yield SafeStatic("", classes="change-effect")
         with Horizontal(classes="change-buttons"):
             yield SafeButton("Apply", id="change-apply", variant="primary")
@@ -75,7 +75,7 @@ class ChangeLine(Vertical):
         """Weigh changes, and write them if nothing stands against it. A former proposal is forgotten."""
         self._changes, self._keys = dict(changes), self._keys_pressed
         self._say(plain("looking what this changes …", "$text-muted"))
-        self._weigh()
+        self._check_effect()
 
     def clear(self) -> None:
         """Nothing to say, and nothing on its way."""
@@ -96,10 +96,10 @@ class ChangeLine(Vertical):
         self.set_class(asking, "-asking")
 
     @work(exclusive=True, group="change")
-    async def _weigh(self) -> None:
+    async def _check_effect(self) -> None:
         changes = self._changes
         try:
-            found = await self._ask(WhatIf(changes))
+            found = await self.ask(WhatIf(changes))
         except EngineError as error:
             self._refuse(error)
             return
@@ -108,7 +108,7 @@ class ChangeLine(Vertical):
         if found.problem:
             self._refuse(found.problem)
         elif found.makes_stale:
-            self._say(effect(found.stages), asking=True)
+            self._say(format_effect(found.stages), asking=True)
             if self._keys == self._keys_pressed:  # else the next key is meant for something else
                 self._came_from = self.screen.focused
                 self.query_one("#change-apply").focus()
@@ -118,7 +118,7 @@ class ChangeLine(Vertical):
     async def _write(self) -> None:
         changes, self._changes = self._changes, {}
         try:
-            written = await self._ask(ChangeSettings(changes))
+            written = await self.ask(ChangeSettings(changes))
         except EngineError as error:
             self._refuse(error)
             return
@@ -138,20 +138,18 @@ class ChangeLine(Vertical):
         await self._write()
 
     @on(Button.Pressed, "#change-apply")
-    def _agreed(self, event: Button.Pressed) -> None:
-        event.stop()
+    def _agreed(self) -> None:
         if self._changes:
             self.remove_class("-asking")
             self._apply()
 
     @on(Button.Pressed, "#change-drop")
-    def _declined(self, event: Button.Pressed) -> None:
-        event.stop()
+    def _declined(self) -> None:
         self.clear()
         self.post_message(self.Dropped())
 
 
-def effect(stages: Sequence[StageChange]) -> Content:
+def format_effect(stages: Sequence[StageChange]) -> Content:
     """What the answer to `what_if` means, in a sentence or two."""
     stale = ", ".join(stage.stage for stage in stages if stage.after != "done")
     again = ", ".join(stage.stage for stage in stages if stage.after == "done")
@@ -170,3 +168,14 @@ def error_text(error: EngineError) -> Content:
     """An engine's error in place: what, why, what to do."""
     rest = " ".join(part for part in (error.why, f"→ {advice(error)}" if error.to_do else "") if part)
     return Content.assemble(plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True))
+
+
+async def answer_or_error(widget: Widget, request: Awaitable[A], show: Callable[[Content], object]) -> A | None:
+    """The answer to a request; None where the widget is gone by then, and where there is an error, which is shown."""
+    try:
+        answer = await request
+    except EngineError as error:
+        if widget.is_attached:
+            show(error_text(error))
+        return None
+    return answer if widget.is_attached else None

@@ -54,7 +54,6 @@ class ChoiceRow(Widget, can_focus=True):
 
         @property
         def control(self) -> ChoiceRow:
-            """The row."""
             return self.row
 
     def __init__(self, label: str, choices: Sequence[tuple[str, str]], value: str = "", **options: Any) -> None:
@@ -65,7 +64,6 @@ class ChoiceRow(Widget, can_focus=True):
 
     @property
     def values(self) -> list[str]:
-        """What can be chosen."""
         return [choice.value for choice in self._choices]
 
     def show(self, value: str, choices: Sequence[tuple[str, str]] | None = None) -> None:
@@ -85,7 +83,6 @@ class ChoiceRow(Widget, can_focus=True):
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Lines that the choices need."""
         return 1 + max((place.line for place in self._places(width)), default=0)
 
     def _places(self, width: int) -> Iterator[_Place]:
@@ -99,7 +96,6 @@ class ChoiceRow(Widget, can_focus=True):
             column += wide + 1
 
     def render(self) -> Content:
-        """The label and the choices."""
         lines = [plain(f"{self._label:<{LABEL_WIDTH}}", "bold")]
         for number, line, _ in self._places(self.content_size.width):
             if line == len(lines):
@@ -118,7 +114,6 @@ class ChoiceRow(Widget, can_focus=True):
     # Choosing
 
     def action_move(self, by: int) -> None:
-        """To the next or the former choice."""
         self._cursor = max(0, min(len(self._choices) - 1, self._cursor + by))
         self.refresh()
 
@@ -132,7 +127,6 @@ class ChoiceRow(Widget, can_focus=True):
         self.post_message(self.Chosen(self, self.value))
 
     def on_click(self, event: events.Click) -> None:
-        """Take the choice under the mouse."""
         event.stop()
         for number, line, column in self._places(self.content_size.width):
             end = column + 2 + cell_len(visible(self._choices[number].name))
@@ -142,10 +136,8 @@ class ChoiceRow(Widget, can_focus=True):
                 return
 
     def on_blur(self) -> None:
-        """Whoever comes back finds the cursor on what is chosen."""
         self._to_value()
         self.refresh()
 
     def on_focus(self) -> None:
-        """Show the cursor."""
         self.refresh()

@@ -66,7 +66,6 @@ class PatternField(Field):
         return self.is_changed if action == "take_back" else super().check_action(action, parameters)
 
     def action_take_back(self) -> None:
-        """What was kept, again."""
         self.value = self._kept
 
     def _on_paste(self, event: events.Paste) -> None:
@@ -156,7 +155,6 @@ class _PathSuggester(Suggester):
         self._files = files
 
     async def get_suggestion(self, value: str) -> str | None:
-        """The first path that begins so."""
         found = await asyncio.to_thread(matches, value, self._files)
         return found[0] if found else None
 

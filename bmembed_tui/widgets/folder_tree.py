@@ -64,7 +64,6 @@ class FolderTree(SafeTree[Place]):
 
         @property
         def control(self) -> FolderTree:
-            """The tree."""
             return self.tree
 
     def __init__(self, *, files: bool = True, hidden: bool = False, **options: Any) -> None:
@@ -97,7 +96,6 @@ class FolderTree(SafeTree[Place]):
 
     @on(SafeTree.NodeExpanded)
     def _opened(self, event: SafeTree.NodeExpanded[Place]) -> None:
-        event.stop()
         place = event.node.data
         if place is not None and place.kind == "folder" and not place.listed:
             place.listed = True
@@ -106,7 +104,6 @@ class FolderTree(SafeTree[Place]):
 
     @on(SafeTree.NodeSelected)
     def _selected(self, event: SafeTree.NodeSelected[Place]) -> None:
-        event.stop()
         place = event.node.data
         if place is None or place.kind == "note":
             return
@@ -117,7 +114,6 @@ class FolderTree(SafeTree[Place]):
             self.post_message(self.Picked(self, place.path, place.kind == "folder"))
 
     def action_open(self) -> None:
-        """Open the folder under the cursor."""
         if self.cursor_node is not None:
             self.cursor_node.expand()
 
@@ -161,11 +157,11 @@ class FolderTree(SafeTree[Place]):
         place = node.data
         assert place is not None
         page, waiting = entries[:PAGE], entries[PAGE:]
-        sizes = await asyncio.to_thread(_sizes, place.path, page)
+        sizes = await asyncio.to_thread(file_sizes, place.path, page)
         if not self.is_attached or not node.children:  # the tree shows something else by now
             return
         line = node.children[-1].line
-        stood_here = line >= 0 and self.cursor_line == line
+        was_here = line >= 0 and self.cursor_line == line
         node.children[-1].remove()
         for entry in page:
             path = place.path / entry.name
@@ -175,10 +171,10 @@ class FolderTree(SafeTree[Place]):
                 node.add(rich_text(f"{entry.name}/"), Place(path, "folder"))
         if waiting:
             node.add_leaf(rich_text(f"… {len(waiting):,} more"), Place(place.path, "more", waiting))
-        if stood_here:
-            self.call_after_refresh(self._stand_on, line)
+        if was_here:
+            self.call_after_refresh(self._move_to, line)
 
-    def _stand_on(self, line: int) -> None:
+    def _move_to(self, line: int) -> None:
         self.cursor_line = line
 
     def _note(self, node: TreeNode[Place], text: str) -> None:
@@ -211,7 +207,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _sizes(folder: Path, entries: Sequence[Entry]) -> dict[str, str]:
+def file_sizes(folder: Path, entries: Sequence[Entry]) -> dict[str, str]:
     """Name → size in words of the files of a page."""
     found = {}
     for entry in entries:

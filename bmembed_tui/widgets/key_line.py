@@ -33,7 +33,6 @@ class ShownKey(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """The lower, the more wanted."""
         action = self.action.rpartition(".")[2]
         return USUAL.index(action) + 1 if action in USUAL else 0
 
@@ -54,7 +53,6 @@ class KeyLine(Footer):
     _shown: tuple[ShownKey, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """The keys in the order of their weight, the palette's at the right."""
         self._shown = self._wanted() if self._bindings_ready else ()
         palette = self.app.COMMAND_PALETTE_BINDING
         for key in self._shown:
@@ -66,32 +64,31 @@ class KeyLine(Footer):
             await super().recompose()
 
     def on_resize(self) -> None:
-        """More keys, or fewer."""
         if self._bindings_ready:
             self.call_after_refresh(self.recompose)
 
     def _wanted(self) -> tuple[ShownKey, ...]:
         """The keys that there is room for; the palette's comes last."""
         beside = list(self._palette())
-        keys = sorted(self._of_the_place(), key=lambda key: key.weight)
+        keys = sorted(self._own_keys(), key=lambda key: key.weight)
         room = self.app.size.width - sum(key.width + BORDER for key in beside)
         while keys and sum(key.width for key in keys) > room:
             keys.pop()
         return (*keys, *beside)
 
-    def _of_the_place(self) -> Iterator[ShownKey]:
+    def _own_keys(self) -> Iterator[ShownKey]:
         seen: set[str] = set()
         for _node, binding, enabled, tooltip in self.screen.active_bindings.values():
             if binding.show and binding.action not in seen:
                 seen.add(binding.action)
-                yield self._told(binding, enabled, tooltip)
+                yield self._shown_key(binding, enabled, tooltip)
 
     def _palette(self) -> Iterator[ShownKey]:
         found = self.screen.active_bindings.get(self.app.COMMAND_PALETTE_BINDING)
         if found is not None:
-            yield self._told(found.binding, found.enabled, found.binding.tooltip or found.binding.description)
+            yield self._shown_key(found.binding, found.enabled, found.binding.tooltip or found.binding.description)
 
-    def _told(self, binding: Binding, enabled: bool, tooltip: str) -> ShownKey:
+    def _shown_key(self, binding: Binding, enabled: bool, tooltip: str) -> ShownKey:
         return ShownKey(
             binding.key, self.app.get_key_display(binding), binding.description, binding.action, not enabled, tooltip
         )

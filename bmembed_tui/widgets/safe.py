@@ -32,7 +32,6 @@ class SafeStatic(Static):
         super().__init__(_content(content), **{**options, "markup": False})
 
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        """Show something else."""
         super().update(_content(content), layout=layout)
 
 
@@ -43,7 +42,6 @@ class SafeLabel(Label):
         super().__init__(_content(content), **{**options, "markup": False})
 
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        """Show something else."""
         super().update(_content(content), layout=layout)
 
 
@@ -59,7 +57,6 @@ class SafeButton(Button):
         super().__init__(plain(label), **options)
 
     def validate_label(self, label: Any) -> Content:
-        """Shown as typed."""
         return plain(label) if isinstance(label, str) else super().validate_label(label)
 
     def watch_label(self) -> None:
@@ -96,16 +93,13 @@ class SafeTable(DataTable[Any]):
     """A `DataTable` whose string cells and headings are shown as typed."""
 
     def add_column(self, label: Any, **options: Any) -> Any:
-        """As DataTable's."""
         return super().add_column(_cell(label), **options)
 
     def add_row(self, *cells: Any, **options: Any) -> Any:
-        """As DataTable's."""
         label = options.pop("label", None)
         return super().add_row(*map(_cell, cells), label=None if label is None else _cell(label), **options)
 
     def update_cell(self, row_key: Any, column_key: Any, value: Any, **options: Any) -> None:
-        """As DataTable's."""
         super().update_cell(row_key, column_key, _cell(value), **options)
 
 
@@ -113,7 +107,6 @@ class SafeTree(Tree[Data]):
     """A `Tree` whose labels are shown as typed."""
 
     def process_label(self, label: Any) -> Text:
-        """Shown as typed."""
         return rich_text(label) if isinstance(label, str) else super().process_label(label)
 
 

@@ -39,10 +39,10 @@ class Bridge:
         self._size = size
         self._output: list[str] = []
         self._messages: list[dict[str, Any]] = []
-        self._choose: Callable[[], str | None] = lambda: None
-        self._copy: Callable[[str], None] = lambda _text: None
-        self._on_end: Callable[[], None] = lambda: None
-        self._app = start(project, size, self._add_output, self._add_message)
+        self.choose_folder: Callable[[], str | None] = lambda: None
+        self.to_clipboard: Callable[[str], None] = lambda _text: None
+        self.on_end: Callable[[], None] = lambda: None
+        self.app = start(project, size, self._add_output, self._add_message)
 
     def read(self) -> dict[str, Any]:
         """What the app has shown and wants since the last call; waits for it, but not for ever."""
@@ -54,36 +54,35 @@ class Bridge:
 
     def type(self, text: str) -> None:
         """Keys, mouse and pasted text, as a terminal sends them."""
-        self._app.type(str(text)[:MAX_INPUT_LENGTH])
+        self.app.type(str(text)[:MAX_INPUT_LENGTH])
 
     def resize(self, columns: int, rows: int) -> None:
         """The terminal has another size now."""
         width, height = (max(_SMALLEST, min(_LARGEST, int(number))) for number in (columns, rows))
         if (width, height) != self._size:
             self._size = width, height
-            self._app.tell(type="resize", width=width, height=height)
+            self.app.send(type="resize", width=width, height=height)
 
     def focus(self, has: bool) -> None:
         """Whether the window has the keyboard."""
-        self._app.tell(type="focus" if has else "blur")
+        self.app.send(type="focus" if has else "blur")
 
     def copy(self, text: str) -> None:
-        """Put what was selected on the clipboard."""
-        self._copy(str(text)[:MAX_INPUT_LENGTH])
+        self.to_clipboard(str(text)[:MAX_INPUT_LENGTH])
 
     def pick_folder(self) -> None:
         """Show the system's folder dialog; what is chosen is pasted into the app."""
-        if chosen := self._choose():
-            self._paste([chosen])
+        if chosen := self.choose_folder():
+            self.paste([chosen])
 
-    def _paste(self, paths: Iterable[str]) -> None:
+    def paste(self, paths: Iterable[str]) -> None:
         """Put the names of files or folders in where the cursor is."""
         if text := " ".join(_CONTROL.sub("", path) for path in paths):
-            self._app.tell(type="focus")  # the system's dialog, or what was dragged from, has the keyboard still
-            self._app.type(f"\x1b[200~{text}\x1b[201~")
+            self.app.send(type="focus")  # the system's dialog, or what was dragged from, has the keyboard still
+            self.app.type(f"\x1b[200~{text}\x1b[201~")
 
-    def _close(self) -> int:
-        return self._app.close()
+    def close(self) -> int:
+        return self.app.close()
 
     def _add_output(self, text: str) -> None:
         with self._waiting:
@@ -92,13 +91,13 @@ class Bridge:
 
     def _add_message(self, message: dict[str, Any]) -> None:
         if message.get("type") == "copy":
-            self._copy(str(message["text"]))
+            self.to_clipboard(str(message["text"]))
             return
         with self._waiting:
             self._messages.append(message)
             self._waiting.notify_all()
         if message.get("type") == "ended" and message["code"] == 0:
-            self._on_end()
+            self.on_end()
 
 
 def offered(bridge: Bridge) -> list[Callable[..., Any]]:

@@ -46,20 +46,19 @@ class AppProcess:
 
     @property
     def pid(self) -> int:
-        """The app's process."""
         return self._child.pid
 
     def type(self, text: str) -> None:
         """Keys, mouse reports and pasted text, as a terminal sends them."""
         self._send(packet(DATA, text.encode("utf-8", "replace")))
 
-    def tell(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         """A message to the app's driver, such as type="resize", width=80, height=24."""
         self._send(packet(META, json.dumps(message).encode()))
 
     def close(self) -> int:
         """Let the app leave, and end it where it does not; a run goes on. Returns its exit code."""
-        self.tell(type="quit")
+        self.send(type="quit")
         with suppress(OSError), self._lock:
             _pipe(self._child.stdin).close()
         for end in (self._child.terminate, self._child.kill):

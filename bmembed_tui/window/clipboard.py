@@ -16,9 +16,9 @@ def copier(platform: str = sys.platform) -> Callable[[str], None]:
     if platform in PROGRAMS:
         command, encoding = PROGRAMS[platform]
         return lambda text: _through(command, text.encode(encoding, "replace"))
-    from bmembed_tui.window.qt import on_the_desk
+    from bmembed_tui.window.qt import gui_thread
 
-    return on_the_desk().copy
+    return gui_thread().copy
 
 
 def _through(command: list[str], data: bytes) -> None:

@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Open a window, or make a shortcut to it."""
     chosen = _parser().parse_args(arguments)
     try:
-        _check_extra()
+        check_extra()
         if chosen.install_shortcut:
             from bmembed_tui.window.shortcut import install
 
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
             return
         _leave(open_window(chosen.project))
     except EngineError as error:
-        _tell(error)
+        _report(error)
         sys.exit(error.exit_code)
 
 
@@ -57,7 +57,7 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def _tell(error: EngineError) -> None:
+def _report(error: EngineError) -> None:
     """On standard error; and where that is no terminal, as after a click in a menu, by the system."""
     if sys.stderr is not None:
         print(f"Error: {error}", file=sys.stderr)
@@ -77,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def open_window(project: str | None) -> int:
     """Show the app until its window is closed; a run goes on. Raises EngineError where no window can be opened."""
-    _check_extra()
-    _check_display()
+    check_extra()
+    check_display()
     if sys.platform.startswith("linux"):
         from bmembed_tui.window.libraries import check_libraries
 
@@ -89,12 +89,12 @@ def open_window(project: str | None) -> int:
 
     _prepare_web_view()
     bridge = Bridge(project)  # the app starts while the window's libraries are loaded
-    if _display_is_here():
+    if display_is_here():
         refuse_network()
     try:
         _show(bridge, page())
     finally:
-        code = bridge._close()
+        code = bridge.close()
     return code
 
 
@@ -123,10 +123,10 @@ def _show(bridge: Bridge, page: Page) -> None:
 
     def dropped(event: dict[str, Any]) -> None:
         files = event.get("dataTransfer", {}).get("files", [])
-        bridge._paste([str(file["pywebviewFullPath"]) for file in files if file.get("pywebviewFullPath")])
+        bridge.paste([str(file["pywebviewFullPath"]) for file in files if file.get("pywebviewFullPath")])
 
     def begin() -> None:
-        bridge._copy = copier()
+        bridge.to_clipboard = copier()
         if view := getattr(window.native, "webview", None) if sys.platform.startswith("linux") else None:
             _look_after(view, bridge)
             return
@@ -139,8 +139,8 @@ def _show(bridge: Bridge, page: Page) -> None:
     functions = offered(bridge)
     _let_through({function.__name__ for function in functions})
     window.expose(*functions)
-    bridge._choose = choose
-    bridge._on_end = window.destroy
+    bridge.choose_folder = choose
+    bridge.on_end = window.destroy
     if sys.platform.startswith("linux"):
         _load_qt()
     window.events.before_load += fill
@@ -155,10 +155,10 @@ def _show(bridge: Bridge, page: Page) -> None:
 
 def _load_qt() -> None:
     """Raises EngineError where Qt is there in part only: pywebview would then take another library, or print a traceback."""
-    from bmembed_tui.window.qt import call_it
+    from bmembed_tui.window.qt import set_application_name
 
     try:
-        call_it("bmembed")
+        set_application_name("bmembed")
         importlib.import_module("webview.platforms.qt")
     except ImportError as error:
         raise EngineError(
@@ -176,13 +176,13 @@ def _icon(name: str) -> str:
 
 def _look_after(view: Any, bridge: Bridge) -> None:
     """What Qt's web view and its window are not given by pywebview: drops, of which their page is not told, and an icon."""
-    from bmembed_tui.window.qt import on_the_desk
+    from bmembed_tui.window.qt import gui_thread
 
     def picture() -> None:
         with suppress(EngineError):
-            on_the_desk().show_icon(view, _icon("bmembed.png"))
+            gui_thread().show_icon(view, _icon("bmembed.png"))
 
-    on_the_desk().watch(view, bridge._paste)
+    gui_thread().watch(view, bridge.paste)
     later = threading.Timer(ICON_SECONDS, picture)
     later.daemon = True
     later.start()
@@ -203,7 +203,8 @@ def _let_through(names: set[str]) -> None:
     util.js_bridge_call = guarded  # what draws the window is imported later, and takes this one
 
 
-def _check_extra() -> None:
+def check_extra() -> None:
+    """Raises EngineError where a package of the extra `desktop` is missing."""
     packages = {"webview": "pywebview", "textual_serve": "textual-serve"}
     if sys.platform.startswith("linux"):  # elsewhere the system has a web view of its own
         packages["PySide6"] = "PySide6"
@@ -216,13 +217,13 @@ def _check_extra() -> None:
             )
 
 
-def _check_display() -> None:
+def check_display() -> None:
     """Raises EngineError where there is none: the window's libraries would end the process without a word."""
     if not sys.platform.startswith("linux") or os.environ.get("WAYLAND_DISPLAY"):
         return
     display = os.environ.get("DISPLAY", "")
     number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
-    if not display or (_display_is_here() and not (SOCKETS / f"X{number}").exists()):
+    if not display or (display_is_here() and not (SOCKETS / f"X{number}").exists()):
         shown = f"the display {display} is not there" if display else "there is no display (DISPLAY is not set)"
         raise EngineError(
             f"A window cannot be opened: {shown}. Use bmembed-tui, which works in a terminal.",
@@ -230,7 +231,7 @@ def _check_display() -> None:
         )
 
 
-def _display_is_here() -> bool:
+def display_is_here() -> bool:
     """Whether the display is one of this machine: another one, as over SSH, is reached through the network."""
     return bool(os.environ.get("WAYLAND_DISPLAY")) or os.environ.get("DISPLAY", "").startswith((":", "unix:"))
 

@@ -10,14 +10,13 @@ from typing import Any
 Dropped = Callable[[list[str]], None]
 
 
-class EngineClient:
+class GuiThread:
     """Takes calls from any thread to the one of the windows."""
 
     def __init__(self, carrier: Any) -> None:
         self._carrier = carrier
 
     def copy(self, text: str) -> None:
-        """Put a text on the clipboard."""
         with suppress(RuntimeError):  # the window has just been closed
             self._carrier.copied.emit(text)
 
@@ -35,7 +34,7 @@ class EngineClient:
             self._carrier.watched.emit(view, dropped)
 
 
-def call_it(name: str) -> None:
+def set_application_name(name: str) -> None:
     """Name this program as its desktop entry is named, so that the system shows its window as that one's. Before any window."""
     from PySide6.QtCore import QCoreApplication
     from PySide6.QtGui import QGuiApplication
@@ -45,7 +44,7 @@ def call_it(name: str) -> None:
 
 
 @cache
-def on_the_desk() -> EngineClient:
+def gui_thread() -> GuiThread:
     """The desk of this process. Call it when there is a window."""
     from PySide6.QtCore import QEvent, QObject, Qt, Signal
     from PySide6.QtGui import QGuiApplication, QIcon
@@ -89,4 +88,4 @@ def on_the_desk() -> EngineClient:
     carrier.copied.connect(carrier.take, Qt.ConnectionType.QueuedConnection)
     carrier.pictured.connect(carrier.picture, Qt.ConnectionType.QueuedConnection)
     carrier.watched.connect(carrier.watch, Qt.ConnectionType.QueuedConnection)
-    return EngineClient(carrier)
+    return GuiThread(carrier)

@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import pytest
-from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_strips, screen_text, until, until_text
 from rich.style import Style
 from textual.dom import DOMNode
 from textual.pilot import Pilot
@@ -96,14 +96,14 @@ def test_jump_mode_takes_clicks() -> None:
 def test_the_palette_offers_only_what_is_valid_now(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> tuple[list[str], list[str]]:
         app = pilot.app
-        home = [offer.name for offer in Commands(app.screen)._offers()]
+        home = [offer.name for offer in Commands(app.screen).offers()]
         await pilot.press("ctrl+p")
         await until_text(pilot, "Diagnostics")
         await pilot.press("escape")
         app.open_project(ProjectFolder(finished_project))  # type: ignore[attr-defined]
         screen = await opened(pilot)
         await until(pilot, lambda: screen.status.stages)
-        return home, [offer.name for offer in Commands(screen)._offers()]
+        return home, [offer.name for offer in Commands(screen).offers()]
 
     home, project = drive(story)
     assert "Run everything" not in home
@@ -114,14 +114,14 @@ def test_the_palette_offers_only_what_is_valid_now(finished_project: Path) -> No
 
 def test_the_palette_offers_to_pause_only_a_run_that_goes_on(new_project: Path) -> None:
     def offered(screen: ProjectScreen) -> list[str]:
-        return [offer.name for offer in Commands(screen)._offers() if offer.name.startswith("Run")]
+        return [offer.name for offer in Commands(screen).offers() if offer.name.startswith("Run")]
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         assert offered(screen) == ["Run everything"]
-        screen._starting = True
+        screen.is_starting = True
         assert offered(screen) == []
-        screen._starting = False
+        screen.is_starting = False
         screen.run_state = RunState()
         screen.run_state.apply_all(
             [RunStarted(run="r", stages=["ingest"]), StageStarted(stage="ingest", fingerprint="f", reason="r")]
@@ -176,7 +176,7 @@ def test_without_colours_the_chosen_line_is_told_apart(monkeypatch: pytest.Monke
     monkeypatch.setenv("NO_COLOR", "1")
 
     def look(pilot: Pilot[Any], text: str) -> tuple[Style, int]:
-        strips = pilot.app.screen._compositor.render_strips()
+        strips = screen_strips(pilot.app)  # type: ignore[arg-type]
         style = next(one.style for strip in strips for one in strip if text in one.text)
         assert style is not None
         assert style.bgcolor is not None
@@ -210,7 +210,7 @@ def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:
         screen = await opened(pilot)
         await pilot.press("ctrl+o")
         await until(pilot, lambda: type(pilot.app.screen).__name__ == "JumpScreen")
-        targets = pilot.app.screen._targets  # type: ignore[attr-defined]
+        targets = pilot.app.screen.targets  # type: ignore[attr-defined]
         label, wanted = next((label, widget) for label, widget in targets.items() if widget.id == "sidebar")
         await pilot.press(label)
         await until(pilot, lambda: pilot.app.screen is screen and screen.focused is wanted)
@@ -241,11 +241,11 @@ def test_quitting_says_that_a_run_goes_on(new_project: Path, monkeypatch: pytest
         await until_text(pilot, "A run is going on")
         await pilot.press("escape")
         await until(pilot, lambda: "A run is going on" not in screen_text(pilot.app))  # type: ignore[arg-type]
-        assert not pilot.app._exit
+        assert pilot.app.return_code is None
         await pilot.press("ctrl+q")
         await until_text(pilot, "A run is going on")
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app._exit)
+        await until(pilot, lambda: pilot.app.return_code is not None)
 
     drive(story, new_project)
 
@@ -411,7 +411,7 @@ def test_a_record_that_cannot_be_written_is_no_second_fault(tmp_path: Path, monk
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     assert faults.record(ValueError("x")) is None
-    assert "could not be written" in faults.told(ValueError("x"))
+    assert "could not be written" in faults.fault_message(ValueError("x"))
     assert os.path.isfile(tmp_path / "file")
 
 

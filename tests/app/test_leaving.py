@@ -118,12 +118,12 @@ def test_a_project_that_vanishes_is_told_once(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over and screen.pane is not None)
-        screen.tell = lambda error: dialogs.append(error)  # type: ignore[method-assign]
+        screen.show_error = lambda error: dialogs.append(error)  # type: ignore[method-assign]
 
         async def call(method: str, **_: Any) -> Any:
             raise StageError("The project is gone.", "Its folder was deleted.", "")
 
-        screen.desk.call = call  # type: ignore[method-assign]
+        screen.client.call = call  # type: ignore[method-assign]
         for _ in range(5):
             await screen.refresh_status()
         assert [error.what for error in dialogs] == ["The project is gone."]

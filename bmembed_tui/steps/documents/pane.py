@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input
 
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.documents.view import HERE, WIDE, DocumentsView, Wish
+from bmembed_tui.steps.documents.view import OWN_STAGES, WIDE, DocumentsView, ScanRequest
 from bmembed_tui.widgets.dropped import dropped_path
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
@@ -54,25 +54,22 @@ After reading, BM25 search works at once."""
     # What the project says
 
     def entered(self) -> None:
-        """Look anew."""
         self._settling = False
         self.set_class(cast(Widget, self.parent).size.width >= WIDE, "wide")  # its own is not known while it is hidden
         super().entered()
-        self._turn += 1
+        self._revision += 1
         self.load()
 
     def show_status(self, status: ProjectStatus) -> None:
-        """Something was read, or settings were changed."""
         self._settling = False
         self._draw()
         if self.display and self.host.pane is self:
             self.load()
 
     def show_run(self, state: RunState) -> None:
-        """Progress of reading. When it is over, the status that says so is still to come."""
         reading = self._is_at_work()
         if self._was_reading and not reading:
-            self._turn += 1  # what was read is counted anew
+            self._revision += 1  # what was read is counted anew
         self._settling = not reading and (self._settling or self._was_reading)
         self._was_reading = reading
         self._draw()
@@ -83,7 +80,6 @@ After reading, BM25 search works at once."""
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
-        """Settings, and what the last reading left out; then count."""
         try:
             settings = await asyncio.to_thread(self.host.project.settings)
             self._settings_error = None
@@ -100,8 +96,8 @@ After reading, BM25 search works at once."""
     def _take(self, settings: Settings) -> None:
         if not self.alive:
             return
-        before, corpus = self._corpus, settings.corpus
-        self._corpus = corpus
+        before, corpus = self.corpus, settings.corpus
+        self.corpus = corpus
         if before is None or before.paths != corpus.paths:
             places = self.host.project.sources(settings)
             self.query_one(FolderTree).show_roots(list(zip(corpus.paths, places, strict=True)))
@@ -113,18 +109,19 @@ After reading, BM25 search works at once."""
     # Counting
 
     @on(Input.Changed, "PatternField")
-    def _pattern_typed(self, event: Input.Changed) -> None:
-        event.stop()
+    def _pattern_typed(self) -> None:
         self._count()
 
     def _count(self) -> None:
         """Have the files counted for what the fields say."""
-        if self._corpus is None:
+        if self.corpus is None:
             return
         include, exclude = (tuple(self.query_one(f"#{name}", PatternField).patterns) for name in ("include", "exclude"))
-        self._wish = Wish(tuple(self._corpus.paths), include or tuple(CorpusSettings().include), exclude, self._turn)
+        self._wanted = ScanRequest(
+            tuple(self.corpus.paths), include or tuple(CorpusSettings().include), exclude, self._revision
+        )
         self._draw_note()
-        if not self._scanning and self._wish != self._scanned:
+        if not self._scanning and self._wanted != self.scanned:
             self.scan()
 
     @work(group="scan")
@@ -132,21 +129,21 @@ After reading, BM25 search works at once."""
         """Count, and again while the wish has changed meanwhile: one count at a time."""
         self._scanning = True
         try:
-            while self._wish != self._scanned and self._wish is not None:
-                wish = self._wish
-                await asyncio.sleep(QUIET_SECONDS if self._scanned else 0)
-                if wish == self._wish:
-                    await self._scan_once(wish)
+            while self._wanted != self.scanned and self._wanted is not None:
+                wanted = self._wanted
+                await asyncio.sleep(QUIET_SECONDS if self.scanned else 0)
+                if wanted == self._wanted:
+                    await self._scan_once(wanted)
         finally:
             self._scanning = False
 
-    async def _scan_once(self, wish: Wish) -> None:
+    async def _scan_once(self, wanted: ScanRequest) -> None:
         try:
-            self._scan = await self.ask(Scan(wish.paths, wish.include, wish.exclude))
+            self._scan = await self.ask(Scan(wanted.paths, wanted.include, wanted.exclude))
             self._scan_error = None
         except EngineError as error:
             self._scan, self._scan_error = None, error
-        self._scanned = wish
+        self.scanned = wanted
         if not self.alive:
             return
         if not self._is_changed():
@@ -159,8 +156,7 @@ After reading, BM25 search works at once."""
     # Changing
 
     @on(Input.Submitted, "PatternField")
-    def _kept(self, event: Input.Submitted) -> None:
-        event.stop()
+    def _kept(self) -> None:
         if self._is_changed():
             self.keep()
         else:
@@ -168,13 +164,12 @@ After reading, BM25 search works at once."""
 
     @work(exclusive=True, group="change")
     async def keep(self) -> None:
-        """Write the patterns into project.toml."""
         if await self._keep():
             self.focus_primary()
 
     async def _keep(self) -> bool:
-        if self._scan_error is not None and self._scanned == self._wish:
-            self.host.tell(self._scan_error)
+        if self._scan_error is not None and self.scanned == self._wanted:
+            self.host.show_error(self._scan_error)
             return False
         changes = {
             f"corpus.{field.id}": field.patterns or None for field in self.query(PatternField) if field.is_changed
@@ -189,7 +184,7 @@ After reading, BM25 search works at once."""
                 return False
             await self.ask(ChangeSettings(changes))
         except EngineError as error:
-            host.tell(error)
+            host.show_error(error)
             return False
         if host.alive:
             host.load()
@@ -198,16 +193,15 @@ After reading, BM25 search works at once."""
     async def _agreed(self, found: Effect) -> bool:
         """Whether the user agrees to a change with such an effect; one that is refused anyway is not asked about."""
         from bmembed_tui.dialogs.confirmations import QuestionDialog
-        from bmembed_tui.widgets.change_line import effect
+        from bmembed_tui.widgets.change_line import format_effect
 
         if not self.alive or found.problem or not found.makes_stale:
             return self.alive
         answers = [("apply", "Apply"), ("keep", "Leave as it was")]
-        question = QuestionDialog("Apply this change?", effect(found.stages).plain, answers)
+        question = QuestionDialog("Apply this change?", format_effect(found.stages).plain, answers)
         return await self.app.push_screen_wait(question) == "apply"
 
     def action_add(self) -> None:
-        """Choose one more folder or file."""
         from bmembed_tui.dialogs.folder_picker import FolderPicker
 
         text = "A folder or file to read, too. It stays where it is."
@@ -226,8 +220,8 @@ After reading, BM25 search works at once."""
             self._added(path)
 
     def _added(self, path: Path | None) -> None:
-        if path is not None and self._corpus is not None and str(path) not in self._corpus.paths:
-            self.change_paths([*self._corpus.paths, str(path)])
+        if path is not None and self.corpus is not None and str(path) not in self.corpus.paths:
+            self.change_paths([*self.corpus.paths, str(path)])
 
     @work(exclusive=True, group="remove")
     async def action_remove(self) -> None:
@@ -235,10 +229,10 @@ After reading, BM25 search works at once."""
         from bmembed_tui.dialogs.confirmations import QuestionDialog
 
         number = self.query_one(FolderTree).root_number()
-        if self._corpus is None or number is None or number >= len(self._corpus.paths):
+        if self.corpus is None or number is None or number >= len(self.corpus.paths):
             self.notify("There is no folder to remove.", markup=False)
             return
-        paths = list(self._corpus.paths)
+        paths = list(self.corpus.paths)
         gone = paths.pop(number)
         text = "The folder itself stays as it is. Its documents leave search when the documents are read again."
         answers = [("remove", "Remove"), ("keep", "Keep")]
@@ -247,30 +241,22 @@ After reading, BM25 search works at once."""
 
     @work(exclusive=True, group="change")
     async def change_paths(self, paths: list[str]) -> None:
-        """Write the folders into project.toml."""
         await self._change({"corpus.paths": paths})
 
     # Reading
 
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        match event.button.id:
-            case "primary" if self.is_reading():
-                self.notify("The documents are being read.", markup=False)
-            case "primary" if self.is_read():
-                self.host.go("model")
-            case "primary" | "again":
-                self.read()
-            case "stop":
-                self.host.control("cancel")
-            case "add":
-                self.action_add()
-            case "remove":
-                self.action_remove()
-            case "retry":
-                self.action_retry()
+    def action_primary(self) -> None:
+        if self.is_reading():
+            self.notify("The documents are being read.", markup=False)
+        elif self.is_read():
+            self.host.go("model")
+        else:
+            self.read()
 
+    def action_stop(self) -> None:
+        self.host.control("cancel")
+
+    @on(Button.Pressed, "#retry")
     def action_retry(self) -> None:
         """Read the files again that could not be read."""
         if not self.is_reading():
@@ -286,27 +272,25 @@ After reading, BM25 search works at once."""
                 return
             if anew:
                 await self.ask(Retry())
-            self.host.start_run(HERE, follow=False)
+            self.host.start_run(OWN_STAGES, follow=False)
         except EngineError as error:
-            self.host.tell(error)
+            self.host.show_error(error)
         finally:
             self._starting = False
             if self.alive:
                 self._draw()
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """What can be done with the documents now."""
         offers = {
             "Documents: add a folder": ("read one more folder or file", "add"),
             "Documents: remove a folder": ("the one that the tree's cursor is in", "remove"),
         }
         if not self.is_reading():
-            offers["Documents: read"] = ("look for new, changed and removed files", "read")
+            offers["Documents: read"] = ("look for new, changed and removed files", "again")
             if self._tried:
                 offers["Documents: try unreadable files again"] = ("although they did not change", "retry")
         return offers
 
-    def action_read(self) -> None:
-        """Look for new, changed and removed files."""
+    def action_again(self) -> None:
         if not self.is_reading():
             self.read()

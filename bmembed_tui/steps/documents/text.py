@@ -11,6 +11,7 @@ from textual.content import Content
 
 from bmembed_tui.client.in_app import advice
 from bmembed_tui.client.run_state import RunState
+from bmembed_tui.steps.progress import bar, count
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain, rich_text
 from engine.core.errors import EngineError
@@ -19,11 +20,10 @@ from engine.core.messages.project import ProjectStatus
 
 FORMATS = {"txt": "plain text", "md": "Markdown", "html": "HTML", "beir": "BEIR data set"}
 SHOWN = 500  # files that are left out, in the table
-BAR = 24
 
 
 @dataclass(frozen=True)
-class Standing:
+class DocumentsStatus:
     """What is known about the documents. `scan`: the answer to the request of that name."""
 
     status: ProjectStatus
@@ -33,17 +33,17 @@ class Standing:
     error: EngineError | None
 
 
-def told(standing: Standing) -> Content:
+def format_status(known: DocumentsStatus) -> Content:
     """How far the documents are, and what to do next."""
-    scan = standing.scan
-    if standing.reading:
-        return plain(_progress(standing.run), "bold $text-accent", lines=True)
-    if standing.error is not None:
-        return _error(standing.error)
-    failed = standing.run.error
-    if failed and any(_state(standing.run, stage) == "failed" for stage in ("ingest", "index")):
+    scan = known.scan
+    if known.reading:
+        return plain(_progress(known.run), "bold $text-accent", lines=True)
+    if known.error is not None:
+        return _error(known.error)
+    failed = known.run.error
+    if failed and any(_state(known.run, stage) == "failed" for stage in ("ingest", "index")):
         return _error(failed, f"Now {files_text(scan)} can be read." if scan and scan.files else "")
-    status = standing.status
+    status = known.status
     if status.done("ingest"):
         return plain(f"✓ {_counts(status)}", "$text-success")
     if status.built("ingest"):
@@ -62,11 +62,7 @@ def _counts(status: ProjectStatus) -> str:
     counts = status.counts
     left_out = counts.get("skipped", 0) + counts.get("quarantined", 0)
     rest = f" {left_out:,} {'file was' if left_out == 1 else 'files were'} left out." if left_out else ""
-    return f"Read: {_many(counts.get('documents', 0), 'document')}, {_many(counts.get('chunks', 0), 'chunk')}.{rest}"
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"Read: {count(counts.get('documents', 0), 'document')}, {count(counts.get('chunks', 0), 'chunk')}.{rest}"
 
 
 def _error(error: EngineError, now: str = "") -> Content:
@@ -84,13 +80,12 @@ def _progress(run: RunState) -> str:
     progress = run.stages["ingest"].progress if "ingest" in run.stages else None
     if run.over or progress is None or not progress.total:
         return "▶ Reading …"
-    full = progress.done * BAR // progress.total
-    return f"▶ Reading  {'█' * full}{'░' * (BAR - full)}  {progress.done:,} of {progress.total:,} {progress.unit}"
+    return f"▶ Reading  {bar(progress.done / progress.total)}  {progress.done:,} of {progress.total:,} {progress.unit}"
 
 
 def files_text(scan: Scanned) -> str:
     """`132 files (1.2 MB)`."""
-    return f"{_many(scan.files, 'file')} ({size_text(scan.bytes)})"
+    return f"{count(scan.files, 'file')} ({size_text(scan.bytes)})"
 
 
 def formats_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
@@ -108,15 +103,15 @@ def _row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text
     return cells
 
 
-def skipped_rows(unread: Sequence[Unread], count: int, scan: Scanned | None) -> tuple[list[tuple[str, str]], int]:
+def skipped_rows(unread: Sequence[Unread], known: int, scan: Scanned | None) -> tuple[list[tuple[str, str]], int]:
     """(path, reason) of the first files that are left out, and how many there are: tried in vain, or passed over.
 
-    `unread`: the first that were left out; `count`: of them all, those that were tried. Paths that several folders have are
+    `unread`: the first that were left out; `known`: of them all, those that were tried. Paths that several folders have are
     shown with their folder.
     """
     tried = {(one.source, one.path): one.reason for one in unread if one.known}
     passed = {(one.source, one.path): one.reason for one in (scan.skipped if scan else ())}
-    total = len(tried.keys() | passed.keys()) + max(0, count - len(tried))
+    total = len(tried.keys() | passed.keys()) + max(0, known - len(tried))
     total += max(0, scan.skipped_total - len(passed)) if scan else 0
     rows = [*{**passed, **tried}.items()][:SHOWN]
     times = Counter(path for (_, path), _ in rows)

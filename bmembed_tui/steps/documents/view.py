@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.documents.text import Standing, files_text, formats_rows, skipped_rows, told
+from bmembed_tui.steps.documents.text import DocumentsStatus, files_text, format_status, formats_rows, skipped_rows
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.plain import plain, rich_text
@@ -21,24 +21,34 @@ from engine.core.errors import EngineError
 from engine.core.messages.documents import Scanned, Unread
 from engine.settings.schema import CorpusSettings
 
-HERE = ("ingest", "index")
+OWN_STAGES = ("ingest", "index")
 WIDE = 90  # columns from which the folders stand beside the counts
 HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
 PATH_COLUMNS = {
     True: 40,
     False: 24,
 }  # of a file that was left out, by whether the step is wide; its end tells it from others
-PARTS = ("documents-told", "formats", "include", "exclude", "skipped-part", "skipped-why", "sources", "primary", "stop")
+PARTS = (
+    "documents-status",
+    "formats",
+    "include",
+    "exclude",
+    "skipped-part",
+    "skipped-why",
+    "sources",
+    "primary",
+    "stop",
+)
 
 
 @dataclass(frozen=True)
-class Wish:
+class ScanRequest:
     """What is to be counted. `turn` grows when the same is to be counted anew."""
 
     paths: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
-    turn: int
+    revision: int
 
 
 class DocumentsView(StepPane):
@@ -46,24 +56,23 @@ class DocumentsView(StepPane):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._corpus: CorpusSettings | None = None
+        self.corpus: CorpusSettings | None = None
         self._settings_error: EngineError | None = None
         self._unread: Sequence[Unread] = ()
         self._left_out: Sequence[tuple[str, str]] = ()
         self._tried = 0
         self._scan: Scanned | None = None
         self._scan_error: EngineError | None = None
-        self._wish: Wish | None = None
-        self._scanned: Wish | None = None
+        self._wanted: ScanRequest | None = None
+        self.scanned: ScanRequest | None = None
         self._files_now: int | None = None
-        self._turn = 0
+        self._revision = 0
         self._scanning = self._starting = False
         self._was_reading = self._settling = False
 
     def compose_body(self) -> ComposeResult:
-        """What can be read and what was left out; the folders."""
         with VerticalScroll(id="documents-body", can_focus=False):
-            yield SafeStatic("looking …", id="documents-told")
+            yield SafeStatic("looking …", id="documents-status")
             with Container(id="documents-parts"):
                 with Vertical(id="documents-files"):
                     yield SafeTable(id="formats", cursor_type="none", show_cursor=False)
@@ -83,7 +92,6 @@ class DocumentsView(StepPane):
                 yield SafeStatic("", id="skipped-why")
 
     def compose_buttons(self) -> ComposeResult:
-        """Read or go on; read again or stop; folders."""
         yield SafeButton("Read the documents", id="primary", variant="primary")
         yield SafeButton("Read again", id="again")
         yield SafeButton("Stop", id="stop")
@@ -91,7 +99,6 @@ class DocumentsView(StepPane):
         yield SafeButton("Remove", id="remove")
 
     def on_mount(self) -> None:
-        """Columns of the tables."""
         formats = self.query_one("#formats", SafeTable)
         for name in ("Format", "Files", "Size"):
             formats.add_column(name)
@@ -101,7 +108,6 @@ class DocumentsView(StepPane):
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """The folders stand beside the counts where there is room."""
         was_wide = self.has_class("wide")
         self.set_class(event.size.width >= WIDE, "wide")
         if self.has_class("wide") != was_wide and self.alive:
@@ -130,7 +136,7 @@ class DocumentsView(StepPane):
 
     def _is_at_work(self) -> bool:
         host = self.host
-        return host.going and not host.is_settling and host.run_state.current in ("", *HERE)
+        return host.going and not host.is_settling and host.run_state.current in ("", *OWN_STAGES)
 
     def is_read(self) -> bool:
         """Whether the documents are read and nothing is to be kept first."""
@@ -144,12 +150,10 @@ class DocumentsView(StepPane):
             return
         reading, read = self.is_reading(), self.is_read()
         error = self._settings_error or (None if self._is_changed() else self._scan_error)
-        standing = Standing(self.host.status, self.host.run_state, reading, self._scan, error)
-        self.query_one("#documents-told", SafeStatic).update(told(standing))
+        known = DocumentsStatus(self.host.status, self.host.run_state, reading, self._scan, error)
+        self.query_one("#documents-status", SafeStatic).update(format_status(known))
         label = "Reading …" if reading else "Continue" if read else "Read the documents"
-        primary = self.query_one("#primary", SafeButton)
-        if str(primary.label) != label:
-            primary.label = label
+        self.query_one("#primary", SafeButton).label = label
         self.query_one("#again").display = read and not reading
         self.query_one("#stop").display = reading
 
@@ -163,7 +167,7 @@ class DocumentsView(StepPane):
         note = self.query_one("#patterns-note", SafeStatic)
         if not self._is_changed():
             note.update(plain(HINT, "$text-muted"))
-        elif self._scanned != self._wish:
+        elif self.scanned != self._wanted:
             note.update(plain("counting …", "$text-muted"))
         elif self._scan is None:
             error = self._scan_error

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from textual import events, on, work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.widgets import Button, Input
+from textual.widgets import Input
 
 from bmembed_tui.client.engine_client import SupersededError
 from bmembed_tui.client.in_app import advice
-from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.index.text import SHOWN, Facts, hits, index_size, told
+from bmembed_tui.steps.index.text import HEAD, SHOWN, Facts, format_hits, format_status, index_size
 from bmembed_tui.widgets.fields import Field
+from bmembed_tui.widgets.hanging import HangingStatic
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
 from engine.core.errors import EngineError
@@ -45,41 +45,25 @@ also while later stages are at work. The step Search can do more.
 A change of the documents needs only what changed to be indexed again."""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("t", "try", "try BM25", id="index.try")]
 
-    def __init__(self, **options: str) -> None:
-        super().__init__(id=options.get("id"))
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self._facts = Facts()
-        self._offered: tuple[object, ...] = ()
 
     def compose_body(self) -> ComposeResult:
-        """Facts, then the field and its hits."""
         with VerticalScroll(id="index-body"):
-            yield SafeStatic("", id="index-told")
+            yield HangingStatic(indent=HEAD, id="index-status")
             with Horizontal(id="index-try"):
                 yield SafeLabel("Try BM25")
                 yield Field(placeholder="words of your documents", id="index-query")
             yield SafeStatic("", id="index-hits")
 
     def compose_buttons(self) -> ComposeResult:
-        """Build, or go on."""
         yield SafeButton("Build", id="primary", variant="primary")
 
-    def on_mount(self) -> None:
-        """Say what BM25 is."""
-        self._draw()
-
-    def on_resize(self, _event: events.Resize) -> None:
-        """Rows as long as there is room."""
-        self.call_after_refresh(self._draw)
-
     def show_status(self, status: ProjectStatus) -> None:
-        """Facts that may have changed."""
-        self._draw()
+        self.draw()
         if status.built("index"):
             self.load_facts()
-
-    def show_run(self, state: RunState) -> None:
-        """Progress."""
-        self._draw()
 
     @work(exclusive=True, group="facts")
     async def load_facts(self) -> None:
@@ -92,26 +76,21 @@ A change of the documents needs only what changed to be indexed again."""
         except EngineError:
             pass  # the project's problem is told with its status
         if self.is_attached:
-            self._draw()
+            self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if not self.query("#primary"):
             return  # told something while the screen is being left
         host = self.host
-        lines = self.query_one("#index-told", SafeStatic)
-        lines.update(told(host.status, host.run_state, host.history, self._facts, lines.content_size.width))
+        text = format_status(host.status, host.run_state, host.history, self._facts)
+        self.query_one("#index-status", HangingStatic).show(text)
         self.query_one("#index-try").display = host.status.built("index")
-        offered = (host.going, host.status.done("index", "rank"))
-        if offered != self._offered:
-            self._offered = offered
-            label = "Running …" if host.going else "Continue" if host.status.done("index", "rank") else "Build"
-            self.query_one("#primary", SafeButton).label = label
+        label = "Running …" if host.going else "Continue" if host.status.done("index", "rank") else "Build"
+        self.query_one("#primary", SafeButton).label = label
 
     # Doing
 
-    @on(Button.Pressed, "#primary")
-    def _next(self, event: Button.Pressed) -> None:
-        event.stop()
+    def action_primary(self) -> None:
         if self.host.going:
             self.notify("It is at work. The step goes on by itself.", markup=False)
         elif self.host.status.done("index", "rank"):
@@ -120,25 +99,19 @@ A change of the documents needs only what changed to be indexed again."""
             self.host.start_run(STAGES, follow=False)
 
     @on(Input.Changed, "#index-query")
-    def _typed(self, event: Input.Changed) -> None:
-        event.stop()
-        self.search(event.value)
-
     @on(Input.Submitted, "#index-query")
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
+    def _typed(self, event: Input.Changed | Input.Submitted) -> None:
         self.search(event.value)
 
     @work(exclusive=True, group="try")
     async def search(self, query: str) -> None:
-        """Show BM25's first hits."""
         shown = self.query_one("#index-hits", SafeStatic)
         if not query.strip():
             shown.update("")
             return
         await asyncio.sleep(QUIET_SECONDS)
         try:
-            content = hits(await self.ask(Search(query, "bm25", SHOWN, series=SERIES)))
+            content = format_hits(await self.ask(Search(query, "bm25", SHOWN, series=SERIES)))
         except SupersededError:
             return
         except EngineError as error:
@@ -147,6 +120,5 @@ A change of the documents needs only what changed to be indexed again."""
             shown.update(content)
 
     def action_try(self) -> None:
-        """To the field."""
         if self.host.status.built("index"):
             self.query_one("#index-query").focus()

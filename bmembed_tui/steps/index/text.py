@@ -18,7 +18,7 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.messages.search import Found
 from engine.core.text import duration
 
-HERE = ("index", "rank")
+OWN_STAGES = ("index", "rank")
 NOTHING = """BM25 finds chunks by their exact words, weighing rare words more. It needs no model and is ready in seconds: \
 search works as soon as it is built.
 
@@ -42,10 +42,10 @@ class Facts:
         return str(chosen or "")
 
 
-def told(status: ProjectStatus, state: RunState, history: History, facts: Facts, width: int = 0) -> Content:
-    """Index and rankings, a few lines each; progress while they are made. `width`: columns that there are, 0 for any number."""
+def format_status(status: ProjectStatus, state: RunState, history: History, facts: Facts) -> Content:
+    """Index and rankings, a few lines each; progress while they are made."""
     lines = list(_progress(state))
-    index, rank = (history.record(state, stage) for stage in HERE)
+    index, rank = (history.record(state, stage) for stage in OWN_STAGES)
     if not status.built("index") and not lines:
         return plain(NOTHING, lines=True)
     if status.built("index"):
@@ -54,14 +54,7 @@ def told(status: ProjectStatus, state: RunState, history: History, facts: Facts,
         lines += _rankings(status, rank, facts)
     elif status.built("index") and not state.running:
         lines.append(_line("Rankings", "to do: they need the queries"))
-    return Content("\n").join(_hung(line, width) for line in lines)
-
-
-def _hung(line: Content, width: int) -> Content:
-    """A line in rows of at most `width` columns, those after the first below its text."""
-    if line.cell_length <= width or width <= 2 * HEAD:
-        return line
-    return line[:HEAD] + plain("\n" + " " * HEAD, lines=True).join(line[HEAD:].wrap(width - HEAD))
+    return Content("\n").join(lines)
 
 
 def _line(head: str, text: str) -> Content:
@@ -138,7 +131,7 @@ def _warnings(record: StageRecord | None) -> Iterator[Content]:
         yield plain(f"  ! {text}", "$text-warning")
 
 
-def hits(found: Found) -> Content:
+def format_hits(found: Found) -> Content:
     """The first hits of a search: path, then the place with its matched words."""
     lines = [plain(note, "$text-warning") for note in found.notes]
     for hit in found.hits[:SHOWN]:

@@ -14,14 +14,13 @@ from textual.widgets import Button, Input
 
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.model.hanging import HangingStatic
-from bmembed_tui.steps.model.text import choice_line, machine_text, model_line, of_topic, preset_text
-from bmembed_tui.widgets.change_line import ChangeLine, error_text
+from bmembed_tui.steps.model.text import format_choice, format_machine, format_model, format_preset, of_topic
+from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import PathField
+from bmembed_tui.widgets.hanging import HangingStatic
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from engine.core.errors import EngineError
 from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSettings
 from engine.settings.schema import DEFAULT_MODEL
 
@@ -56,7 +55,6 @@ Everything else about training is in the settings."""
         self._values: Mapping[str, Any] = {}
 
     def compose_body(self) -> ComposeResult:
-        """Choices with their reasons, then the machine."""
         with VerticalScroll(id="model-scroll"):
             yield ChoiceRow("Encoder", (("bundled", "bundled"), ("folder", "a folder")), id="model-encoder")
             with Horizontal(id="model-folder-row"):
@@ -74,29 +72,24 @@ Everything else about training is in the settings."""
         yield ChangeLine(self.ask, id="model-change")
 
     def compose_buttons(self) -> ComposeResult:
-        """On to the queries."""
         yield SafeButton("Continue", id="primary", variant="primary")
-        yield SafeButton("Look again", id="model-look")
+        yield SafeButton("Look again", id="look")
 
     def on_mount(self) -> None:
-        """The path of a model is asked for only where one is wanted."""
         self._show_folder(False)
 
     def entered(self) -> None:
-        """Look anew: memory and disk change."""
         super().entered()
         if self._settings:
             self.look()
         self.load()
 
     def left(self) -> None:
-        """A change that was not applied is forgotten."""
         if self.query_one(ChangeLine).waiting:
             self._restore()
         self.query_one(ChangeLine).clear()
 
     def show_status(self, status: ProjectStatus) -> None:
-        """Settings may have been changed elsewhere."""
         if self.host.pane is self and not self.query_one(ChangeLine).waiting:
             self.load()
 
@@ -105,13 +98,8 @@ Everything else about training is in the settings."""
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
         """Read the settings; look at the machine where they have changed."""
-        try:
-            found = await self.ask(ReadSettings())
-        except EngineError as error:
-            if self.is_attached:
-                self.query_one("#model-note", SafeStatic).update(error_text(error))
-            return
-        if not self.is_attached:
+        found = await answer_or_error(self, self.ask(ReadSettings()), self.query_one("#model-note", SafeStatic).update)
+        if found is None:
             return
         former, self._settings, self._values = self._settings, found.settings, found.preset
         if former.get("encoder") != self._settings["encoder"]:
@@ -138,7 +126,7 @@ Everything else about training is in the settings."""
             section, _, setting = key.partition(".")
             self.query_one(f"#{name}", ChoiceRow).show(str(self._settings.get(section, {}).get(setting, "")))
         training = self._settings.get("training", {})
-        note = preset_text(str(training.get("preset", "")), training, self._values)
+        note = format_preset(str(training.get("preset", "")), training, self._values)
         self.query_one("#preset-note", SafeStatic).update(note)
 
     def _show_folder(self, shown: bool) -> None:
@@ -147,44 +135,32 @@ Everything else about training is in the settings."""
     # What is there
 
     def action_look(self) -> None:
-        """Look at the machine again."""
         for name in ("machine", "device-note", "dtype-note", "model-note"):
             self.query_one(f"#{name}", SafeStatic).update(plain(LOOKING, "$text-muted"))
         self.look()
 
     @work(exclusive=True, group="doctor")
     async def look(self) -> None:
-        """Ask the engine's doctor. What it told before stays until it has told anew."""
-        try:
-            findings = (await self.ask(Examine())).findings
-        except EngineError as error:
-            if self.is_attached:
-                self.query_one("#machine", HangingStatic).show(error_text(error))
-            return
-        if not self.is_attached:
-            return
-        self._show_machine(findings)
-        self.query_one("#model-note", SafeStatic).update(model_line(findings))
+        """Ask the engine's doctor. What it found before stays until there is an answer."""
+        if answer := await answer_or_error(self, self.ask(Examine()), self.query_one("#machine", HangingStatic).show):
+            self._show_machine(answer.findings)
+            self.query_one("#model-note", SafeStatic).update(format_model(answer.findings))
 
     def _show_machine(self, findings: Sequence[Finding]) -> None:
         for topic in ("device", "dtype"):
-            self.query_one(f"#{topic}-note", SafeStatic).update(choice_line(findings, topic))
-        self.query_one("#machine", HangingStatic).show(machine_text(findings))
+            self.query_one(f"#{topic}-note", SafeStatic).update(format_choice(findings, topic))
+        self.query_one("#machine", HangingStatic).show(format_machine(findings))
 
     @work(exclusive=True, group="doctor")
     async def check(self, model: str) -> None:
         """Look at a model folder; take it where it can be used."""
         note = self.query_one("#model-note", SafeStatic)
         note.update(plain(LOOKING, "$text-muted"))
-        try:
-            findings = (await self.ask(Examine(model))).findings
-        except EngineError as error:
-            if self.is_attached:
-                note.update(error_text(error))
+        answer = await answer_or_error(self, self.ask(Examine(model)), note.update)
+        if answer is None:
             return
-        if not self.is_attached:
-            return
-        note.update(model_line(findings))
+        findings = answer.findings
+        note.update(format_model(findings))
         if all(finding.state == "good" for finding in of_topic(findings, "model")):
             self._show_machine(findings)
             if model != self._model:
@@ -194,7 +170,6 @@ Everything else about training is in the settings."""
 
     @on(ChoiceRow.Chosen)
     def _chosen(self, event: ChoiceRow.Chosen) -> None:
-        event.stop()
         change = self.query_one(ChangeLine)
         if event.row.id in KEYS:
             change.propose({KEYS[event.row.id]: event.value})
@@ -211,8 +186,7 @@ Everything else about training is in the settings."""
 
     @on(Input.Submitted, "#model-folder")
     @on(Button.Pressed, "#model-check")
-    def _check(self, event: Input.Submitted | Button.Pressed) -> None:
-        event.stop()
+    def _check(self) -> None:
         field = self.query_one("#model-folder", PathField)
         if field.path is not None:
             self.check(str(field.path))
@@ -221,7 +195,6 @@ Everything else about training is in the settings."""
 
     @on(ChangeLine.Written)
     def _written(self, event: ChangeLine.Written) -> None:
-        event.stop()
         self._settings = event.settings
         self._restore()
         for key in event.changes:
@@ -231,21 +204,12 @@ Everything else about training is in the settings."""
         self.look()
 
     @on(ChangeLine.Dropped)
-    def _dropped(self, event: ChangeLine.Dropped) -> None:
-        event.stop()
+    def _dropped(self) -> None:
         self._restore()
         self.look()
 
-    @on(Button.Pressed, "#primary")
-    def _continue(self, event: Button.Pressed) -> None:
-        event.stop()
+    def action_primary(self) -> None:
         self.host.go("queries")
 
-    @on(Button.Pressed, "#model-look")
-    def _look_pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.action_look()
-
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """What can be done here now."""
         return {"Model: look at the machine again": ("memory, disk, device and model are checked anew", "look")}

@@ -20,7 +20,7 @@ def of_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:
     return [finding for finding in findings if finding.topic == topic]
 
 
-def choice_line(findings: Iterable[Finding], topic: str) -> Content:
+def format_choice(findings: Iterable[Finding], topic: str) -> Content:
     """What was chosen and why, or what stands against the wish."""
     found = of_topic(findings, topic)
     if not found:
@@ -30,7 +30,7 @@ def choice_line(findings: Iterable[Finding], topic: str) -> Content:
     return Content.assemble(plain(f"→ {found[0].found}", "bold"), plain(f": {found[0].follows}"))
 
 
-def model_line(findings: Iterable[Finding]) -> Content:
+def format_model(findings: Iterable[Finding]) -> Content:
     """Whether a model can be used, and what it is."""
     return Content("\n").join(_line(finding) for finding in of_topic(findings, "model"))
 
@@ -49,11 +49,11 @@ def _problem(finding: Finding) -> Content:
     )
 
 
-def machine_text(findings: Iterable[Finding]) -> Content:
+def format_machine(findings: Iterable[Finding]) -> Content:
     """Memory, disk and the rest, problems first; topics that say nothing to the user are told where they are a problem."""
-    told = [finding for finding in findings if finding.topic not in OWN_LINES]
-    wrong = [finding for finding in told if finding.state != "good"]
-    good = [finding for topic in MACHINE for finding in of_topic(told, topic) if finding.state == "good"]
+    shown = [finding for finding in findings if finding.topic not in OWN_LINES]
+    wrong = [finding for finding in shown if finding.state != "good"]
+    good = [finding for topic in MACHINE for finding in of_topic(shown, topic) if finding.state == "good"]
     return Content("\n").join(_of_machine(finding) for finding in [*wrong, *good])
 
 
@@ -72,7 +72,7 @@ def _both(finding: Finding) -> str:
     return f"{finding.found} — {finding.follows}"
 
 
-def preset_text(preset: str, settings: Mapping[str, Any], values: Mapping[str, Any]) -> Content:
+def format_preset(preset: str, settings: Mapping[str, Any], values: Mapping[str, Any]) -> Content:
     """What a training preset means. `settings`: of training; `values`: the preset's own where those are null."""
     steps, queries = (settings.get(key) or values.get(key) for key in ("steps", "queries_per_step"))
     size = f" At most {steps:,} steps of {queries:,} queries." if steps and queries else ""

@@ -10,12 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Button, TextArea
+from textual.widgets import TextArea
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.dialogs.confirmations import ask
 from bmembed_tui.steps.queries.evidence import chunk_text
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import answer_or_error, error_text
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -64,10 +64,9 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
         self._ask, self._row = ask, row
         self._shown = visible(row.text)
         self._saving = False
-        self._changed: QueryInChunk | None = None
+        self.changed: QueryInChunk | None = None
 
     def compose(self) -> ComposeResult:
-        """The text, the chunk, and what changing it means."""
         with Vertical(classes="dialog edit-dialog"):
             yield SafeStatic(f"Edit a query ({self._row.kind}, {self._row.split})", classes="dialog-title")
             with Vertical(id="edit-parts"):
@@ -80,11 +79,10 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
                 with VerticalScroll(id="edit-source"):
                     yield SafeStatic("looking …", id="edit-chunk")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Save", id="save", variant="primary")
-                yield SafeButton("Cancel", id="cancel")
+                yield SafeButton("Save", id="save", variant="primary", action="screen.save")
+                yield SafeButton("Cancel", id="cancel", action="screen.close")
 
     def on_mount(self) -> None:
-        """Ask for the chunk."""
         text = self.query_one(QueryText)
         text.focus()
         text.move_cursor(text.document.end)
@@ -92,63 +90,39 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
-        """Read the query with its chunk."""
-        try:
-            found = await self._ask(ReadQuery(self._row.id))
-        except EngineError as error:
-            self._tell(error)
-            return
-        if self.is_attached:
+        note = self.query_one("#edit-note", SafeStatic)
+        if found := await answer_or_error(self, self._ask(ReadQuery(self._row.id)), note.update):
             text = chunk_text(found.path, found.title, found.chunk, found.span, found.evidence)
             self.query_one("#edit-chunk", SafeStatic).update(text)
 
-    @work(exclusive=True, group="save")
-    async def save(self) -> None:
-        """Give the query its new text."""
+    @on(QueryText.Submitted)
+    @work(group="save")
+    async def action_save(self) -> None:
+        if self._saving:
+            return
         text = self.query_one(QueryText).text
         if text == self._shown:
             self._leave()
             return
         self._saving = True
         try:
-            self._changed = await self._ask(EditQuery(self._row.id, text))
+            self.changed = await self._ask(EditQuery(self._row.id, text))
         except EngineError as error:
-            self._tell(error)
+            if self.is_attached:
+                self.query_one("#edit-note", SafeStatic).update(error_text(error))
         finally:
             self._saving = False
-        if self._changed is not None:
+        if self.changed is not None:
             self._leave()
 
     def _leave(self) -> None:
         """Close with what was changed; where another screen has come over this one, once that is closed."""
         if self.is_active:
-            self.dismiss(self._changed)
+            self.dismiss(self.changed)
 
     def on_screen_resume(self) -> None:
-        """What was over this dialog is closed."""
-        if self._changed is not None:
+        if self.changed is not None:
             self._leave()
-
-    def _tell(self, error: EngineError) -> None:
-        if self.is_attached:
-            self.query_one("#edit-note", SafeStatic).update(error_text(error))
-
-    @on(QueryText.Submitted)
-    def _submitted(self, event: QueryText.Submitted) -> None:
-        event.stop()
-        self._save_once()
-
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        if event.button.id == "save":
-            self._save_once()
-        else:
-            self.action_close()
-
-    def _save_once(self) -> None:
-        if not self._saving:
-            self.save()
 
     def action_close(self) -> None:
         """Leave the query as it is, after a question where it was worded anew. What is being saved is waited for."""
@@ -158,9 +132,5 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
             self._leave()
             return
         answers = (("stay", "Go on editing"), ("leave", "Leave it as it was"))
-        question = QuestionDialog("Close without saving?", "The query's new text would be lost.", answers)
-        self.app.push_screen(question, self._close_answered)
-
-    def _close_answered(self, answer: str | None) -> None:
-        if answer == "leave":
-            self._leave()
+        text = "The query's new text would be lost."
+        ask(self.app, "Close without saving?", text, answers, leave=self._leave)

@@ -16,17 +16,17 @@ from textual.widgets import Button
 from bmembed_tui.client.engine_client import Ask, command
 from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.queries.source import QuerySource
-from bmembed_tui.widgets.change_line import ChangeLine, error_text
+from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error, error_text
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.project import ReadSettings
 
-SAMPLE_WHERE = ("new", "stale", "made")  # where the documents have been read and no run goes on
+SAMPLE_STATES = ("new", "stale", "made")  # where the documents have been read and no run goes on
 IMPORTED = "✓ The file's queries were imported. The sample shows which passages they were joined to."
 IMPORT_STALE = " The queries there are, and what was made of them, are stale now: the next run makes them again."
 
 
-class QueryMaking(Vertical):
+class QueryGeneration(Vertical):
     """`ask`: requests to the engine about the project in `project`. The owner says by `stand` where the queries stand.
 
     A sample is shown at once where it costs nothing (`new` queries, built-in), and after a change of the source. A server
@@ -34,10 +34,10 @@ class QueryMaking(Vertical):
     """
 
     DEFAULT_CSS = """
-    QueryMaking { height: 1fr; }
-    QueryMaking #making-scroll { height: 1fr; }
-    QueryMaking #sample-button { margin-left: 10; }
-    QueryMaking #making-told { height: auto; }
+    QueryGeneration { height: 1fr; }
+    QueryGeneration #generation-scroll { height: 1fr; }
+    QueryGeneration #sample-button { margin-left: 10; }
+    QueryGeneration #generation-notes { height: auto; }
     """
 
     class Changed(Message):
@@ -46,37 +46,35 @@ class QueryMaking(Vertical):
     def __init__(self, ask: Ask, project: Path, **options: Any) -> None:
         super().__init__(**options)
         self._ask, self._project = ask, project
-        self._where, self._seen = "unknown", False
+        self._state, self._seen = "unknown", False
         self._backend, self._by_server = "", False
-        self._sampled = self._chosen_now = False
-        self._told = ""
+        self._sampled = self.sample_due = False
+        self._notes = ""
 
     def compose(self) -> ComposeResult:
-        """Source and sample scroll; a change of settings stays in sight."""
-        with VerticalScroll(id="making-scroll", can_focus=False):
+        with VerticalScroll(id="generation-scroll", can_focus=False):
             yield QuerySource(self._project, id="source")
             yield SafeButton("Show a sample", id="sample-button")
-            yield SafeStatic("", id="making-told")
+            yield SafeStatic("", id="generation-notes")
             yield QuerySample(self._project, id="sample")
         yield ChangeLine(self._ask, id="queries-change")
 
-    def stand(self, where: str, *, seen: bool) -> None:
+    def set_state(self, state: str, *, seen: bool) -> None:
         """Where the queries stand, and whether the user looks on."""
-        self._where, self._seen = where, seen
+        self._state, self._seen = state, seen
         sample = self.query_one(QuerySample)
-        self.query_one("#sample-button").display = where in SAMPLE_WHERE and not (sample.sampling or sample.shown)
+        self.query_one("#sample-button").display = state in SAMPLE_STATES and not (sample.sampling or sample.shown)
 
-    def tell(self, text: Content) -> None:
+    def show_notes(self, text: Content) -> None:
         """Say what a run tells, or told, of how the queries are made."""
-        line = self.query_one("#making-told", SafeStatic)
-        if text.plain != self._told:
-            self._told = text.plain
+        line = self.query_one("#generation-notes", SafeStatic)
+        if text.plain != self._notes:
+            self._notes = text.plain
             line.update(text)
-        line.display = bool(self._told)
+        line.display = bool(self._notes)
 
     @property
     def sampling(self) -> bool:
-        """Whether a sample is under way."""
         return self.query_one(QuerySample).sampling
 
     # What is set
@@ -86,14 +84,8 @@ class QueryMaking(Vertical):
         """Read the settings. `anew`: what was typed and not used is forgotten."""
         if self.query_one(ChangeLine).waiting:
             return
-        try:
-            queries = (await self._ask(ReadSettings())).settings["queries"]
-        except EngineError as error:
-            if self.is_attached:
-                self.query_one(QuerySource).tell(error_text(error))
-            return
-        if self.is_attached:
-            self._show_settings(queries, anew=anew)
+        if found := await answer_or_error(self, self._ask(ReadSettings()), self.query_one(QuerySource).show_note):
+            self._show_settings(found.settings["queries"], anew=anew)
             self._sample_if_due()
 
     def _show_settings(self, queries: Mapping[str, Any], *, anew: bool = False) -> None:
@@ -105,65 +97,56 @@ class QueryMaking(Vertical):
             self._backend, self._sampled = str(queries["backend"]), False
 
     def leave(self) -> None:
-        """A sample ends, a change that was not applied is forgotten."""
         self.stop()
         self.query_one(ChangeLine).clear()
 
     # The sample
 
     def _sample_if_due(self) -> None:
-        if not self._seen or self._where not in SAMPLE_WHERE:
+        if not self._seen or self._state not in SAMPLE_STATES:
             return
-        chosen, self._chosen_now = self._chosen_now, False
-        free = self._where == "new" and self._backend == "extractive" and not self._sampled
+        chosen, self.sample_due = self.sample_due, False
+        free = self._state == "new" and self._backend == "extractive" and not self._sampled
         if free or (chosen and not self._by_server):
             self.sample()
 
     def sample(self) -> None:
-        """Show queries of a few chunks."""
         self._sampled = True
         self.query_one(QuerySample).begin()
 
     def stop(self) -> None:
-        """End the sample."""
         self.query_one(QuerySample).stop()
 
     @on(Button.Pressed, "#sample-button")
-    def _sample_pressed(self, event: Button.Pressed) -> None:
-        event.stop()
+    def _sample_pressed(self) -> None:
         self.sample()
 
     # Changes
 
     @on(QuerySource.Wanted)
     def _wanted(self, event: QuerySource.Wanted) -> None:
-        event.stop()
         self.query_one(QuerySample).forget()
         self.query_one(ChangeLine).propose(event.changes)
 
     @on(QuerySource.Forgotten)
-    def _forgotten(self, event: QuerySource.Forgotten) -> None:
-        event.stop()
+    def _forgotten(self) -> None:
         self.query_one(ChangeLine).clear()
 
     @on(ChangeLine.Written)
     def _written(self, event: ChangeLine.Written) -> None:
-        event.stop()
         self._show_settings(event.settings["queries"], anew=True)
         self._changed()
 
     @on(ChangeLine.Dropped)
-    def _dropped(self, event: ChangeLine.Dropped) -> None:
-        event.stop()
+    def _dropped(self) -> None:
         self.load(anew=True)
 
     def _changed(self) -> None:
-        self._chosen_now = True
+        self.sample_due = True
         self.post_message(self.Changed())
 
     @on(QuerySource.Import)
     def _import_wanted(self, event: QuerySource.Import) -> None:
-        event.stop()
         self._import(event.file, event.backend)
 
     @work(exclusive=True, group="import")
@@ -173,12 +156,12 @@ class QueryMaking(Vertical):
             await command("import-queries", str(self._project), file)
         except EngineError as error:
             if self.is_attached:
-                source.tell(error_text(error))
+                source.show_note(error_text(error))
             return
         if not self.is_attached:
             return
-        stale = self._where in ("made", "stale") and self._backend in ("imported", "both")
-        source.tell(IMPORTED + IMPORT_STALE if stale else IMPORTED)
+        stale = self._state in ("made", "stale") and self._backend in ("imported", "both")
+        source.show_note(IMPORTED + IMPORT_STALE if stale else IMPORTED)
         self.query_one(QuerySample).forget()
         if backend != self._backend:
             self.query_one(ChangeLine).propose({"queries.backend": backend})

@@ -14,16 +14,20 @@ from textual.message import Message
 from textual.widgets import OptionList
 
 from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import answer_or_error
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
-from engine.core.errors import EngineError
 from engine.core.messages.queries import ModelFile
 
 NONE_FOUND = (
     "No GGUF file was found in our own folder, nor in those of LM Studio, Ollama, the Hugging Face cache and GPT4All."
 )
+
+
+async def find_models(context: int) -> tuple[ModelFile, ...]:
+    """The models on this machine. Raises EngineError."""
+    return parsed(tuple[ModelFile, ...], await command("models", "--context", str(context), "--json"))
 
 
 class ModelList(Vertical):
@@ -47,42 +51,34 @@ class ModelList(Vertical):
         self._models: Sequence[ModelFile] = ()
 
     def compose(self) -> ComposeResult:
-        """A line, and the models."""
         yield SafeStatic("", id="models-note")
         yield SafeOptions(id="models")
 
     def on_mount(self) -> None:
-        """Nothing is looked for before it is asked for."""
         self.query_one("#models").display = False
 
     @work(exclusive=True, group="models")
     async def look(self, context: int) -> None:
         """Find the models. `context`: tokens that they are to keep memory for."""
         if not self._models:
-            self._tell(plain("Looking for GGUF files on this machine …", "$text-muted"))
-        try:
-            found = parsed(tuple[ModelFile, ...], await command("models", "--context", str(context), "--json"))
-        except EngineError as error:
-            if self.is_attached:
-                self._tell(error_text(error))
-            return
-        if self.is_attached:
+            self._show_note(plain("Looking for GGUF files on this machine …", "$text-muted"))
+        found = await answer_or_error(self, find_models(context), self._show_note)
+        if found is not None:
             self._show(found)
 
-    def _tell(self, text: Content) -> None:
+    def _show_note(self, text: Content) -> None:
         self.query_one("#models-note", SafeStatic).update(text)
 
     def _show(self, models: Sequence[ModelFile]) -> None:
         self._models = models
         count = f"{len(models)} GGUF file{'s' if len(models) > 1 else ''} on this machine; Enter takes one:"
-        self._tell(plain(count if models else NONE_FOUND, "$text-muted"))
+        self._show_note(plain(count if models else NONE_FOUND, "$text-muted"))
         options = self.query_one("#models", SafeOptions)
         options.display = bool(models)
         options.show([(str(number), model_line(model)) for number, model in enumerate(models)])
 
     @on(OptionList.OptionSelected, "#models")
     def _selected(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
         model = self._models[event.option_index]
         self.post_message(self.Chosen(model.path, model.problem))
 

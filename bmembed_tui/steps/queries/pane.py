@@ -8,14 +8,12 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Button
 
-from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.queries.generation import SAMPLE_WHERE, QueryMaking
+from bmembed_tui.steps.queries.generation import SAMPLE_STATES, QueryGeneration
 from bmembed_tui.steps.queries.query_list import QueryList
 from bmembed_tui.steps.queries.sample import QuerySample
-from bmembed_tui.steps.queries.text import HERE, making_text, standing, standing_text
+from bmembed_tui.steps.queries.text import OWN_STAGES, format_generation, format_state, queries_state
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.messages.project import ProjectStatus
@@ -52,66 +50,53 @@ again, and make ranking and training stale."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._where = "unknown"
+        self._state = "unknown"
         self._view = ""  # what the user wants to see: table or source; empty: what fits
         self._drawn: tuple[object, ...] = ()
 
     def compose_body(self) -> ComposeResult:
-        """Where they stand; how they are made, with a sample; the queries."""
-        yield SafeStatic("", id="queries-standing")
+        yield SafeStatic("", id="queries-state")
         views = (("table", "the queries"), ("source", "how they are made"))
         yield ChoiceRow("Show", views, "source", id="queries-view")
-        yield QueryMaking(self.ask, self.host.project.path, id="queries-making")
+        yield QueryGeneration(self.ask, self.host.project.path, id="queries-generation")
         yield QueryList(self.ask, id="queries-list")
 
     def compose_buttons(self) -> ComposeResult:
-        """The primary one changes with where the queries stand."""
         yield SafeButton("Continue", id="primary", variant="primary")
         yield SafeButton("Only generate", id="only")
         yield SafeButton("Generate again", id="again")
         yield SafeButton("Pause", id="pause")
         yield SafeButton("Stop", id="stop")
 
-    def on_mount(self) -> None:
-        """Before the status is known."""
-        self._draw()
-
     # What the host tells
 
     def entered(self) -> None:
-        """Settings or queries may have been changed elsewhere."""
-        self._draw()
+        self.draw()
         super().entered()
         self.load(anew=True)
 
     def left(self) -> None:
-        """A sample ends, a change that was not applied is forgotten."""
-        self.query_one(QueryMaking).leave()
+        self.query_one(QueryGeneration).leave()
 
     def show_status(self, status: ProjectStatus) -> None:
-        """Draw anew, and read anew what is seen."""
-        self._draw()
+        self.draw()
         if self.host.pane is self:
             self.load()
 
-    def show_run(self, state: RunState) -> None:
-        """Progress in place."""
-        self._draw()
-
     # Drawing
 
-    def _draw(self) -> None:
-        status, run, before = self.host.status, self.host.run_state, self._where
-        self._where = standing(status, run, self.host.going)
-        if before == "running" and self._where != "running":
+    def draw(self) -> None:
+        status, run, before = self.host.status, self.host.run_state, self._state
+        self._state = queries_state(status, run, self.host.going)
+        if before == "running" and self._state != "running":
             self._view = ""
-        text = standing_text(self._where, status, run)
-        line = self.query_one("#queries-standing", SafeStatic)
+        text = format_state(self._state, status, run)
+        line = self.query_one("#queries-state", SafeStatic)
         line.display = bool(text.plain)
         line.update(text)
         self._draw_view(bool(status.counts.get("queries")))
         self._draw_buttons(run.paused)
-        if before == "running" != self._where and self.screen.focused is None and self.host.pane is self:
+        if before == "running" != self._state and self.screen.focused is None and self.host.pane is self:
             self.focus_primary()
 
     def _draw_view(self, there: bool) -> None:
@@ -120,23 +105,21 @@ again, and make ranking and training stale."""
         row.display = there
         row.show("table" if table else "source")
         self.query_one("#queries-list").display = table
-        making = self.query_one(QueryMaking)
-        making.display = not table
-        making.stand(self._where, seen=not table and self.host.pane is self)
-        making.tell(making_text(self.host.run_state, self.host.history))
-        drawn = (self._where, table, making.sampling)
+        generation = self.query_one(QueryGeneration)
+        generation.display = not table
+        generation.set_state(self._state, seen=not table and self.host.pane is self)
+        generation.show_notes(format_generation(self.host.run_state, self.host.history))
+        drawn = (self._state, table, generation.sampling)
         if drawn != self._drawn:
             self._drawn = drawn
             self.refresh_bindings()
 
     def _draw_buttons(self, paused: bool) -> None:
         primary = self.query_one("#primary", SafeButton)
-        if str(primary.label) != PRIMARY[self._where]:
-            primary.label = PRIMARY[self._where]
-        primary.disabled = self._where == "running"
+        primary.label, primary.disabled = PRIMARY[self._state], self._state == "running"
         for name in ("only", "again", "pause", "stop"):
             meant = name in ("only", "again") or self.host.has_run
-            self.query_one(f"#{name}").display = meant and name in BUTTONS.get(self._where, ())
+            self.query_one(f"#{name}").display = meant and name in BUTTONS.get(self._state, ())
         self.query_one("#pause", SafeButton).label = "Resume" if paused else "Pause"
 
     @property
@@ -147,37 +130,32 @@ again, and make ranking and training stale."""
         """Read anew what is seen. `anew`: what was typed and not used is forgotten."""
         if self._table_shown:
             self.query_one(QueryList).reload()
-        self.query_one(QueryMaking).load(anew=anew)
+        self.query_one(QueryGeneration).load(anew=anew)
 
     # How they are made
 
     def action_sample(self) -> None:
-        """Show queries of a few chunks."""
         self._view = "source"
-        self._draw()
-        self.query_one(QueryMaking).sample()
+        self.draw()
+        self.query_one(QueryGeneration).sample()
 
     def action_stop_sample(self) -> None:
-        """End the sample."""
-        self.query_one(QueryMaking).stop()
+        self.query_one(QueryGeneration).stop()
 
     @on(QuerySample.Changed)
-    def _sample_changed(self, event: QuerySample.Changed) -> None:
-        event.stop()
-        self._draw()
+    def _sample_changed(self) -> None:
+        self.draw()
 
-    @on(QueryMaking.Changed)
-    def _source_changed(self, event: QueryMaking.Changed) -> None:
-        event.stop()
+    @on(QueryGeneration.Changed)
+    def _source_changed(self) -> None:
         self._view = "source"
         self.host.load()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys work where they mean something."""
         if action == "stop_sample":
-            return self.is_attached and self.query_one(QueryMaking).sampling
+            return self.is_attached and self.query_one(QueryGeneration).sampling
         if action == "sample":
-            return self._where in SAMPLE_WHERE and not self.query_one(QueryMaking).sampling
+            return self._state in SAMPLE_STATES and not self.query_one(QueryGeneration).sampling
         if action in ("edit", "find"):
             return self.is_attached and self._table_shown
         if action == "delete":  # one step on, the key has another meaning
@@ -186,35 +164,29 @@ again, and make ranking and training stale."""
 
     @on(ChoiceRow.Chosen, "#queries-view")
     def _view_chosen(self, event: ChoiceRow.Chosen) -> None:
-        event.stop()
         self._view = event.value
-        self._draw()
+        self.draw()
         self.load()
 
     # The queries
 
     def action_find(self) -> None:
-        """Filter by words."""
         self.query_one(QueryList).find()
 
     def action_edit(self) -> None:
-        """Word the query at the cursor anew."""
         self.query_one(QueryList).edit()
 
     def action_delete(self) -> None:
-        """Delete the marked queries, or the one at the cursor."""
         self.query_one(QueryList).delete()
 
     @on(QueryList.Changed)
     def _queries_changed(self, event: QueryList.Changed) -> None:
-        event.stop()
         self.notify(event.text, markup=False)
         self.host.load()
 
     @on(QueryList.Refused)
     def _queries_refused(self, event: QueryList.Refused) -> None:
-        event.stop()
-        self.host.tell(event.error)
+        self.host.show_error(event.error)
 
     # Runs
 
@@ -222,32 +194,27 @@ again, and make ranking and training stale."""
         self.action_stop_sample()
         self.host.start_run(stages, follow=follow, force=force)
 
-    @on(Button.Pressed, "#primary")
-    def _primary(self, event: Button.Pressed) -> None:
-        event.stop()
-        if self._where == "unread":
+    def action_primary(self) -> None:
+        if self._state == "unread":
             self._start(READ)
-        elif self._where in ("new", "stale"):
+        elif self._state in ("new", "stale"):
             self._start(EVERYTHING, follow=True)
         else:
             self.host.go("index")
 
-    @on(Button.Pressed, "#only, #again")
-    def _generate(self, event: Button.Pressed) -> None:
-        event.stop()
-        if event.button.id == "again":
-            self._start(("generate",), force=True)
-        else:
-            self._start(HERE)
+    def action_only(self) -> None:
+        self._start(OWN_STAGES)
 
-    @on(Button.Pressed, "#pause, #stop")
-    def _control(self, event: Button.Pressed) -> None:
-        event.stop()
-        resume = self.host.run_state.paused
-        self.host.control("cancel" if event.button.id == "stop" else "resume" if resume else "pause")
+    def action_again(self) -> None:
+        self._start(("generate",), force=True)
+
+    def action_pause(self) -> None:
+        self.host.control("resume" if self.host.run_state.paused else "pause")
+
+    def action_stop(self) -> None:
+        self.host.control("cancel")
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """What can be done here now."""
         offers = {
             "sample": ("Queries: show a sample", "queries of a few chunks beside their passages"),
             "find": ("Queries: find", "filter by words"),

@@ -50,7 +50,7 @@ class QueryList(Vertical):
 
     DEFAULT_CSS = """
     QueryList { height: 1fr; }
-    QueryList #list-told { height: auto; }
+    QueryList #list-counts { height: auto; }
     QueryList #list-find-row { height: 1; }
     QueryList #list-find-row SafeLabel { width: 10; text-style: bold; }
     QueryList #list-find { width: 1fr; }
@@ -65,8 +65,7 @@ class QueryList(Vertical):
         self._page: QueryPage | None = None
 
     def compose(self) -> ComposeResult:
-        """Counts, filters, table, detail."""
-        yield SafeStatic("", id="list-told")
+        yield SafeStatic("", id="list-counts")
         with Horizontal(id="list-find-row"):
             yield SafeLabel("Find")
             yield Field(placeholder="words of a query", id="list-find")
@@ -78,7 +77,6 @@ class QueryList(Vertical):
 
     @property
     def table(self) -> QueryTable:
-        """The table."""
         return self.query_one(QueryTable)
 
     @property
@@ -94,7 +92,6 @@ class QueryList(Vertical):
         return self.query_one("#list-split", ChoiceRow).value == LEFT_OUT
 
     def find(self) -> None:
-        """To the field that filters by words."""
         self.query_one("#list-find").focus()
 
     # Changing
@@ -107,7 +104,6 @@ class QueryList(Vertical):
 
     @on(QueryTable.Opened)
     def _opened(self, event: QueryTable.Opened) -> None:
-        event.stop()
         self.edit(event.row)
 
     def _edited(self, changed: QueryInChunk | None) -> None:
@@ -173,19 +169,19 @@ class QueryList(Vertical):
                 if not self.is_attached:
                     return
                 self.table.fill(
-                    page, answer.total, [shown(row, page * PAGE + n) for n, row in enumerate(answer.queries)]
+                    page, answer.total, [table_row(row, page * PAGE + n) for n, row in enumerate(answer.queries)]
                 )
-                self._tell(answer)
+                self._show_answer(answer)
                 page = self.table.missing_page()
         except EngineError as error:
             if self.is_attached:
-                self.query_one("#list-told", SafeStatic).update(error_text(error))
+                self.query_one("#list-counts", SafeStatic).update(error_text(error))
         finally:
             self._fetching = False
 
-    def _tell(self, answer: QueryPage) -> None:
+    def _show_answer(self, answer: QueryPage) -> None:
         self._page = answer
-        self.query_one("#list-told", SafeStatic).update(counts(answer))
+        self.query_one("#list-counts", SafeStatic).update(format_counts(answer))
         every = sum(answer.rejected.values()) if self._shows_rejected else answer.kept
         self.query_one("#list-found", SafeLabel).update(f"{answer.total:,} of {max(every, answer.total):,}")
         self._show_filters(answer)
@@ -207,14 +203,12 @@ class QueryList(Vertical):
             self._show_filters(self._page)
 
     @on(QueryTable.Wanted)
-    def _wanted(self, event: QueryTable.Wanted) -> None:
-        event.stop()
+    def _wanted(self) -> None:
         if not self._fetching:
             self._fetch(0)
 
     @on(QueryTable.Moved)
-    def _moved(self, event: QueryTable.Moved) -> None:
-        event.stop()
+    def _moved(self) -> None:
         self._show_detail()
 
     def _show_detail(self) -> None:
@@ -228,18 +222,15 @@ class QueryList(Vertical):
             detail.update(Content.assemble(count, plain(row.text), why, "\n", plain(where[1:], "$text-muted")))
 
     @on(Input.Changed, "#list-find")
-    def _typed(self, event: Input.Changed) -> None:
-        event.stop()
+    def _typed(self) -> None:
         self._filter(QUIET_SECONDS)
 
     @on(Input.Submitted, "#list-find")
-    def _to_table(self, event: Input.Submitted) -> None:
-        event.stop()
+    def _to_table(self) -> None:
         self.table.focus()
 
     @on(ChoiceRow.Chosen)
-    def _filtered(self, event: ChoiceRow.Chosen) -> None:
-        event.stop()
+    def _filtered(self) -> None:
         self._filter(0)
 
     def _filter(self, wait: float) -> None:
@@ -250,12 +241,12 @@ class QueryList(Vertical):
         self._fetch(wait)
 
 
-def shown(row: QueryRow, number: int) -> QueryRow:
+def table_row(row: QueryRow, number: int) -> QueryRow:
     """A query as the table takes it: one that was left out has no id of its own, and no split."""
     return row if row.id else replace(row, id=-1 - number, split=LEFT_OUT)
 
 
-def counts(answer: QueryPage) -> Content:
+def format_counts(answer: QueryPage) -> Content:
     """How many were made and kept, and why others were left out."""
     made, kept = answer.made, answer.kept
     if not made and not kept:

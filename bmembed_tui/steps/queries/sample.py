@@ -33,7 +33,7 @@ class QuerySample(Container):
 
     DEFAULT_CSS = """
     QuerySample { height: 1fr; min-height: 12; layout: vertical; }
-    QuerySample #sample-told { height: auto; }
+    QuerySample #sample-summary { height: auto; }
     QuerySample #sample-parts { height: 1fr; layout: vertical; display: none; }
     QuerySample.-shown #sample-parts { display: block; }
     QuerySample #sample-queries { height: 1fr; min-height: 4; border: none; padding: 0; background: $surface; }
@@ -50,13 +50,12 @@ class QuerySample(Container):
     def __init__(self, project: Path, **options: Any) -> None:
         super().__init__(**options)
         self._project = project
-        self._turn = 0
+        self._number = 0
         self.sampling = False
         self._lines: list[tuple[SampledChunk, SampledQuery | None]] = []
 
     def compose(self) -> ComposeResult:
-        """Figures, queries, chunk."""
-        yield SafeStatic("", id="sample-told")
+        yield SafeStatic("", id="sample-summary")
         with Container(id="sample-parts"):
             yield SafeOptions(id="sample-queries")
             with VerticalScroll(id="sample-source"):
@@ -64,65 +63,63 @@ class QuerySample(Container):
 
     @property
     def shown(self) -> bool:
-        """Whether a sample is there."""
         return bool(self._lines)
 
     # Sampling
 
     def begin(self) -> None:
         """Make queries of a few chunks; a sample under way ends."""
-        self._turn += 1
+        self._number += 1
         self.sampling = True
-        self.tell(f"Making queries of {CHUNKS} chunks … Esc stops.")
-        self._sample(self._turn)
+        self.show_message(f"Making queries of {CHUNKS} chunks … Esc stops.")
+        self._sample(self._number)
         self.post_message(self.Changed())
 
     def stop(self) -> None:
         """End the sample: its process ends."""
         if self.sampling:
             self.workers.cancel_group(self, "sample")
-            self._ended(self._turn)
-            self.tell("The sample was stopped. Key s begins it again.")
+            self._ended(self._number)
+            self.show_message("The sample was stopped. Key s begins it again.")
 
     def forget(self) -> None:
         """The sample is of another source than the one that is set now."""
         self.stop()
-        self.tell("")
+        self.show_message("")
         self.post_message(self.Changed())
 
     @work(exclusive=True, group="sample")
-    async def _sample(self, turn: int) -> None:
+    async def _sample(self, number: int) -> None:
         try:
             printed = await command("sample", str(self._project), "--count", str(CHUNKS), "--json")
             found = parsed(Sample, printed)
         except EngineError as error:
             if self.is_attached:
-                self.tell(error_text(error))
-                self._ended(turn)
+                self.show_message(error_text(error))
+                self._ended(number)
             return
         if self.is_attached:
             self.show(found)
-            self._ended(turn)
+            self._ended(number)
 
-    def _ended(self, turn: int) -> None:
-        if turn == self._turn:
-            self._turn += 1
+    def _ended(self, number: int) -> None:
+        if number == self._number:
+            self._number += 1
             self.sampling = False
             self.post_message(self.Changed())
 
     # Showing
 
-    def tell(self, text: Content | str) -> None:
+    def show_message(self, text: Content | str) -> None:
         """Show a line in the sample's place: what goes on, or what went wrong."""
         self._lines = []
         self.remove_class("-shown")
-        self.query_one("#sample-told", SafeStatic).update(text)
+        self.query_one("#sample-summary", SafeStatic).update(text)
 
     def show(self, found: Sample) -> None:
-        """Show a sample."""
         made = [(item, query) for item in found.items for query in item.queries]
         self._lines = [*made, *((item, None) for item in found.items if not item.queries)]
-        self.query_one("#sample-told", SafeStatic).update(sample_text(found))
+        self.query_one("#sample-summary", SafeStatic).update(sample_text(found))
         options = self.query_one("#sample-queries", SafeOptions)
         basis = plain(f"· The time is an estimate: {found.estimate.basis}.", "$text-muted")
         lines = [(str(number), _line(*line)) for number, line in enumerate(self._lines)]
@@ -132,7 +129,6 @@ class QuerySample(Container):
 
     @on(OptionList.OptionHighlighted, "#sample-queries")
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        event.stop()
         self._show_chunk(event.option_index)
 
     def _show_chunk(self, number: int) -> None:
@@ -146,7 +142,6 @@ class QuerySample(Container):
         self.query_one("#sample-source").scroll_home(animate=False)
 
     def on_resize(self) -> None:
-        """Side by side where there is room."""
         self.set_class(self.size.width >= 84, "-wide")
 
 

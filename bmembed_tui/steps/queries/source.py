@@ -78,7 +78,6 @@ class QuerySource(Vertical):
         self._queries: Mapping[str, Any] = {}
 
     def compose(self) -> ComposeResult:
-        """The choice, its meaning, its fields."""
         yield ChoiceRow("Made by", BACKENDS, id="source-backend")
         yield SafeStatic("", id="source-meaning", classes="source-note")
         with Horizontal(classes="source-row for-gguf"):
@@ -100,12 +99,10 @@ class QuerySource(Vertical):
         yield SafeStatic("", id="source-note", classes="source-note")
 
     def on_mount(self) -> None:
-        """Nothing is asked for before the settings are known."""
         self._show_backend("extractive")
 
     @property
     def backend(self) -> str:
-        """The backend that is shown."""
         return self.query_one(ChoiceRow).value
 
     def show(self, queries: Mapping[str, Any], *, anew: bool = False) -> None:
@@ -128,9 +125,9 @@ class QuerySource(Vertical):
             models.look(int(self._queries.get("context_tokens", 4096)))
         models.display = backend == "gguf"
         self.query_one("#source-meaning", SafeStatic).update(plain(MEANINGS.get(backend, ""), "$text-muted"))
-        self.tell(self._imports_text() if backend in ("imported", "both") else "")
+        self.show_note(self._imports_text() if backend in ("imported", "both") else "")
 
-    def tell(self, text: Content | str) -> None:
+    def show_note(self, text: Content | str) -> None:
         """A line under the fields: what is needed, what was done, what went wrong."""
         note = self.query_one("#source-note", SafeStatic)
         note.update(text)
@@ -138,7 +135,6 @@ class QuerySource(Vertical):
 
     @property
     def imported_files(self) -> int:
-        """How many files of queries were imported so far."""
         try:
             return len(list((self._project / "imports").glob("queries-*.jsonl")))
         except OSError:
@@ -152,12 +148,11 @@ class QuerySource(Vertical):
 
     @on(ChoiceRow.Chosen)
     def _chosen(self, event: ChoiceRow.Chosen) -> None:
-        event.stop()
         backend = event.value
         self._show_backend(backend)
         if self._lacks(backend):
             self.post_message(self.Forgotten())
-            self.tell(NEEDS[backend])
+            self.show_note(NEEDS[backend])
             self.query(f".for-{backend} Input").first().focus()
         else:
             self._want(backend, {})
@@ -175,51 +170,42 @@ class QuerySource(Vertical):
 
     @on(Input.Submitted, "#source-gguf")
     @on(Button.Pressed, "#use-gguf")
-    def _gguf(self, event: Input.Submitted | Button.Pressed) -> None:
-        event.stop()
-        if self._lacks("gguf"):
-            self.tell(f"✗ {NEEDS['gguf']}")
-            return
-        self.tell("")
-        self._want("gguf", {"queries.model": typed_path(self.query_one("#source-gguf", PathField))})
+    def _gguf(self) -> None:
+        self._use("gguf", {"queries.model": typed_path(self.query_one("#source-gguf", PathField))})
+
+    def _use(self, backend: str, more: Mapping[str, Any]) -> None:
+        if self._lacks(backend):
+            self.show_note(f"✗ {NEEDS[backend]}")
+        else:
+            self.show_note("")
+            self._want(backend, more)
 
     @on(ModelList.Chosen)
     def _model_chosen(self, event: ModelList.Chosen) -> None:
-        event.stop()
         if event.problem:
-            self.tell(f"✗ {event.path.name}: {event.problem}")
-            return
-        self.tell("")
-        self.query_one("#source-gguf", PathField).pick(event.path)
-        self._want("gguf", {"queries.model": str(event.path)})
+            self.show_note(f"✗ {event.path.name}: {event.problem}")
+        else:
+            self.query_one("#source-gguf", PathField).pick(event.path)
+            self._use("gguf", {"queries.model": str(event.path)})
 
     @on(Input.Submitted, "#source-endpoint")
-    def _to_model_name(self, event: Input.Submitted) -> None:
-        event.stop()
+    def _to_model_name(self) -> None:
         self.query_one("#source-endpoint-model").focus()
 
     @on(Input.Submitted, "#source-endpoint-model")
     @on(Button.Pressed, "#use-endpoint")
-    def _endpoint(self, event: Input.Submitted | Button.Pressed) -> None:
-        event.stop()
-        if self._lacks("endpoint"):
-            self.tell(f"✗ {NEEDS['endpoint']}")
-            return
-        self.tell("")
-        address, model = (
-            self.query_one(f"#source-{name}", Input).value.strip() for name in ("endpoint", "endpoint-model")
-        )
-        self._want("endpoint", {"queries.endpoint": address, "queries.endpoint_model": model})
+    def _endpoint(self) -> None:
+        fields = {f"queries.{name}": f"#source-{name.replace('_', '-')}" for name in ("endpoint", "endpoint_model")}
+        self._use("endpoint", {key: self.query_one(field, Input).value.strip() for key, field in fields.items()})
 
     @on(Input.Submitted, "#source-import")
     @on(Button.Pressed, "#use-imported")
-    def _import(self, event: Input.Submitted | Button.Pressed) -> None:
-        event.stop()
+    def _import(self) -> None:
         path = self.query_one("#source-import", PathField).path
         if path is None:
-            self.tell(f"✗ {NEEDS['imported']}")
+            self.show_note(f"✗ {NEEDS['imported']}")
             return
-        self.tell("importing …")
+        self.show_note("importing …")
         self.post_message(self.Import(str(path), self.backend))
 
 

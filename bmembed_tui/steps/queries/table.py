@@ -68,7 +68,7 @@ class QueryTable(ScrollView, can_focus=True):
         super().__init__(**options)
         self.total, self.cursor = 0, 0
         self.marked: set[int] = set()
-        self._pages: dict[int, Sequence[QueryRow]] = {}
+        self.pages: dict[int, Sequence[QueryRow]] = {}
 
     # What is shown
 
@@ -79,7 +79,7 @@ class QueryTable(ScrollView, can_focus=True):
 
     def row(self, number: int) -> QueryRow | None:
         """The query on a line, counted from 0."""
-        page = self._pages.get(number // PAGE, ())
+        page = self.pages.get(number // PAGE, ())
         return page[number % PAGE] if 0 <= number < self.total and number % PAGE < len(page) else None
 
     def missing_page(self) -> int | None:
@@ -87,18 +87,18 @@ class QueryTable(ScrollView, can_focus=True):
         top = int(self.scroll_offset.y)
         last = min(self.total - 1, top + self.size.height)
         in_sight = [*range(top // PAGE, last // PAGE + 1), self.cursor // PAGE]
-        return next((page for page in in_sight if page not in self._pages), None) if self.total else None
+        return next((page for page in in_sight if page not in self.pages), None) if self.total else None
 
     def restart(self) -> None:
         """Everything may have changed: forget the pages, keep the place."""
-        self._pages.clear()
+        self.pages.clear()
         self.refresh()
 
     def fill(self, page: int, total: int, rows: Sequence[QueryRow]) -> None:
         """A page, and how many queries there are in all."""
-        self._pages[page] = rows
-        while len(self._pages) > PAGES_HELD:
-            del self._pages[max(self._pages, key=lambda held: abs(held - page))]
+        self.pages[page] = rows
+        while len(self.pages) > PAGES_HELD:
+            del self.pages[max(self.pages, key=lambda held: abs(held - page))]
         self.total = total
         self.virtual_size = Size(self.size.width, total + 1)
         if self.cursor >= max(1, total):
@@ -108,7 +108,6 @@ class QueryTable(ScrollView, can_focus=True):
         self.refresh()
 
     def unmark(self) -> None:
-        """No query is marked."""
         self.marked.clear()
         self.refresh()
 
@@ -138,12 +137,10 @@ class QueryTable(ScrollView, can_focus=True):
         return Strip([Segment(set_cell_size(line, width), drawn)], width)
 
     def on_resize(self) -> None:
-        """Another width, another place for the columns."""
         self.virtual_size = Size(self.size.width, self.total + 1)
         self._look()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Ask for what has come into sight."""
         super().watch_scroll_y(old_value, new_value)
         self._look()
 
@@ -174,7 +171,6 @@ class QueryTable(ScrollView, can_focus=True):
             self.screen.focus_next()
 
     def action_page(self, by: int) -> None:
-        """A screen up or down."""
         self._move_to(self.cursor + by * max(1, self.size.height - 2))
 
     def action_to(self, number: int) -> None:
@@ -189,7 +185,6 @@ class QueryTable(ScrollView, can_focus=True):
             self._move_to(self.cursor + 1)
 
     def action_open(self) -> None:
-        """Open the query at the cursor."""
         if self.current is not None:
             self.post_message(self.Opened(self.current))
 

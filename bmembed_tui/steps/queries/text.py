@@ -6,22 +6,22 @@ from textual.content import Content
 
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
+from bmembed_tui.steps.progress import bar
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.project import ProjectStatus
 
-HERE = ("ingest", "index", "generate")
+OWN_STAGES = ("ingest", "index", "generate")
 DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
 CHECKED = "chunks encoded"  # what the stage counts once the queries are made and are checked by the base encoder
 CHECKING = "checking the queries by the base encoder"
 UP_TO_DATE = "up to date"
-BAR = 20
 BY_MODEL = ("queries", "cost", "gpu layers")  # what is told only where a language model is asked, or could have been
 NONE_MADE = (
     "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
 )
 
 
-def standing(status: ProjectStatus, run: RunState, going: bool) -> str:
+def queries_state(status: ProjectStatus, run: RunState, going: bool) -> str:
     """unknown, unread, new, running (a stage up to generate), busy (a later one), stale or made.
 
     `going`: whether a run goes on, or is being started.
@@ -29,7 +29,7 @@ def standing(status: ProjectStatus, run: RunState, going: bool) -> str:
     if not status.stages:
         return "unknown"
     if going:
-        return "busy" if run.running and run.current and run.current not in HERE else "running"
+        return "busy" if run.running and run.current and run.current not in OWN_STAGES else "running"
     if status.state("ingest") == "to do" or status.state("index") == "to do":
         return "unread"
     if status.done("generate"):
@@ -42,24 +42,24 @@ def problem(status: ProjectStatus) -> bool:
     return not status.done("generate") and bool(status.stage("generate").code)
 
 
-def standing_text(where: str, status: ProjectStatus, run: RunState) -> Content:
+def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     """What the user should know first; empty where there is nothing to say."""
-    if where == "unknown" and status.problem:
+    if state == "unknown" and status.problem:
         return plain(f"✗ problem: {status.problem.what}", "bold $text-error")
-    if where == "unknown":
+    if state == "unknown":
         return plain("looking …", "$text-muted")
-    if where == "unread":
+    if state == "unread":
         return plain("· The documents have not been read yet. Queries are made from their chunks, so they come first.")
-    if where == "running":
-        return progress_text(run)
-    if where == "busy":
+    if state == "running":
+        return format_run(run)
+    if state == "busy":
         return plain(f"▶ A run is at stage {run.current}: queries can be changed when it has ended.", "$text-accent")
     reason = status.stage("generate").reason
-    if where == "made":
+    if state == "made":
         return _made_text(reason, bool(status.counts.get("queries")))
     if problem(status):
         return plain(f"✗ problem: {reason}", "bold $text-error")
-    if where == "stale":
+    if state == "stale":
         return plain(f"~ stale: {reason}. Generate them again to bring them up to date.", "$text-warning")
     return Content("")
 
@@ -70,7 +70,7 @@ def _made_text(reason: str, some: bool) -> Content:
     return Content("") if reason == UP_TO_DATE else plain(f"· {reason}.", "$text-muted")
 
 
-def progress_text(run: RunState) -> Content:
+def format_run(run: RunState) -> Content:
     """The stage that goes on, and how far it is."""
     if not (run.running and run.current):
         return plain("▶ starting …", "$text-accent")
@@ -82,16 +82,16 @@ def progress_text(run: RunState) -> Content:
     head = plain(f"{sign} {paused}{doing}", "bold $text-accent")
     if progress is None or not progress.total:
         return Content.assemble(head, " …")
-    full = min(BAR, BAR * progress.done // progress.total)
-    bar = "█" * full + "░" * (BAR - full)
     cost = run.choices.get(("generate", "cost")) if run.current == "generate" and not checking else None
-    told = f"\n· After the first chunks: {cost.value}." if cost else ""
+    generate = f"\n· After the first chunks: {cost.value}." if cost else ""
     return Content.assemble(
-        head, plain(f" {bar} {progress.done:,} of {progress.total:,} {progress.unit}"), plain(told, lines=True)
+        head,
+        plain(f" {bar(progress.done / progress.total)} {progress.done:,} of {progress.total:,} {progress.unit}"),
+        plain(generate, lines=True),
     )
 
 
-def making_text(run: RunState, history: History) -> Content:
+def format_generation(run: RunState, history: History) -> Content:
     """What the stage tells, or told when it made the queries last, of how a language model is asked, what that takes and what each
     filter leaves; and what needs a look. Empty where there is nothing of this."""
     if run.running and run.current == "generate":
@@ -100,6 +100,6 @@ def making_text(run: RunState, history: History) -> Content:
     else:
         record = history.record(run, "generate")
         choices, warnings = (record.choices, record.warnings) if record else ({}, [])
-    told = choices if any(setting in choices for setting in BY_MODEL) else {}
-    lines = [plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted") for name, choice in told.items()]
+    generate = choices if any(setting in choices for setting in BY_MODEL) else {}
+    lines = [plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted") for name, choice in generate.items()]
     return Content("\n").join([*lines, *(plain(f"! {text}", "$text-warning") for text in warnings)])

@@ -28,7 +28,7 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
     if plot >= MIN_PLOT:
         intervals = [f" {interval_line(figure, low, high, plot)} " for figure in figures]
     else:
-        intervals = _told(figures)
+        intervals = _format_intervals(figures)
         if width < names + 7 + len(intervals[0]) + max(map(len, gaps)):
             gaps = [gap.replace("[+", "[").replace(", +", ",").replace(", ", ",") for gap in gaps]
         if width < names + 7 + len(intervals[0]) + max(map(len, gaps)):
@@ -41,7 +41,7 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
     return Content("\n").join(lines)
 
 
-def _told(figures: Sequence[Figure]) -> list[str]:
+def _format_intervals(figures: Sequence[Figure]) -> list[str]:
     """`low–high` of each, all equally wide."""
     told = [f"{figure.low:.1f}–{figure.high:.1f}" for figure in figures]
     return [text.ljust(max(map(len, told))) for text in told]

@@ -9,13 +9,6 @@ from typing import Any
 from engine.core.messages.project import EvaluationReport
 
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
-METRIC_NAMES = {
-    "ndcg@10": "nDCG@10",
-    "hit@1": "Hit@1",
-    "hit@10": "Hit@10",
-    "mrr@10": "MRR@10",
-    "recall@10": "Recall@10",
-}
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "="}
 MILLION = 1_000_000
 FEW = 200  # queries under which a difference of some points cannot be told from chance
@@ -141,10 +134,10 @@ def hybrid_of(queries: QuerySet, served_name: str) -> str:
         return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10."
     found_gap = queries.pairs.get(f"{queries.fusion}_served − {queries.fusion}_base", {}).get("ndcg@10")
     told = f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base"
-    return f"{told}: {_told(found_gap)}." if found_gap else f"{told}."
+    return f"{told}: {_format_gap(found_gap)}." if found_gap else f"{told}."
 
 
-def _told(gap: Mapping[str, Any]) -> str:
+def _format_gap(gap: Mapping[str, Any]) -> str:
     """A difference of which a verdict is known."""
     chance = _chance(gap.get("p_value"))
     return f"{gap['verdict']}, {gap['value']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f}{chance})" + _needed(

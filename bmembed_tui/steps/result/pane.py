@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Button, OptionList
+from textual.widgets import OptionList
 
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_state import RunState
@@ -20,7 +20,6 @@ from bmembed_tui.open_file import open_file
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.result.interval_chart import interval_chart
 from bmembed_tui.steps.result.model import (
-    METRIC_NAMES,
     METRICS,
     Change,
     QuerySet,
@@ -33,6 +32,7 @@ from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, NotBuiltError
 from engine.core.messages.project import ProjectStatus, ReadReport
+from engine.core.text import metric_name
 
 SIGN_STYLES = {"▲": "bold $text-success", "▼": "bold $text-error", "=": "bold $text-warning"}
 NOTHING = """Nothing has been measured yet.
@@ -67,15 +67,14 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         Binding("y", "copy_path", "copy report's path", show=False, id="result.copy"),
     ]
 
-    def __init__(self, **options: str) -> None:
-        super().__init__(id=options.get("id"))
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self._result: Result | None = None
         self._metric, self._set, self._worse = METRICS[0], 0, False
         self._shown: tuple[Change, ...] = ()
         self._problem: object = None
 
     def compose_body(self) -> ComposeResult:
-        """Verdict and figures, then the changed queries."""
         with VerticalScroll(id="result-scroll", can_focus=False):
             yield SafeStatic("", id="verdict")
             yield SafeStatic("", id="figures-title")
@@ -85,33 +84,24 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
             yield SafeOptions(id="changes")
 
     def compose_buttons(self) -> ComposeResult:
-        """What comes next, and the whole report."""
         yield SafeButton("Measure", id="primary", variant="primary")
         yield SafeButton("Open report", id="open-report", disabled=True)
         yield SafeButton("Export …", id="export", disabled=True)
 
-    def on_mount(self) -> None:
-        """Say what this is for."""
-        self._draw()
-
     def on_resize(self, _event: events.Resize) -> None:
-        """The drawing takes the room there is."""
         if self._result is not None:
-            self.call_after_refresh(self._draw)
+            self.call_after_refresh(self.draw)
 
     def show_status(self, status: ProjectStatus) -> None:
-        """Read the report when there is one."""
         self._draw_buttons()
         if status.built("evaluate"):
             self.load()
 
     def show_run(self, state: RunState) -> None:
-        """The button says what goes on."""
         self._draw_buttons()
 
     @work(exclusive=True, group="report")
     async def load(self) -> None:
-        """Ask for the report."""
         try:
             self._result = result_from(await self.ask(ReadReport()))
         except NotBuiltError:
@@ -119,13 +109,13 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         except EngineError as error:
             if self.is_attached and error.as_dict() != self._problem:  # it is asked for with every status
                 self._problem = error.as_dict()
-                self.host.tell(error)
+                self.host.show_error(error)
             return
         except (KeyError, TypeError, ValueError):
             self._result = None  # written by another version; the next evaluation writes it anew
         self._problem = None
         if self.is_attached:
-            self._draw()
+            self.draw()
 
     # Drawing
 
@@ -134,7 +124,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         sets = self._result.sets if self._result else ()
         return sets[self._set % len(sets)] if sets else None
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         result, queries = self._result, self._queries
         self._draw_buttons()
         verdict = self.query_one("#verdict", SafeStatic)
@@ -165,7 +155,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
             return False
 
     def _draw_figures(self, queries: QuerySet) -> None:
-        title = f"{METRIC_NAMES[self._metric]} in percent, {queries.queries} {queries.name}"
+        title = f"{metric_name(self._metric)} in percent, {queries.queries} {queries.name}"
         more = f" ({queries.left_out} without an answer in the corpus are left out)" if queries.left_out else ""
         self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
         width = max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
@@ -197,9 +187,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
 
     # Doing
 
-    @on(Button.Pressed, "#primary")
-    def _next(self, event: Button.Pressed) -> None:
-        event.stop()
+    def action_primary(self) -> None:
         if self.host.status.done("evaluate", "embed"):
             self.host.go("search")
         elif self.host.going:  # a button that cannot be pressed would lose the focus, and Enter with it
@@ -207,53 +195,38 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         else:
             self.host.start_run(STAGES, follow=True)
 
-    @on(Button.Pressed, "#open-report")
-    def _open_pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.action_open_report()
-
-    @on(Button.Pressed, "#export")
-    def _export_pressed(self, event: Button.Pressed) -> None:
-        event.stop()
+    def action_export(self) -> None:
         self.host.action_export()
 
     @on(OptionList.OptionSelected, "#changes")
     def _search_for(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        change = self._shown[int(str(event.option_id))]
-        self.host.search_for(change.text)
+        self.host.search_for(self._shown[event.option_index].text)
 
     def action_metric(self) -> None:
-        """The next metric."""
         self._metric = METRICS[(METRICS.index(self._metric) + 1) % len(METRICS)]
-        self._draw()
+        self.draw()
 
     def action_queries(self) -> None:
-        """The other set of queries."""
         self._set += 1
-        self._draw()
+        self.draw()
 
     def action_changes(self) -> None:
-        """Those that got worse, or better."""
         self._worse = not self._worse
-        self._draw()
+        self.draw()
 
     @work(exclusive=True, group="open")
     async def action_open_report(self) -> None:
-        """The whole report in the system's browser."""
         if self._result is not None:
             problem = await asyncio.to_thread(open_file, Path(self._result.folder) / "report.html")
             if problem and self.is_attached:
                 self.notify(problem, markup=False, severity="warning")
 
     def action_copy_path(self) -> None:
-        """The report's path to the clipboard."""
         if self._result is not None:
             self.app.copy_to_clipboard(str(Path(self._result.folder) / "report.html"))
             self.notify("The report's path is on the clipboard.", markup=False)
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """With a report: look at it in other ways."""
         if self._result is None:
             return {}
         return {

@@ -39,7 +39,7 @@ class LossChart(Vertical):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._curve, self._total, self._drawn = Curve(), 0, (0, 0, 0, 0, 0, "")
+        self.curve, self._total, self.drawn = Curve(), 0, (0, 0, 0, 0, 0, "")
         self._plots: list[PlotWidget] = []
         self._loading = False
         self._losses: list[Point] = []
@@ -51,12 +51,11 @@ class LossChart(Vertical):
         yield Container(id="chart-plots")
 
     def on_resize(self, _event: events.Resize) -> None:
-        """As many points as there is room for."""
         self._draw()
 
     def show(self, curve: Curve, total: int) -> None:
         """Show a curve; `total`: the steps that the axis reaches to, 0 for those that were made."""
-        self._curve, self._total = curve, total
+        self.curve, self._total = curve, total
         self._draw()
 
     @property
@@ -75,10 +74,10 @@ class LossChart(Vertical):
         return max(2, (height if self._beside or not self._figures else height // 2) - 1 - RIM)
 
     def _draw(self) -> None:
-        steps, checks, size = self._curve.steps, self._curve.held_out, self.content_size
+        steps, checks, size = self.curve.steps, self.curve.held_out, self.content_size
         last = (steps[-1].step if steps else -1, len(steps), len(checks))
         looks = (*last, self._total, size.width * 10_000 + size.height, self.app.theme)
-        if looks == self._drawn:
+        if looks == self.drawn:
             return
         self._losses = finite((one.step, one.loss) for one in steps)
         self._figures = finite((one.step, one.hit_at_10) for one in checks)
@@ -87,14 +86,14 @@ class LossChart(Vertical):
             self._hide(
                 WAITING if has_room or not size.area else "Too little room for the curve: make the window larger."
             )
-            self._drawn = looks
+            self.drawn = looks
             return
         if not self._plots:
             if not self._loading:
                 self._loading = True
                 self._load()
             return
-        resized, self._drawn = looks[4:] != self._drawn[4:], looks
+        resized, self.drawn = looks[4:] != self.drawn[4:], looks
         self.query_one("#chart-plots").set_class(self._beside, "beside")
         self._draw_loss()
         self._draw_checks()
@@ -149,7 +148,7 @@ class LossChart(Vertical):
         if len(points) > 1:
             plot.plot(*_axes(points), line_style=style, hires_mode=HiResMode.BRAILLE)
         plot.scatter(*_axes(points), marker="●", marker_style=style)
-        best = self._curve.best
+        best = self.curve.best
         if best is not None and best.step > 0:  # a line would hide the point that it goes through
             plot.scatter([best.step], [best.hit_at_10], marker="◆", marker_style=self._style("chart--best"))
 
@@ -177,7 +176,7 @@ class LossChart(Vertical):
         return next(end for end in _round_numbers() if end >= 1.3 * made)
 
     def _mark_best(self, plot: PlotWidget) -> None:
-        best = self._curve.best
+        best = self.curve.best
         if best is not None and best.step > 0:
             plot.add_v_line(best.step, line_style=self._style("chart--best"))
 
@@ -189,7 +188,7 @@ class LossChart(Vertical):
         if self._figures:
             parts += [plain("  "), plain("●Hit@10 %", "$text-success")]
             parts += (
-                [plain("  "), plain("│◆best", "$text-accent")] if self._curve.best and self._curve.best.step > 0 else []
+                [plain("  "), plain("│◆best", "$text-accent")] if self.curve.best and self.curve.best.step > 0 else []
             )
         return Content.assemble(*parts)
 

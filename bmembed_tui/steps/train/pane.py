@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.widgets import Button
 
 from bmembed_tui.client.project_status import STAGES
-from bmembed_tui.client.run_state import RunState
-from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.dialogs.confirmations import ask
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.train.loss_chart import LossChart
-from bmembed_tui.steps.train.text import details, told
+from bmembed_tui.steps.train.text import format_details, format_status
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.events import Choice
-from engine.core.messages.project import ProjectStatus
 
 WIDE = 100  # columns from which more lines of choices are shown
 KEEP_ASKED = "It ends with its best adapter and cannot be gone on with. The stages after it go on."
@@ -49,51 +46,36 @@ Closing the app or losing the connection does not stop a run."""
         Binding("d", "detach", "detach", id="train.detach"),
     ]
 
-    def __init__(self, **options: str) -> None:
-        super().__init__(id=options.get("id"))
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self._offered: tuple[object, ...] = ()
 
     def compose_body(self) -> ComposeResult:
-        """Numbers, chart, choices with their reasons."""
         with Vertical(id="train-body"):
-            yield SafeStatic("", id="train-told")
+            yield SafeStatic("", id="train-status")
             yield LossChart(id="train-chart")
             with VerticalScroll(id="train-more"):
                 yield SafeStatic("", id="train-choices")
 
     def compose_buttons(self) -> ComposeResult:
-        """Train or go on; and what can be done with a run."""
         yield SafeButton("Train", id="primary", variant="primary")
         yield SafeButton("Pause", id="pause")
         yield SafeButton("Keep best", id="keep")
         yield SafeButton("Stop", id="stop")
         yield SafeButton("Detach", id="detach")
 
-    def on_mount(self) -> None:
-        """Say what training is."""
-        self._draw()
-
     def on_resize(self, event: events.Resize) -> None:
-        """More lines where there is room for them."""
         self.set_class(event.size.width >= WIDE, "wide")
-
-    def show_status(self, status: ProjectStatus) -> None:
-        """The button offers what comes next."""
-        self._draw()
-
-    def show_run(self, state: RunState) -> None:
-        """Numbers and curve."""
-        self._draw()
 
     # Drawing
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if not self.query("#primary"):
             return  # told something while the screen is being left
         host = self.host
         status, state, history = host.status, host.run_state, host.history
         self._offer()
-        self.query_one("#train-told", SafeStatic).update(told(status, state, history, host.asked))
+        self.query_one("#train-status", SafeStatic).update(format_status(status, state, history, host.requested))
         curve = history.curve(state, current=status.done("train"))
         going = state.running and state.current == "train"
         total = curve.steps[-1].steps if curve.steps and not curve.finished else 0
@@ -109,13 +91,13 @@ Closing the app or losing the connection does not stop a run."""
             warnings = [one.text for one in state.warnings if one.stage in ("train", "run")]
         else:
             choices, warnings = record.choices, record.warnings
-        self.query_one("#train-choices", SafeStatic).update(details(choices, warnings))
+        self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
         self.query_one("#train-more").display = bool(choices or warnings)
 
     def _offer(self) -> None:
         """Label and show the buttons that have a meaning now."""
         host, state = self.host, self.host.run_state
-        waits = state.paused or host.asked.startswith("paus")
+        waits = state.paused or host.requested.startswith("paus")
         offered = (host.going, host.has_run, state.current, waits, host.status.done("train"), self._broken_off)
         if offered == self._offered:
             return
@@ -145,15 +127,7 @@ Closing the app or losing the connection does not stop a run."""
 
     # Doing
 
-    @on(Button.Pressed)
-    async def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        if event.button.id == "primary":
-            self._next()
-        else:
-            await self.run_action(f"{event.button.id}")
-
-    def _next(self) -> None:
+    def action_primary(self) -> None:
         host = self.host
         if host.going:
             self.notify("It is at work. p pauses it, x stops it, d leaves it running.", markup=False)
@@ -163,7 +137,6 @@ Closing the app or losing the connection does not stop a run."""
             host.start_run(STAGES, follow=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys for a run have a meaning while one goes on."""
         if action in ("pause", "stop", "detach", "keep"):
             return self._has_meaning(action)
         return super().check_action(action, parameters)
@@ -175,22 +148,20 @@ Closing the app or losing the connection does not stop a run."""
         return host.has_run and (action != "keep" or host.run_state.current == "train")
 
     def action_pause(self) -> None:
-        """Pause, or go on."""
-        waits = self.host.run_state.paused or self.host.asked.startswith("paus")
+        waits = self.host.run_state.paused or self.host.requested.startswith("paus")
         self.host.control("resume" if waits else "pause")
 
     def action_keep(self) -> None:
         """End the training with its best adapter, after a question: it cannot be gone on with."""
         answers = [("go-on", "Train on"), ("keep", "Keep the best")]
-        self.app.push_screen(QuestionDialog("End the training now?", KEEP_ASKED, answers), self._keep_answered)
+        ask(self.app, "End the training now?", KEEP_ASKED, answers, keep=self._keep)
 
-    def _keep_answered(self, answer: str | None) -> None:
-        if answer == "keep" and self.is_attached and self._has_meaning("keep"):
+    def _keep(self) -> None:
+        if self.is_attached and self._has_meaning("keep"):
             self.notify(KEEP_TOLD, markup=False)
             self.host.control("finish")
 
     def action_stop(self) -> None:
-        """End the run."""
         self.notify(STOP_TOLD, markup=False)
         self.host.control("cancel")
 
@@ -200,7 +171,6 @@ Closing the app or losing the connection does not stop a run."""
         self.host.action_leave()
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """What can be done with the training."""
         if not self.host.going:
             return {}
         offers = {"Train: detach": ("leave it running; back to the projects", "detach")}

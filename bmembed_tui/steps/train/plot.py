@@ -14,7 +14,6 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
     """A drawing that is only looked at."""
 
     def compose(self) -> ComposeResult:
-        """As the library's, of sound canvases."""
         with Grid():
             for name in ("margin-top", "margin-left", "plot", "margin-bottom"):
                 yield SoundCanvas(1, 1, id=name)

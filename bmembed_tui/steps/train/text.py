@@ -29,31 +29,31 @@ ENDED = {
 }
 
 
-def told(status: ProjectStatus, state: RunState, history: History, asked: str) -> Content:
+def format_status(status: ProjectStatus, state: RunState, history: History, requested: str) -> Content:
     """The lines above the chart."""
     current = status.done("train")
     curve = history.curve(state, current=current)
     if state.running and state.current == "train":
-        return Content("\n").join(_at_work(state, curve, asked))
-    lines = list(_elsewhere(state, asked)) if state.running else []
+        return Content("\n").join(_at_work(state, curve, requested))
+    lines = list(_elsewhere(state, requested)) if state.running else []
     lines += _at_rest(status, state, curve, history.record(state, "train"))
     return Content("\n").join(lines)
 
 
-def _elsewhere(state: RunState, asked: str) -> Iterator[Content]:
+def _elsewhere(state: RunState, requested: str) -> Iterator[Content]:
     """The run is at another stage."""
     run = state.stages.get("train")
     place = "Before training" if run is not None and run.state == "waiting" else "Now"
-    how = asked or ("paused" if state.paused else "")
+    how = requested or ("paused" if state.paused else "")
     yield Content.assemble(
         plain(f"{place}: ", "bold"), plain(f"{state.current or 'starting'}{format_progress(state)}"),
         plain(f"  {how}" if how else "", "bold $text-warning"),
     )  # fmt: skip
 
 
-def _at_work(state: RunState, curve: Curve, asked: str) -> Iterator[Content]:
+def _at_work(state: RunState, curve: Curve, requested: str) -> Iterator[Content]:
     last = curve.steps[-1] if curve.steps else None
-    how = asked or ("paused" if state.paused else "")
+    how = requested or ("paused" if state.paused else "")
     if not state.steps or last is None:
         yield Content.assemble(plain(f"{how or 'preparing'}", "bold"), plain(format_progress(state)))
     else:
@@ -69,7 +69,7 @@ def _at_work(state: RunState, curve: Curve, asked: str) -> Iterator[Content]:
         )
     yield from _held_out(curve)
     choices = {setting: choice for (stage, setting), choice in state.choices.items() if stage == "train"}
-    yield plain(setup(choices, last.memory_mb if state.steps and last else None))
+    yield plain(format_setup(choices, last.memory_mb if state.steps and last else None))
 
 
 def _held_out(curve: Curve) -> Iterator[Content]:
@@ -86,7 +86,7 @@ def _held_out(curve: Curve) -> Iterator[Content]:
     yield plain(f"Kept is the best nDCG@10: {best.ndcg_at_10:.1f} % {place}")
 
 
-def setup(choices: Mapping[str, Choice], memory_mb: float | None = None) -> str:
+def format_setup(choices: Mapping[str, Choice], memory_mb: float | None = None) -> str:
     """`cpu, float32, 527 MB · preset 'quick', mixed loss`: device, precision, memory in use, and target."""
     parts = [choices[name].value for name in ("device", "dtype") if name in choices]
     hardware = ", ".join([*parts, f"{memory_mb:,.0f} MB"] if memory_mb is not None else parts)
@@ -142,7 +142,7 @@ def _count(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else "?"
 
 
-def details(choices: Mapping[str, Choice], warnings: list[str]) -> Content:
+def format_details(choices: Mapping[str, Choice], warnings: list[str]) -> Content:
     """Warnings, then every automatic choice with its reason."""
     lines = [plain(f"! {text}", "$text-warning") for text in warnings]
     lines += [

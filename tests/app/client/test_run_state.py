@@ -16,10 +16,10 @@ from bmembed_tui.client.run_history import read_history
 from bmembed_tui.client.run_state import CURVE_POINTS, RunState
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.steps.index.text import Facts
-from bmembed_tui.steps.index.text import told as index_told
+from bmembed_tui.steps.index.text import format_status as index_status
 from bmembed_tui.steps.progress import format_progress
 from bmembed_tui.steps.train.curves import envelope, finite, limits, smoothed, thinned, ticks
-from bmembed_tui.steps.train.text import told as train_told
+from bmembed_tui.steps.train.text import format_status as train_status
 from engine.core.events import (
     KINDS,
     Choice,
@@ -98,8 +98,8 @@ def test_no_order_of_events_raises(events: list[Event], running: bool) -> None:
     RunLine("x").draw(status, state)
     from bmembed_tui.client.run_history import History
 
-    train_told(status, state, History(), "")
-    index_told(status, state, History(), Facts())
+    train_status(status, state, History(), "")
+    index_status(status, state, History(), Facts())
     state.lose()
     assert state.over
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.app import drive, notifications, opened, screen_text, until, until_text
 from textual.pilot import Pilot
 
 from bmembed_tui.client.engine_client import EngineClient
@@ -156,9 +157,9 @@ def test_a_marked_project_is_removed_on_the_first_screen(finished_project: Path)
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_text(pilot, "Open  handbook")
+        said = notifications(pilot.app)
         await pilot.press("home", "delete")
-        told = pilot.app._notifications
-        await until(pilot, lambda: any("Mark a project" in one.message for one in told), "the hint")
+        await until(pilot, lambda: any("Mark a project" in text for text in said), "the hint")
         await pilot.press("end", "delete")
         await _ask_to_remove(pilot, "remove")
         await until_text(pilot, "handbook is removed.")
@@ -179,7 +180,7 @@ def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(finis
             assert "A run holds the project" in screen_text(pilot.app)
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen, "the project")
-        assert (await screen.desk.call("status"))["name"] == "handbook"
+        assert (await screen.client.call("status"))["name"] == "handbook"
 
     drive(story, finished_project)
     assert (finished_project / "project.toml").exists()
@@ -191,8 +192,7 @@ def test_the_process_that_answers_is_started_again_after_its_end(finished_projec
         pids = []
         for _ in range(2):
             await desk.call("ping")
-            assert desk._process is not None
-            pids.append(desk._process.pid)
+            pids.append(next(one.pid for one in psutil.Process().children() if "serve" in one.cmdline()))
             await desk.restart()
         await desk.close()
         return pids[0], pids[1]

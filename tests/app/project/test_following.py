@@ -114,16 +114,16 @@ def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over, "the history")
-        ask, answered = screen.desk.ask, asyncio.Event()
+        ask, answered = screen.client.ask, asyncio.Event()
 
         async def slow(*order: Any, **params: Any) -> Any:
             await answered.wait()
             return await ask(*order, **params)
 
-        monkeypatch.setattr(screen.desk, "ask", slow)
+        monkeypatch.setattr(screen.client, "ask", slow)
         screen.go("train")
-        screen._live, screen._signature = True, ()
-        screen._run_changed(screen.run_state)
+        screen.follow_run(newest(long_project))
+        await until(pilot, lambda: screen.run_state.over, "the end of the run")
         screen.load()  # as at the end of a stage: the answer on the way is older than the run's end
         assert screen.going
         before = newest(long_project)

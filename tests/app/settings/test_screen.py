@@ -37,7 +37,7 @@ async def find(pilot: Pilot[Any], name: str) -> None:
     pilot.app.screen.query_one("#find", Input).value = name
     await pilot.pause()
     pilot.app.screen.query_one("#setting-list").focus()
-    await until(pilot, lambda: pilot.app.screen._chosen and pilot.app.screen._chosen.name == name, name)  # type: ignore[attr-defined]
+    await until(pilot, lambda: pilot.app.screen.chosen and pilot.app.screen.chosen.name == name, name)  # type: ignore[attr-defined]
 
 
 def test_every_setting_of_the_schema_is_there_with_its_help(new_project: Path) -> None:
@@ -46,8 +46,8 @@ def test_every_setting_of_the_schema_is_there_with_its_help(new_project: Path) -
 
     screen = drive(story)
     wanted = {f"{name}.{key}" for name, part in Settings.model_fields.items() for key in part.annotation.model_fields}  # type: ignore[union-attr]
-    assert screen._settings.keys() == wanted
-    assert all(setting.help for setting in screen._settings.values())
+    assert screen.settings.keys() == wanted
+    assert all(setting.help for setting in screen.settings.values())
 
 
 def test_a_change_says_what_it_makes_stale_and_is_written_on_apply(finished_project: Path) -> None:
@@ -78,9 +78,9 @@ def test_a_choice_is_picked_and_can_be_discarded(new_project: Path) -> None:
         await pilot.press("enter")
         await until_text(pilot, "headings")
         await pilot.press("right", "enter")
-        await until(pilot, lambda: screen._changes == {"corpus.context": "headings"})
+        await until(pilot, lambda: screen.changes == {"corpus.context": "headings"})
         await pilot.press("ctrl+z")
-        await until(pilot, lambda: not screen._changes)
+        await until(pilot, lambda: not screen.changes)
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is not screen)
 
@@ -128,7 +128,7 @@ def test_leaving_with_changes_asks_first(new_project: Path) -> None:
         screen = await opened(pilot, new_project)
         await find(pilot, "vectors.dtype")
         await pilot.press("enter", "right", "enter")
-        await until(pilot, lambda: screen._changes)
+        await until(pilot, lambda: screen.changes)
         await pilot.press("escape")
         await until_text(pilot, "Leave without applying?")
         await pilot.press("enter")
@@ -204,7 +204,7 @@ def test_enter_on_a_value_that_was_not_changed_changes_nothing(new_project: Path
         await pilot.press("enter")
         assert screen.query_one("#setting-value", Input).value == "a\ufffdb c"
         await pilot.press("enter")
-        assert not screen._changes
+        assert not screen.changes
 
     drive(story)
 
@@ -249,7 +249,7 @@ def test_what_is_typed_is_a_change_when_the_field_is_left(new_project: Path) -> 
         screen = await opened(pilot, new_project)
         await typed(pilot, "0.002")
         await pilot.press("tab")
-        await until(pilot, lambda: screen._changes == {"training.learning_rate": 0.002}, "the change")
+        await until(pilot, lambda: screen.changes == {"training.learning_rate": 0.002}, "the change")
         screen.query_one("#close").focus()
         await pilot.press("enter")
         await until_text(pilot, "Leave without applying?")
@@ -312,10 +312,10 @@ def test_a_project_toml_that_is_not_valid_can_be_mended(new_project: Path) -> No
         assert file.read_text() == broken
         area.text = "[training]\nsteps = 10\n"
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: bool(screen._settings), "the settings, one by one")
+        await until(pilot, lambda: bool(screen.settings), "the settings, one by one")
         return screen
 
-    assert drive(story)._values["training.steps"] == 10
+    assert drive(story).values["training.steps"] == 10
     assert tomllib.loads(file.read_text())["training"] == {"steps": 10}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fixtures.pipeline import engine
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
+from textual.widgets.tree import TreeNode
 
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.documents.pane import DocumentsPane
@@ -40,7 +42,7 @@ async def _at_documents(pilot: Pilot[Any]) -> DocumentsPane:
     await until(pilot, lambda: isinstance(app.screen, ProjectScreen) and app.screen.pane is not None, "the project")
     assert isinstance(app.screen, ProjectScreen)
     app.screen.go("documents")
-    await until(pilot, lambda: _pane(pilot)._scanned is not None, "the files to be counted")
+    await until(pilot, lambda: _pane(pilot).scanned is not None, "the files to be counted")
     await pilot.pause()
     return _pane(pilot)
 
@@ -52,7 +54,14 @@ def _pane(pilot: Pilot[Any]) -> DocumentsPane:
 
 def _labels(pane: DocumentsPane) -> list[str]:
     tree = pane.query_one("#sources", folder_tree.FolderTree)
-    return [str(line.path[-1].label) for line in tree._tree_lines]
+
+    def lines(node: TreeNode[Any]) -> Iterator[str]:
+        for child in node.children:
+            yield str(child.label)
+            if child.is_expanded:
+                yield from lines(child)
+
+    return list(lines(tree.root))
 
 
 def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:

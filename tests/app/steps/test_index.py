@@ -12,7 +12,8 @@ from textual.widgets import Input
 
 from bmembed_tui.client.run_history import History, StageRecord
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.index.text import Facts, hits, index_size, told
+from bmembed_tui.steps.index.text import HEAD, Facts, format_hits, format_status, index_size
+from bmembed_tui.widgets.hanging import hanging
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
 from engine.core.messages.project import ProjectStatus, StageState
 from engine.core.messages.search import Found, Hit
@@ -41,18 +42,18 @@ def history() -> History:
 
 
 def test_facts_of_index_and_rankings() -> None:
-    shown = told(status(), RunState(), history(), facts()).plain
+    shown = format_status(status(), RunState(), history(), facts()).plain
     assert "571 chunks, 62.5 kB, built in 1.2 s" in shown
     assert "en: 98% of the [/ sample" in shown
     assert "295 lists, one for each query: its best 50 chunks (k = 50), mined in 0.4 s" in shown
     assert "m = 9, fine-to-coarse" in shown
     assert "! look at this" in shown
-    assert "not used: the loss 'mixed'" in told(status(), RunState(), history(), facts("mixed")).plain
+    assert "not used: the loss 'mixed'" in format_status(status(), RunState(), history(), facts("mixed")).plain
 
 
 def test_the_other_languages_stand_apart_from_their_head() -> None:
     others = Choice(stage="index", setting="other languages", value="1 in pt", reason="stemmed in their own language")
-    shown = told(
+    shown = format_status(
         status(), RunState(), History({"index": StageRecord("index", choices={"other languages": others})}), facts()
     )
     assert "  others    1 in pt: stemmed in their own language" in shown.plain
@@ -60,13 +61,14 @@ def test_the_other_languages_stand_apart_from_their_head() -> None:
 
 def test_rankings_of_no_queries_are_said_to_be_none() -> None:
     empty = StageRecord("rank", seconds=0.4, summary={"queries": 0, "k": 0})
-    shown = told(status(), RunState(), History({"rank": empty}), facts()).plain
+    shown = format_status(status(), RunState(), History({"rank": empty}), facts()).plain
     assert "Rankings    none: there are no training queries, so nothing can be trained" in shown
     assert "0 lists" not in shown
 
 
 def test_a_fact_that_is_too_long_for_a_row_goes_on_below_its_text() -> None:
-    rows = told(status(), RunState(), history(), facts(), 40).plain.split("\n")
+    lines = format_status(status(), RunState(), history(), facts()).split("\n")
+    rows = [row for line in lines for row in hanging(line, 40, HEAD).plain.split("\n")]
     place = next(number for number, row in enumerate(rows) if row.startswith("Rankings"))
     assert rows[place : place + 4] == [
         "Rankings    295 lists, one for each",
@@ -74,17 +76,20 @@ def test_a_fact_that_is_too_long_for_a_row_goes_on_below_its_text() -> None:
         "            = 50), mined in 0.4 s",
         "  intervals m = 9, fine-to-coarse:",
     ]
-    plain, narrow = (told(status(), RunState(), history(), facts(), width).plain for width in (0, 16))
-    assert narrow == plain  # too narrow for two columns
+    assert [hanging(line, 16, HEAD).plain for line in lines] == [
+        line.plain for line in lines
+    ]  # too narrow for two columns
 
 
 def test_without_records_the_counts_are_told() -> None:
-    shown = told(status("stale", "stale"), RunState(), History(), Facts()).plain
+    shown = format_status(status("stale", "stale"), RunState(), History(), Facts()).plain
     assert "571 chunks" in shown
     assert "out of date: its settings changed" in shown
     assert "295 lists" in shown
-    assert "exact words" in told(status("to do", "to do"), RunState(), History(), Facts()).plain
-    assert "to do: they need the queries" in told(status("done", "to do"), RunState(), history(), Facts()).plain
+    assert "exact words" in format_status(status("to do", "to do"), RunState(), History(), Facts()).plain
+    assert (
+        "to do: they need the queries" in format_status(status("done", "to do"), RunState(), history(), Facts()).plain
+    )
 
 
 def test_progress() -> None:
@@ -93,17 +98,17 @@ def test_progress() -> None:
         RunStarted(run="r", stages=["rank"]), StageStarted(stage="rank", fingerprint="f", reason="r"),
         Progress(stage="rank", done=1024, total=4096, unit="queries"),
     ])  # fmt: skip
-    shown = told(status("done", "to do"), state, history(), facts()).plain
+    shown = format_status(status("done", "to do"), state, history(), facts()).plain
     assert "rank: at work  ███░░░░░░░░░ 1,024 of 4,096 queries" in shown
 
 
 def test_hits_are_shown_as_written() -> None:
     text = "the [@click=app.quit]door"
     hit = Hit(1, 4.87, "a/[/b].txt", "/", "", (), text, ((21, 25),), "txt", 0.0, 1, 1, 0, len(text))
-    content = hits(Found("door", "bm25", (hit,), ("a note",)))
+    content = format_hits(Found("door", "bm25", (hit,), ("a note",)))
     assert content.plain == "a note\n1  4.9  a/[/b].txt\n   the [@click=app.quit]door"
     assert any(content.plain[span.start : span.end] == "door" for span in content.spans)
-    assert hits(Found("door", "bm25", ())).plain == "No chunk holds these words."
+    assert format_hits(Found("door", "bm25", ())).plain == "No chunk holds these words."
 
 
 def test_the_size_of_an_index(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from textual.content import Content
 from textual.pilot import Pilot
 
 from bmembed_tui.project.screen import ProjectScreen
-from bmembed_tui.steps.model.hanging import hanging
 from bmembed_tui.steps.model.pane import ModelPane
-from bmembed_tui.steps.model.text import choice_line, machine_text, model_line
-from bmembed_tui.widgets.change_line import ChangeLine, effect
+from bmembed_tui.steps.model.text import format_choice, format_machine, format_model
+from bmembed_tui.widgets.change_line import ChangeLine, format_effect
 from bmembed_tui.widgets.choice_row import ChoiceRow
+from bmembed_tui.widgets.hanging import hanging
 from engine.core.messages.project import Examine, Finding, Findings, WhatIf
 from engine.core.messages.wire import from_json
 
@@ -178,16 +178,16 @@ def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: 
     async def story(pilot: Pilot[Any]) -> None:
         await model_step(pilot)
         screen, let = pilot.app.screen, asyncio.Event()
-        answer = screen.desk.ask  # type: ignore[attr-defined]
+        answer = screen.client.ask  # type: ignore[attr-defined]
 
         async def ask(request: Any) -> Any:
             if isinstance(request, WhatIf):
                 await let.wait()
             return await answer(request)
 
-        screen.desk.ask = ask  # type: ignore[attr-defined]
+        screen.client.ask = ask  # type: ignore[attr-defined]
         change = screen.query_one("#model-change", ChangeLine)
-        change._ask = ask
+        change.ask = ask
         before = pilot.app.focused
         change.propose({"training.preset": "cl"})
         await pilot.press("f5")
@@ -228,16 +228,16 @@ def test_problems_have_a_sign_and_words_and_come_first() -> None:
         finding("model", "problem", "[b]x[/", "No safetensors."),
         finding("device", "good", "cpu", "no CUDA GPU was found"),
     ]
-    lines = machine_text(findings).plain.splitlines()
+    lines = format_machine(findings).plain.splitlines()
     assert lines == [
         "✗ problem disk: 1 GB free — free some",
         "✗ problem version: peft is missing — install it",
         "· gpu: no CUDA GPU: none is there — everything works without one",
         "✓ memory: 9 GB free — enough",
     ]
-    assert model_line(findings).plain == "✗ problem: [b]x[/. No safetensors."
-    assert choice_line(findings, "device").plain == "→ cpu: no CUDA GPU was found"
-    assert choice_line(findings, "dtype").plain == "not known while something else is wrong"
+    assert format_model(findings).plain == "✗ problem: [b]x[/. No safetensors."
+    assert format_choice(findings, "device").plain == "→ cpu: no CUDA GPU was found"
+    assert format_choice(findings, "dtype").plain == "not known while something else is wrong"
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_the_effect_of_a_change_in_words() -> None:
         {"stage": "rank", "before": "done", "after": "stale", "reason": "generate is stale"},
         {"stage": "train", "before": "stale", "after": "done", "reason": "up to date"},
     ]
-    text = effect(stages).plain
+    text = format_effect(stages).plain
     assert "Makes stale: generate, rank." in text
     assert "Up to date again: train." in text
     assert "✗ The backend gguf needs a language model." in text

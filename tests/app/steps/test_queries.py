@@ -29,15 +29,14 @@ from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
-from bmembed_tui.steps.queries.generation import QueryMaking
+from bmembed_tui.steps.queries.generation import QueryGeneration
 from bmembed_tui.steps.queries.pane import QueriesPane
 from bmembed_tui.steps.queries.table import PAGES_HELD, QueryTable
-from bmembed_tui.steps.queries.text import UP_TO_DATE, making_text, progress_text, standing, standing_text
+from bmembed_tui.steps.queries.text import UP_TO_DATE, format_generation, format_run, format_state, queries_state
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
 from engine.core.messages.project import ProjectStatus, StageState
-from engine.core.messages.queries import evidence_span
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
@@ -137,7 +136,7 @@ def test_a_sample_stands_beside_its_chunks(read_project: Path, size: tuple[int, 
         await until_text(pilot, "Sample of 6 chunks:")
         made = [query for item in found["items"] for query in item["queries"]]
         kept = sum(query["kept"] for query in made)
-        told = str(pane.query_one("#sample-told").render())
+        told = str(pane.query_one("#sample-summary").render())
         assert f"{kept} of {len(made)} queries kept ({kept / len(made):.0%})" in told
         assert f"All {found['estimate']['chunks']} chunks: about" in told
         options = pane.query_one("#sample-queries", OptionList)
@@ -177,7 +176,7 @@ def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> 
                 assert samples()
                 await pilot.press(key)
                 await until(pilot, lambda: not samples(), "the end of the process", 20)
-                assert "The sample was stopped" in str(pane.query_one("#sample-told").render())
+                assert "The sample was stopped" in str(pane.query_one("#sample-summary").render())
 
         drive(story, read_project)
 
@@ -192,8 +191,8 @@ def test_automatic_asks_a_server_that_is_named_only_when_the_user_says_so(read_p
             await until_text(pilot, "Sample of 6 chunks:")
             await choose(pilot, "source-backend", "auto")
             await until(pilot, lambda: settings(read_project).get("backend") == "auto", "the backend")
-            making = pane.query_one(QueryMaking)
-            await until(pilot, lambda: not making._chosen_now, "the look at the new settings")
+            making = pane.query_one(QueryGeneration)
+            await until(pilot, lambda: not making.sample_due, "the look at the new settings")
             assert not making.sampling
             assert not endpoint.requests
             await pilot.press("s")
@@ -364,7 +363,7 @@ def test_escape_while_a_query_is_saved_leaves_nothing_but_the_dialog(
             await pilot.pause()
         saved.set()
         if over:
-            await until(pilot, lambda: dialog._changed is not None, "the answer")
+            await until(pilot, lambda: dialog.changed is not None, "the answer")
             assert len(pilot.app.screen_stack) == 4
             await pilot.press("escape")
         await until(pilot, lambda: dialog not in pilot.app.screen_stack, "the end of the dialog")
@@ -432,16 +431,16 @@ def test_eight_thousand_queries_are_read_a_page_at_a_time(finished_project: Path
     async def story(pilot: Pilot[Any]) -> None:
         table = await table_of(pilot)
         assert table.total == 8000
-        assert len(table._pages) <= 2
+        assert len(table.pages) <= 2
         table.focus()
         await pilot.press("end")
         await until_text(pilot, "query number 7999")
-        assert len(table._pages) <= 4
+        assert len(table.pages) <= 4
         await pilot.press("home", *["pagedown"] * 30)
         await until(pilot, lambda: table.missing_page() is None and table.current, "the pages in sight")
         assert table.current is not None
         assert table.current.text == f"query number {table.cursor}"
-        assert len(table._pages) <= PAGES_HELD
+        assert len(table.pages) <= PAGES_HELD
         table.scroll_to(y=0, animate=False)  # by the wheel: the cursor stays, what is in sight comes
         await until_text(pilot, "query number 3 ")
 
@@ -550,27 +549,27 @@ def status(**states: str) -> ProjectStatus:
 def test_where_the_queries_stand() -> None:
     run = RunState()
     done = status(ingest="done", index="done", generate="done")
-    assert standing(ProjectStatus(), run, False) == "unknown"
-    assert standing(status(ingest="to do", index="to do", generate="to do"), run, False) == "unread"
-    assert standing(done, run, False) == "made"
-    assert standing(done, run, True) == "running"  # being started
+    assert queries_state(ProjectStatus(), run, False) == "unknown"
+    assert queries_state(status(ingest="to do", index="to do", generate="to do"), run, False) == "unread"
+    assert queries_state(done, run, False) == "made"
+    assert queries_state(done, run, True) == "running"  # being started
     stale = status(ingest="done", index="done", generate="stale")
-    assert standing(stale, run, False) == "stale"
-    assert standing(replace(stale, counts={"queries": 0}), run, False) == "new"
-    assert "no query could be made" in standing_text("made", replace(done, counts={"queries": 0}), run).plain
-    assert standing_text("made", done, run).plain == ""
+    assert queries_state(stale, run, False) == "stale"
+    assert queries_state(replace(stale, counts={"queries": 0}), run, False) == "new"
+    assert "no query could be made" in format_state("made", replace(done, counts={"queries": 0}), run).plain
+    assert format_state("made", done, run).plain == ""
     told = replace(done, stages=(*done.stages[:2], StageState("generate", "done", "a model is there now")))
-    assert standing_text("made", told, run).plain == "· a model is there now."
+    assert format_state("made", told, run).plain == "· a model is there now."
     run.apply_all([RunStarted(run="a", stages=["generate", "train"]),
                    StageStarted(stage="generate", fingerprint="", reason=""),
                    Progress(stage="generate", done=30, total=120, unit="chunks")])  # fmt: skip
-    assert standing(done, run, True) == "running"
-    assert progress_text(run).plain == f"▶ making the queries {'█' * 5}{'░' * 15} 30 of 120 chunks"
+    assert queries_state(done, run, True) == "running"
+    assert format_run(run).plain == f"▶ making the queries {'█' * 5}{'░' * 15} 30 of 120 chunks"
     run.apply(Progress(stage="generate", done=60, total=120, unit="chunks encoded"))
     bar = f"{'█' * 10}{'░' * 10}"
-    assert progress_text(run).plain == f"▶ checking the queries by the base encoder {bar} 60 of 120 chunks encoded"
+    assert format_run(run).plain == f"▶ checking the queries by the base encoder {bar} 60 of 120 chunks encoded"
     run.apply(StageStarted(stage="train", fingerprint="", reason=""))
-    assert standing(done, run, True) == "busy"
+    assert queries_state(done, run, True) == "busy"
 
 
 def test_what_the_queries_take_and_how_they_are_asked_for_is_told() -> None:
@@ -584,21 +583,21 @@ def test_what_the_queries_take_and_how_they_are_asked_for_is_told() -> None:
     begun = [RunStarted(run="a", stages=["generate"]), StageStarted(stage="generate", fingerprint="", reason="")]
     going, history = RunState(), History()
     going.apply_all([*begun, backend])
-    assert making_text(going, history).plain == "", "the built-in generator tells its name, too"
+    assert format_generation(going, history).plain == "", "the built-in generator tells its name, too"
     going.apply_all([cost, Progress(stage="generate", done=5, total=20, unit="chunks")])
-    assert making_text(going, history).plain == (
+    assert format_generation(going, history).plain == (
         "· backend: gguf (queries are written by tiny.gguf)\n"
         "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)"
     )
-    assert progress_text(going).plain.endswith(
+    assert format_run(going).plain.endswith(
         "5 of 20 chunks\n· After the first chunks: about 12 min for 17 more chunks (20 of 40 are within the budget)."
     )
     going.apply(Progress(stage="generate", done=5, total=20, unit="chunks encoded"))
-    assert "After the first" not in progress_text(going).plain
+    assert "After the first" not in format_run(going).plain
     history.stages["generate"] = StageRecord(
         "generate", choices={"cost": cost}, warnings=["2 queries equal judged ones."]
     )
-    assert making_text(RunState(), history).plain == (
+    assert format_generation(RunState(), history).plain == (
         "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)\n! 2 queries equal judged ones."
     )
 

@@ -219,15 +219,15 @@ def test_an_error_of_the_report_is_told_once(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "result")
         await until_text(pilot, "nDCG@10 in percent")
-        call, broken = screen.desk.call, [True]
+        call, broken = screen.client.call, [True]
 
         async def answered(method: str, **params: Any) -> Any:
             if method == "report" and broken[0]:
                 raise DamagedError("The report is damaged.", "", "")
             return await call(method, **params)
 
-        screen.desk.call = answered  # type: ignore[method-assign]
-        screen.tell = lambda error: dialogs.append(error.what)  # type: ignore[method-assign]
+        screen.client.call = answered  # type: ignore[method-assign]
+        screen.show_error = lambda error: dialogs.append(error.what)  # type: ignore[method-assign]
         (pane,) = screen.query(ResultPane)
         for good in (False, False, True, False):
             broken[0] = not good

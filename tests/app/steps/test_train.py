@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from fixtures import pictures
-from fixtures.app import drive, opened, screen_text, until, until_text, until_told
+from fixtures.app import drive, notifications, opened, screen_text, until, until_text, until_told
 from fixtures.long_training import STEPS, newest, state_of
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from bmembed_tui.app import DARK, LIGHT, BmembedApp
+from bmembed_tui.app import DARK, LIGHT
 from bmembed_tui.client.run_history import Curve, History, StageRecord
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import QuestionDialog
@@ -25,7 +25,7 @@ from bmembed_tui.project.screen import STYLES
 from bmembed_tui.steps.progress import bar
 from bmembed_tui.steps.queries.pane import QueriesPane
 from bmembed_tui.steps.train.loss_chart import WAITING, LossChart
-from bmembed_tui.steps.train.text import told
+from bmembed_tui.steps.train.text import format_status
 from bmembed_tui.widgets.safe import SafeButton
 from engine.core.events import HeldOut, RunFinished, RunStarted, StageFailed, StageStarted, TrainStep
 from engine.core.messages.project import ProjectStatus, StageState
@@ -65,8 +65,8 @@ def charted(*curves: Curve, total: int = 100, size: tuple[int, int] = (80, 24), 
             chart, shown = app.query_one(LossChart), []
             for curve in curves:
                 chart.show(curve, total)
-                await until(pilot, lambda: chart._drawn[:3] == (chart._curve.steps[-1].step if chart._curve.steps else -1,
-                            len(chart._curve.steps), len(chart._curve.held_out)), "the drawing")  # fmt: skip
+                await until(pilot, lambda: chart.drawn[:3] == (chart.curve.steps[-1].step if chart.curve.steps else -1,
+                            len(chart.curve.steps), len(chart.curve.held_out)), "the drawing")  # fmt: skip
                 await pilot.pause(0.1)
                 shown.append(screen_text(app))  # type: ignore[arg-type]
             return shown
@@ -179,7 +179,7 @@ def status(state: str, running: bool = False) -> ProjectStatus:
 
 
 def text_of(status_: ProjectStatus, state: RunState, history: History | None = None, asked: str = "") -> str:
-    return told(status_, state, history or History(), asked).plain
+    return format_status(status_, state, history or History(), asked).plain
 
 
 def run_of(*events: Any) -> RunState:
@@ -299,7 +299,7 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
             await pilot.press(*keys)
             await until(pilot, lambda: pilot.app.screen is screen, "the answer")
             assert screen.run_state.stages["train"].state == "running" or "right" in keys
-            assert (screen.asked != "") == ("right" in keys)
+            assert (screen.requested != "") == ("right" in keys)
         await until(pilot, lambda: screen.run_state.stages["train"].state == "done", "the best adapter")
         await until(pilot, lambda: screen.run_state.state == "done", "the rest")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result")
@@ -318,17 +318,16 @@ def test_stop_and_detach(long_project: Path) -> None:
         await until_text(pilot, "out of date")
         await pilot.press("enter")
         await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "steps")
+        said = notifications(pilot.app)
         await pilot.press("d")
-        app = pilot.app
-        assert isinstance(app, BmembedApp)
-        await until(pilot, lambda: app.screen is not screen)
-        assert any("The run goes on without the app" in told.message for told in app._notifications)
+        await until(pilot, lambda: pilot.app.screen is not screen)
+        assert any("The run goes on without the app" in text for text in said)
         made = newest(long_project) / "events.jsonl"
         size, end = made.stat().st_size, time.monotonic() + 60
         while made.stat().st_size <= size and time.monotonic() < end:
             await pilot.pause(0.1)
         assert made.stat().st_size > size
-        app.open_project(ProjectFolder(long_project))
+        pilot.app.open_project(ProjectFolder(long_project))  # type: ignore[attr-defined]
         again = await opened(pilot, "train")
         await until_text(pilot, "Keep best")
         await pilot.press("x")

@@ -69,7 +69,7 @@ def test_in_the_step_documents_a_folder_is_added(new_project: Path, tmp_path: Pa
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "documents")
         await until_text(pilot, "documents")
-        await until(pilot, lambda: screen.pane._corpus is not None, "the settings")
+        await until(pilot, lambda: screen.pane.corpus is not None, "the settings")
         drop(pilot, str(tmp_path / "more"))
         await until(pilot, lambda: len(ProjectFolder(new_project).settings().corpus.paths) == 2, "the folder")
 

@@ -63,7 +63,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
     monkeypatch.setattr("bmembed_tui.window.bridge.WAIT_SECONDS", 1.0)
     made = Page(Bridge(None))
     yield made
-    made.bridge._close()
+    made.bridge.close()
 
 
 class Silent:
@@ -92,7 +92,7 @@ def test_keys_resize_paste_and_leaving(page: Page) -> None:
     page.bridge.type("o")
     page.until(lambda: "Browse" in page.text)
     page.forget()
-    page.bridge._paste(["/tmp/some\x1b[201~ folder\n"])
+    page.bridge.paste(["/tmp/some\x1b[201~ folder\n"])
     page.until(lambda: "/tmp/some[201~ folder" in page.text)
     page.bridge.type("\x1b")
     page.bridge.type("\x11")  # Ctrl+Q
@@ -126,7 +126,7 @@ def test_the_systems_dialog_fills_the_field(page: Page) -> None:
         asked.append("asked")
         return "/srv/chosen one"
 
-    page.bridge._choose = choose
+    page.bridge.choose_folder = choose
     page.bridge.type("/former")
     page.until(lambda: "/former" in page.text)
     page.bridge.type("\x1b[Z" * 3)  # back over the dialog's end: Cancel, Open, Browse
@@ -145,7 +145,7 @@ def test_copied_text_goes_to_the_window(page: Page) -> None:
     page.bridge.type("\x1b[24~")  # F12, diagnostics
     page.until(lambda: "Machine" in page.text)
     copied: list[str] = []
-    page.bridge._copy = copied.append
+    page.bridge.to_clipboard = copied.append
     page.bridge.type("c")
     page.until(lambda: copied)
     assert copied[0].startswith("App\n  bmembed ")
@@ -160,7 +160,7 @@ def test_when_the_windows_process_is_killed_the_app_leaves() -> None:
         "from bmembed_tui.window.bridge import Bridge\n"
         "bridge = Bridge(None)\n"
         "while 'Try the sample' not in bridge.read()['output']: pass\n"
-        "print(bridge._app.pid, flush=True)\n"
+        "print(bridge.app.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
     window = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment())
@@ -205,7 +205,7 @@ class _Broken(AppProcess):
 
 def test_no_port_is_opened_and_nothing_is_looked_up(page: Page) -> None:
     page.until(lambda: "Try the sample" in page.text)
-    for process in (psutil.Process(), psutil.Process(page.bridge._app.pid)):
+    for process in (psutil.Process(), psutil.Process(page.bridge.app.pid)):
         internet = [one for one in process.net_connections() if one.family in (socket.AF_INET, socket.AF_INET6)]
         assert not [one for one in internet if one.status == psutil.CONN_LISTEN]
 

@@ -160,20 +160,20 @@ def test_displays_that_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     for display in (":7", ":7.0", "unix:7", "elsewhere:10.0"):
         monkeypatch.setenv("DISPLAY", display)
-        desktop._check_display()
+        desktop.check_display()
     monkeypatch.delenv("DISPLAY")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
-    desktop._check_display()
+    desktop.check_display()
 
 
 HELD_UP = """
 import threading
-from bmembed_tui import desktop
+from bmembed_tui.window import desktop
 def open_window(project):
     threading.Thread(target=threading.Event().wait).start()
     print("closed")
     return 7
-desktop.open_window, desktop._check_extra = open_window, lambda: None
+desktop.open_window, desktop.check_extra = open_window, lambda: None
 desktop.main([])
 """
 
@@ -303,4 +303,4 @@ def test_a_display_that_is_reached_through_the_network_is_known(
 ) -> None:
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.setenv("WAYLAND_DISPLAY", wayland)
-    assert desktop._display_is_here() is here
+    assert desktop.display_is_here() is here

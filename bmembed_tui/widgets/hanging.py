@@ -1,0 +1,38 @@
+"""Lines that are indented where they continue below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual import events
+from textual.content import Content
+
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeStatic
+
+
+class HangingStatic(SafeStatic):
+    """Lines that each begin with a sign or a heading of `indent` columns; what does not fit is put under the text after it."""
+
+    def __init__(self, content: str = "", *, indent: int = 2, **options: Any) -> None:
+        super().__init__(content, **options)
+        self._lines: list[Content] | None = None
+        self._indent = indent
+
+    def show(self, content: Content) -> None:
+        self._lines = content.split("\n")
+        self._wrap(self.size.width)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._wrap(event.size.width)
+
+    def _wrap(self, width: int) -> None:
+        if self._lines is not None:
+            self.update(Content("\n").join(hanging(line, width, self._indent) for line in self._lines))
+
+
+def hanging(line: Content, width: int, indent: int = 2) -> Content:
+    """One line in as many rows as it needs in `width` columns, all but the first indented."""
+    if line.cell_length <= width or width <= 2 * indent:
+        return line
+    return line[:indent] + plain("\n" + " " * indent, lines=True).join(line[indent:].wrap(width - indent))
