@@ -12,15 +12,15 @@ from bmembed_tui.widgets.safe import SafeStatic
 
 
 class HangingStatic(SafeStatic):
-    """Lines that each begin with a sign or a heading of `indent` columns; what does not fit is put under the text after it."""
+    """Lines that each begin with a sign or a heading; what does not fit is put under the text after it."""
 
-    def __init__(self, content: str = "", *, indent: int = 2, **options: Any) -> None:
+    def __init__(self, content: str = "", **options: Any) -> None:
         super().__init__(content, **options)
         self._lines: list[Content] | None = None
-        self._indent = indent
+        self._indent = 2
 
-    def show(self, content: Content) -> None:
-        self._lines = content.split("\n")
+    def show(self, content: Content, indent: int = 2) -> None:
+        self._lines, self._indent = content.split("\n"), indent
         self._wrap(self.size.width)
 
     def on_resize(self, event: events.Resize) -> None:

@@ -51,7 +51,7 @@ A change of the documents needs only what changed to be indexed again."""
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="index-body"):
-            yield HangingStatic(indent=HEAD, id="index-status")
+            yield HangingStatic(id="index-status")
             with Horizontal(id="index-try"):
                 yield SafeLabel("Try BM25")
                 yield Field(placeholder="words of your documents", id="index-query")
@@ -83,7 +83,7 @@ A change of the documents needs only what changed to be indexed again."""
             return  # told something while the screen is being left
         host = self.host
         text = format_status(host.status, host.run_state, host.history, self._facts)
-        self.query_one("#index-status", HangingStatic).show(text)
+        self.query_one("#index-status", HangingStatic).show(text, HEAD if host.status.built("index") else 0)
         self.query_one("#index-try").display = host.status.built("index")
         label = "Running …" if host.going else "Continue" if host.status.done("index", "rank") else "Build"
         self.query_one("#primary", SafeButton).label = label
