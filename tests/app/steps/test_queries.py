@@ -37,6 +37,7 @@ from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
 from engine.core.messages.project import ProjectStatus, StageState
+from engine.core.messages.queries import evidence_span
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
