@@ -61,7 +61,7 @@ def _list(rows: list[dict[str, Any]], told: str) -> None:
 
 def _show(found: QuerySample) -> None:
     from engine.core.text import duration, harmless
-    from engine.queries.filters.consistency import told_share
+    from engine.queries.filters.consistency import format_share
 
     for item in found.items:
         print(harmless(item.path) + f"  ({item.seconds:.1f} s)")
@@ -75,7 +75,7 @@ def _show(found: QuerySample) -> None:
                 print(f"      left out: {harmless(query.reason)}")
     estimate = found.estimate
     named = found.backend + (f" ({found.model})" if found.model else "")
-    print(f"\nBackend: {harmless(named)}. Kept: {told_share(found.kept_share)}.")
+    print(f"\nBackend: {harmless(named)}. Kept: {format_share(found.kept_share)}.")
     print(f"All {estimate.chunks} chunks: about {duration(estimate.seconds)} ({harmless(estimate.basis)}).")
     if not found.items:
         print("No chunk has a query.", file=sys.stderr)

@@ -14,8 +14,8 @@ from engine.core.errors import ModelError
 from engine.gguf.file import check_gguf, parts_of, unusable
 
 VERSIONS = (2, 3)
-DEEPEST = 4  # lists within lists
-KEPT_ARRAY = 64  # of longer lists, such as a vocabulary, only the length is kept
+MAX_DEPTH = 4  # lists within lists
+MAX_KEPT_LIST = 64  # of longer lists, such as a vocabulary, only the length is kept
 MAX_TEXT_LENGTH, MAX_LIST_LENGTH = 1 << 24, 1 << 28  # bytes: more is not cut off but corrupt
 _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _TEXT, _ARRAY = 8, 9
@@ -145,19 +145,19 @@ class _Reader:
             return self._number(_NUMBERS[kind])
         if kind == _TEXT:
             return self._text()
-        if kind != _ARRAY or depth == DEEPEST:
+        if kind != _ARRAY or depth == MAX_DEPTH:
             raise self._corrupt(
                 f"a value is of the unknown type {kind}" if kind != _ARRAY else "a list in a list in a list"
             )
         inner, count = self._number("<I"), self._number("<Q")
         if inner in _NUMBERS:
             width = struct.calcsize(_NUMBERS[inner])
-            if self._possible(count, width) > KEPT_ARRAY:
+            if self._possible(count, width) > MAX_KEPT_LIST:
                 self._file.seek(count * width, os.SEEK_CUR)
                 return None
         elif inner not in (_TEXT, _ARRAY):
             raise self._corrupt(f"a list is of the unknown type {inner}")
-        elif self._possible(count, 8) > KEPT_ARRAY and inner == _TEXT:
+        elif self._possible(count, 8) > MAX_KEPT_LIST and inner == _TEXT:
             for _ in range(count):
                 self._file.seek(self._length(), os.SEEK_CUR)
             return None

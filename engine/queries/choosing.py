@@ -33,7 +33,7 @@ class Choice:
 
 def backend_of(snapshot: ProjectSnapshot) -> str:
     """The backend that makes the queries; `auto` is never one."""
-    return chosen(snapshot.settings, snapshot.store).backend
+    return resolve_backend(snapshot.settings, snapshot.store).backend
 
 
 def made_by(snapshot: ProjectSnapshot) -> str:
@@ -42,23 +42,23 @@ def made_by(snapshot: ProjectSnapshot) -> str:
     return artifact.info.backend if artifact and artifact.info.backend else backend_of(snapshot)
 
 
-def chosen(settings: Settings, store: Store) -> Choice:
+def resolve_backend(settings: Settings, store: Store) -> Choice:
     """`auto` takes what is named in project.toml, a server first; then what it took before; and at first a model that was
     added to our own folder, or, where there is none, the built-in generator. It starts nothing and asks nobody."""
     return _named(settings) or _kept(store) or _found()
 
 
-def guessed(settings: Settings) -> Choice:
-    """As `chosen` before there are queries."""
+def resolve_first_backend(settings: Settings) -> Choice:
+    """As `resolve_backend` before there are queries."""
     return _named(settings) or _found()
 
 
-def usable(settings: Settings, store: Store) -> Choice:
-    """As `chosen`, but a language model that `auto` took before must still be there."""
+def resolve_available_backend(settings: Settings, store: Store) -> Choice:
+    """As `resolve_backend`, but a language model that `auto` took before must still be there."""
     return _named(settings) or _still_there(store) or _found()
 
 
-def settle(context: StageContext) -> Choice:
+def resolve_and_keep_backend(context: StageContext) -> Choice:
     """What makes the queries of this run; what `auto` has chosen is kept for the runs after it. One that was asked for by
     force chooses anew."""
     named, before = _named(context.settings), _kept(context.store)
@@ -69,7 +69,7 @@ def settle(context: StageContext) -> Choice:
     return choice
 
 
-def settled(settings: Settings, choice: Choice) -> Settings:
+def with_choice(settings: Settings, choice: Choice) -> Settings:
     """The settings with what `auto` has chosen in its place."""
     if settings.queries.backend != AUTO:
         return settings
@@ -79,7 +79,7 @@ def settled(settings: Settings, choice: Choice) -> Settings:
 
 def with_backend(snapshot: ProjectSnapshot) -> Settings:
     """The settings with the backend of the queries that `queries.backend = "auto"` stands for."""
-    return settled(snapshot.settings, chosen(snapshot.settings, snapshot.store))
+    return with_choice(snapshot.settings, resolve_backend(snapshot.settings, snapshot.store))
 
 
 def added_since(snapshot: ProjectSnapshot) -> str:

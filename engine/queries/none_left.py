@@ -10,7 +10,7 @@ from engine.queries.rejection import Reason
 
 MEANS = "nothing can be trained, and search uses the base encoder"
 _QUOTES = "take another model, which quotes its document: 'engine sample {0}' shows what this one answers"
-_MENDS: dict[str, str] = {  # for a project on the command line
+_REMEDIES: dict[str, str] = {  # for a project on the command line
     Reason.CUT: "raise queries.answer_tokens",
     Reason.NO_ANSWER: "'engine sample {0}' shows what the model or its server answers",
     Reason.NOT_FOUND: _QUOTES,
@@ -29,24 +29,24 @@ def none_left(made: int, rejected: Mapping[str, int], backend: str, project: str
     if not any(rejected.values()):
         why = _SILENT.get("imported" if backend == "both" else backend, "the model wrote none: " + _ASKED)
         return f"There is no training query: {MEANS}. {_sentence(why.format(project))}"
-    mend = _mend(rejected, _ASKED if backend in MODELS else _LISTED)
+    remedy = _remedy(rejected, _ASKED if backend in MODELS else _LISTED)
     head = f"Of {made} queries none is left" if made else "No query was made"
-    return f"{head} ({told_reasons(rejected)}): {MEANS}. {_sentence(mend.format(project))}"
+    return f"{head} ({format_reasons(rejected)}): {MEANS}. {_sentence(remedy.format(project))}"
 
 
-def told_reasons(rejected: Mapping[str, int]) -> str:
+def format_reasons(rejected: Mapping[str, int]) -> str:
     """`12 × evidence not in the chunk, 3 × …`, the most frequent first; empty where there is none."""
     return ", ".join(f"{rejected[reason]} × {reason}" for reason in _by_count(rejected) if rejected[reason])
 
 
-def unusable(asked: int, left: int, more: int, rejected: Mapping[str, int], project: str) -> StageError:
+def no_usable_queries(asked: int, left: int, more: int, rejected: Mapping[str, int], project: str) -> StageError:
     """A language model has written nothing usable about `asked` chunks, and `left` others would be asked about. By force, `more`
     of them are."""
-    why = told_reasons(rejected) or "it wrote no question"
+    why = format_reasons(rejected) or "it wrote no question"
     return StageError(
         f"The language model wrote no usable question about {asked} chunks.",
         f"{_sentence(why)} The other {left} were not asked about, since they would hardly give any.",
-        f"{_sentence(_mend(rejected, _ASKED).format(project))} Or set queries.backend to extractive, which needs no model. "
+        f"{_sentence(_remedy(rejected, _ASKED).format(project))} Or set queries.backend to extractive, which needs no model. "
         f"'engine generate {project} --force' asks this one about {more} more. The answers so far are kept.",
         code="no-usable-queries",
         stage="generate",
@@ -58,10 +58,10 @@ def _by_count(rejected: Mapping[str, int]) -> list[str]:
     return sorted(rejected, key=lambda reason: -rejected[reason])
 
 
-def _mend(rejected: Mapping[str, int], other: str) -> str:
+def _remedy(rejected: Mapping[str, int], other: str) -> str:
     """What to do about the most frequent reason."""
     first = next(iter(_by_count(rejected)), "")
-    return _MENDS.get(first, other) if rejected.get(first) else other
+    return _REMEDIES.get(first, other) if rejected.get(first) else other
 
 
 def _sentence(text: str) -> str:

@@ -12,7 +12,7 @@ from engine.corpus.imports import imported_queries
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, WriterInfo
 from engine.queries.backend import Fixed, Item, QueryBackend, Several
-from engine.queries.choosing import MODELS, backend_of, chosen, with_backend
+from engine.queries.choosing import MODELS, backend_of, resolve_backend, with_backend
 from engine.queries.llm.cost import Patience
 from engine.queries.reporter import Reporter
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def open_backend(
-    snapshot: ProjectSnapshot, chunks: Sequence[Chunk], teller: Reporter, should_stop: Callable[[], bool]
+    snapshot: ProjectSnapshot, chunks: Sequence[Chunk], reporter: Reporter, should_stop: Callable[[], bool]
 ) -> QueryBackend:
     """The project's backend. Raises SettingsError or ModelError where what it needs is not there, CancelledError."""
     name = backend_of(snapshot)
     if name in MODELS:
-        return open_model(snapshot, teller, should_stop)
+        return open_model(snapshot, reporter, should_stop)
     backends: list[QueryBackend] = []
     if name in ("extractive", "both"):
         backends.append(_extractive(snapshot, chunks, should_stop))
@@ -73,12 +73,12 @@ def _imported(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> QueryBacken
     return Fixed(by_chunk)
 
 
-def open_model(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[], bool]) -> Prompted:
+def open_model(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> Prompted:
     """The language model behind `gguf` or `endpoint`. Raises as `open_backend`."""
     from engine.queries.llm.prompted import Prompted
 
     settings, patience = snapshot.settings.queries, Patience(should_stop)
-    model = open_chat(snapshot, teller, patience)
+    model = open_chat(snapshot, reporter, patience)
     try:
         return Prompted(
             model, settings.prompt, settings.per_chunk, settings.answer_tokens, snapshot.settings.training.seed,
@@ -89,16 +89,16 @@ def open_model(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callabl
         raise
 
 
-def open_chat(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
+def open_chat(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
     """The language model behind `gguf` or `endpoint`, to be asked anything. Raises as `open_backend`."""
     gguf = backend_of(snapshot) == "gguf"
-    return _gguf(snapshot, teller, should_stop) if gguf else _endpoint(snapshot, teller, should_stop)
+    return _gguf(snapshot, reporter, should_stop) if gguf else _endpoint(snapshot, reporter, should_stop)
 
 
 def model_identity(snapshot: ProjectSnapshot) -> list[str]:
     """What names the language model behind `gguf` or `endpoint`. Raises SettingsError or ModelError where it is not there, and
     has not made the queries that are."""
-    settings, choice = snapshot.settings.queries, chosen(snapshot.settings, snapshot.store)
+    settings, choice = snapshot.settings.queries, resolve_backend(snapshot.settings, snapshot.store)
     if choice.backend == "gguf":
         return ["gguf", choice.identity or _identity(snapshot)]
     return ["endpoint", _address(snapshot).url, settings.endpoint_model]
@@ -170,34 +170,34 @@ def query_recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
     return {"backend": backend, **shared}
 
 
-def _gguf(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
+def _gguf(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
     from engine.gguf.file import gguf_file
     from engine.queries.llm.gguf_model import GgufModel
 
     settings = with_backend(snapshot).queries
-    return GgufModel(gguf_file(snapshot.project.path, settings.model), settings.context_tokens, teller, should_stop)
+    return GgufModel(gguf_file(snapshot.project.path, settings.model), settings.context_tokens, reporter, should_stop)
 
 
-def _endpoint(snapshot: ProjectSnapshot, teller: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
+def _endpoint(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
     from engine.endpoint.servers import note_server
     from engine.queries.llm.endpoint_model import Endpoint
 
     settings, address, folder = snapshot.settings.queries, _address(snapshot), snapshot.project.path
-    at_once = settings.concurrency or 1
+    concurrency = settings.concurrency or 1
     reason = (
         "queries.concurrency is set"
         if settings.concurrency
         else "queries.concurrency says how many messages a server gets at once"
     )
-    teller.choose("answers at once", at_once, reason)
+    reporter.choose("answers at once", concurrency, reason)
     return Endpoint(
         address,
         settings.endpoint_model,
         settings.context_tokens,
         settings.endpoint_seconds,
         should_stop,
-        at_once,
-        teller.choose,
+        concurrency,
+        reporter.choose,
         lambda: note_server(folder, address.url),
     )
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    pass
+from typing import Protocol
 
 
 class Reporter(Protocol):
@@ -22,7 +19,7 @@ class NullReporter:
     """Hears nothing."""
 
     def choose(self, setting: str, value: object, reason: str) -> None:
-        """Not told."""
+        """Ignored."""
 
     def warn(self, text: str) -> None:
-        """Not told."""
+        """Ignored."""

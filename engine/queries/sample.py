@@ -16,7 +16,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.queries.backend import Answer, Fixed, Passage, first_of
-from engine.queries.choosing import MODELS, backend_of, settled, usable
+from engine.queries.choosing import MODELS, backend_of, resolve_available_backend, with_choice
 from engine.queries.llm.cost import HOUR, Budget, Pace, measured
 from engine.queries.llm.prompted import Prompted
 from engine.queries.opening import corpus_language, open_backend
@@ -43,25 +43,25 @@ def sample(
     project: ProjectFolder,
     count: int = 5,
     should_stop: Callable[[], bool] = lambda: False,
-    teller: Reporter | None = None,
+    reporter: Reporter | None = None,
 ) -> QuerySample:
     """As `sample_here`; llama.cpp is asked in a process of its own, which a model's file may crash."""
-    if teller is None and _by_llama_cpp(project):
+    if reporter is None and _by_llama_cpp(project):
         arguments = [str(project.path), str(count)]
         return from_json(QuerySample, run_in_subprocess(SUBPROCESS, arguments, "The sample", should_stop))
-    return sample_here(project, count, should_stop, teller)
+    return sample_here(project, count, should_stop, reporter)
 
 
 def _by_llama_cpp(project: ProjectFolder) -> bool:
     store = project.store()
     try:
-        return usable(project.settings(), store).backend == "gguf"
+        return resolve_available_backend(project.settings(), store).backend == "gguf"
     finally:
         store.close()
 
 
 def sample_here(
-    project: ProjectFolder, count: int, should_stop: Callable[[], bool], teller: Reporter | None = None
+    project: ProjectFolder, count: int, should_stop: Callable[[], bool], reporter: Reporter | None = None
 ) -> QuerySample:
     """Queries of `count` chunks of different documents, with whether the cheap filters keep each, and an estimate.
 
@@ -71,9 +71,9 @@ def sample_here(
     store = project.store()
     try:
         settings = project.settings()
-        snapshot = ProjectSnapshot(project, settled(settings, usable(settings, store)), store)
+        snapshot = ProjectSnapshot(project, with_choice(settings, resolve_available_backend(settings, store)), store)
         snapshot.need(CorpusInfo)
-        return _Sampler(snapshot, count, should_stop, teller or NullReporter()).result()
+        return _Sampler(snapshot, count, should_stop, reporter or NullReporter()).result()
     except CancelledError:
         raise CancelledError("The sample was cancelled.", "You asked for it.", "Nothing was changed.") from None
     finally:
@@ -82,12 +82,12 @@ def sample_here(
 
 class _Sampler:
     def __init__(
-        self, snapshot: ProjectSnapshot, count: int, should_stop: Callable[[], bool], teller: Reporter
+        self, snapshot: ProjectSnapshot, count: int, should_stop: Callable[[], bool], reporter: Reporter
     ) -> None:
         self._view, self._count, self._should_stop = snapshot, count, should_stop
         self._chunks = snapshot.store.chunks()
         started = time.monotonic()
-        self._backend = open_backend(snapshot, self._chunks, teller, should_stop)
+        self._backend = open_backend(snapshot, self._chunks, reporter, should_stop)
         self._opening = time.monotonic() - started
         self._documents = {document.id: document for document in snapshot.store.documents()}
 
@@ -155,7 +155,7 @@ class _Sampler:
         chunks = pace.chunks_within(Budget(settings.max_queries, hours * HOUR), chunks)
         limits = f"{settings.max_queries} queries at most (queries.max_queries)"
         limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
-        basis = f"{pace.told()}; {self._opening:.1f} s to begin; {limits}; the filters' own time comes on top"
+        basis = f"{pace.summary()}; {self._opening:.1f} s to begin; {limits}; the filters' own time comes on top"
         seconds = round(self._opening + pace.each * chunks, 1)
         return SampleEstimate(chunks, seconds, basis, checked)
 

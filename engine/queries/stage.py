@@ -15,9 +15,9 @@ from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerpri
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.articles import document_keys
-from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, settle
+from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
-from engine.queries.filters.consistency import Filtered, consistency_filter, told_share
+from engine.queries.filters.consistency import Filtered, consistency_filter, format_share
 from engine.queries.heldout import assign_split, cap_queries, least_of
 from engine.queries.none_left import MEANS, none_left
 from engine.queries.opening import model_identity, out_of_reach, query_recipe, writer_noted
@@ -73,7 +73,7 @@ class GenerateStage(Stage):
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Make, attach, filter and split the queries, then put them in the former ones' place."""
-        chunks, choice = context.store.chunks(), settle(context)
+        chunks, choice = context.store.chunks(), resolve_and_keep_backend(context)
         candidates = _candidates(context, chunks, choice)
         filtered = _capped(context, _filter(context, candidates.queries, chunks))
         made, rejected = candidates.made, dict(candidates.counts + by_reason(filtered.rejected))
@@ -206,7 +206,7 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     distinct = deduplicate(sound.kept, check=context.check_stop)
     unique = distinct.kept
     repeats = [Rejected(one.query, Reason.DUPLICATE, one.original.text) for one in distinct.dropped]
-    _tell_share(context, "duplicates", Filtered(unique, repeats), "a query is kept when none before it says the same")
+    _report_share(context, "duplicates", Filtered(unique, repeats), "a query is kept when none before it says the same")
     rejected = sound.rejected + repeats
     top = context.settings.queries.consistency_top
     if not top or not unique:
@@ -217,7 +217,7 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     ]
     filtered = consistency_filter(unique, rankers, top=top)
     asks = f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder"
-    _tell_share(context, "consistency filter", filtered, asks)
+    _report_share(context, "consistency filter", filtered, asks)
     return Filtered(filtered.kept, rejected + filtered.rejected)
 
 
@@ -232,15 +232,15 @@ def _sifted(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     known = sources(chunks, context.store.documents(), index.language, index)
     return sifted(
         candidates, checks(known),
-        lambda check, found: _tell_share(context, check.name, found, check.asks), context.check_stop,
+        lambda check, found: _report_share(context, check.name, found, check.asks), context.check_stop,
     )  # fmt: skip
 
 
-def _tell_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:
+def _report_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:
     total = len(filtered.kept) + len(filtered.rejected)
     if not total:
         return
-    context.choose(name, f"{told_share(filtered.share)} kept", f"of {total} queries: {asks}")
+    context.choose(name, f"{format_share(filtered.share)} kept", f"of {total} queries: {asks}")
 
 
 def _bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> NDArray[np.int64]:

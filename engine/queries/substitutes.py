@@ -27,7 +27,7 @@ PROMPT = "substitutes"
 PATTERN = "substitutes-*.jsonl"
 SHAPE = Shape("words", (("word", "text"), ("other", "text")))
 LIMIT = 384  # tokens of an answer
-LONGEST = 60  # characters of a replacement
+MAX_LENGTH = 60  # characters of a replacement
 MAX_WORDS = 12
 Found = dict[str, str]
 
@@ -107,7 +107,7 @@ def _answered(model: ChatModel, query: str, words: Sequence[str], seed: int) -> 
 def _usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Iterator[tuple[str, str]]:
     for entry in entries:
         word, other = entry["word"].strip().lower(), " ".join(entry["other"].split())
-        if word in words and other and other.isprintable() and len(other) <= LONGEST and word not in fold(other):
+        if word in words and other and other.isprintable() and len(other) <= MAX_LENGTH and word not in fold(other):
             yield word, other
 
 

@@ -12,7 +12,7 @@ from engine.core.records import Chunk, Query
 from engine.core.text import duration
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.queries.backend import Item, Passage
-from engine.queries.filters.consistency import told_share
+from engine.queries.filters.consistency import format_share
 from engine.queries.llm.cost import HOUR, Budget, Course, Pace
 from engine.queries.llm.coverage import base_vectors, covering_order, distinct, word_vectors
 from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, passage_key
@@ -23,8 +23,8 @@ from engine.queries.rules.extractive import rounds
 if TYPE_CHECKING:
     from engine.queries.llm.prompted import Prompted
 
-TOLD_SECONDS = 0.5
-PROBLEMS_TOLD = 20
+REPORT_SECONDS = 0.5
+MAX_REPORTED_PROBLEMS = 20
 LOOK_AT = 40  # chunks without a single usable question, after which the user is told
 GIVE_UP = 200  # such chunks, after which no more are asked: a budget of questions would never end it
 
@@ -84,7 +84,7 @@ class _Walk:
     _problems: set[str] = field(default_factory=set)
     _backend: Prompted | None = None
     _asked: Sequence[int] = ()
-    _told_at: float = 0.0
+    _reported_at: float = 0.0
     _fruitless: int = 0
     _why: Counter[str] = field(default_factory=Counter)
 
@@ -101,7 +101,7 @@ class _Walk:
                 self.context.check_stop()
                 self._take(position, entry)
                 if self.done in (10, 100, 1000, 10_000):
-                    self._tell_share()
+                    self._report_share()
                 if budget.spent(len(self.found), self.seconds):
                     break
         finally:
@@ -110,7 +110,7 @@ class _Walk:
                 self._backend.close()
         answered = self._course.done.chunks
         self.context.progress(answered, answered, "chunks")
-        self._tell_share()
+        self._report_share()
         queries = [query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])]
         made = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != Reason.NO_ANSWER)
         beyond = [Rejected(query, Reason.BEYOND) for _, query in self.found[budget.queries :]]
@@ -166,7 +166,7 @@ class _Walk:
             "backend", self._backend.name, f"queries are written by {self._backend.model or 'the endpoint'}"
         )
         open_ones = (position for position in order if self.ledger.get(self._key(position)) is None)
-        self._tell_progress()
+        self._report_progress()
         passages = (Passage(position, self.chunks[position], self._title(position)) for position in open_ones)
         for position, answer in self._backend.answers(passages):
             key = self._key(position)
@@ -174,7 +174,7 @@ class _Walk:
                 answer = replace(answer, lasting=True)
             entry = self.ledger.add(key, answer)
             if entry.problem:
-                self._tell_problem(entry.problem)
+                self._report_problem(entry.problem)
             self._count(entry, own=entry.settled)
             yield position, entry
 
@@ -202,32 +202,32 @@ class _Walk:
         self._why[Reason.NO_ANSWER] += bool(entry.problem)
         pace = course.take(Pace(1, entry.seconds, len(entry.items), entry.tokens, entry.estimated), own)
         if pace is not None:
-            self._tell_cost(pace)
+            self._report_cost(pace)
         if not course.done.queries:
             self._fruitless += entry.settled and (own or not self.context.forced)
-            self._tell_fruitless()
-        if time.monotonic() - self._told_at >= TOLD_SECONDS:
-            self._tell_progress()
+            self._report_fruitless()
+        if time.monotonic() - self._reported_at >= REPORT_SECONDS:
+            self._report_progress()
 
-    def _tell_fruitless(self) -> None:
+    def _report_fruitless(self) -> None:
         """Early on, and again where there is no hope. What was answered before counts, too, unless the user has asked for more
         by force. Raises StageError."""
-        from engine.queries.none_left import told_reasons, unusable
+        from engine.queries.none_left import format_reasons, no_usable_queries
 
         asked, project = self._course.done.chunks, self.context.project.argument
         if asked == LOOK_AT:
-            why = f" ({told})" if (told := told_reasons(self._why)) else ""
+            why = f" ({told})" if (told := format_reasons(self._why)) else ""
             more = f"'engine sample {project}' shows why; after {GIVE_UP} such chunks no more are asked."
             self.context.warn(f"The first {LOOK_AT} chunks gave no usable question{why}. {more}")
         if self._fruitless >= GIVE_UP and (left := len(self._asked) - asked) > 0:
-            raise unusable(asked, left, GIVE_UP, self._why, project)
+            raise no_usable_queries(asked, left, GIVE_UP, self._why, project)
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         """How many chunks will be asked is an estimate from how many questions each has given."""
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
         self.context.progress(self._course.done.chunks, self._course.reach(len(self._asked)), "chunks")
 
-    def _tell_cost(self, pace: Pace) -> None:
+    def _report_cost(self, pace: Pace) -> None:
         budget, total = self._course.budget, len(self._asked)
         reached = self._course.reach(total)
         left = sum(self.ledger.get(self._key(position)) is None for position in self._asked[:reached])
@@ -238,16 +238,16 @@ class _Walk:
         more = f"{left} more chunk{'s' if left > 1 else ''}"
         cost = f"about {duration(pace.each * left)} for {more} ({whole})"
         if left:
-            self.context.choose("cost", cost, f"{pace.told()}; {limits}")
+            self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
 
-    def _tell_share(self) -> None:
+    def _report_share(self) -> None:
         total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != Reason.NO_ANSWER)
         if total:
-            share = f"{told_share(len(self.found) / total)} kept"
+            share = f"{format_share(len(self.found) / total)} kept"
             self.context.choose("evidence check", share, f"of {total} questions: their evidence stands in the chunk")
 
-    def _tell_problem(self, problem: str) -> None:
+    def _report_problem(self, problem: str) -> None:
         """Each problem once, and not too many: a run of thousands of chunks may meet them often."""
         self._problems.add(problem)
-        if len(self._problems) <= PROBLEMS_TOLD:
+        if len(self._problems) <= MAX_REPORTED_PROBLEMS:
             self.context.choose("chunk left out", problem, "no query is made of it")

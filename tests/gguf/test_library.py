@@ -34,7 +34,7 @@ from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
 from engine.gguf.library import DIFFERENT, UNKNOWN, UNREAD, VERIFIED, add_model, list_models, memory_need
 from engine.gguf.places import OWN, own_models
 from engine.project.folder import ProjectFolder
-from engine.queries.choosing import Choice, usable
+from engine.queries.choosing import Choice, resolve_available_backend
 from engine.queries.opening import query_recipe
 from engine.settings.schema import QuerySettings, Settings
 
@@ -403,7 +403,7 @@ def test_a_model_in_parts_that_lacks_one_is_told_and_never_chosen_by_itself(part
         query_recipe(snapshot)
     put(parts[0], own_folder() / parts[0].name)
     kept = SimpleNamespace(info=asdict(Choice("gguf", "", str(own_folder() / parts[0].name), "0" * 16)))
-    found = usable(Settings(), SimpleNamespace(artifact=lambda _kind: kept))  # type: ignore[arg-type]
+    found = resolve_available_backend(Settings(), SimpleNamespace(artifact=lambda _kind: kept))  # type: ignore[arg-type]
     assert found.backend == "extractive"
 
 

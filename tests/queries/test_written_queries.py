@@ -29,7 +29,7 @@ from engine.evaluation.query_sets import is_built
 from engine.gguf.file import content_identity, own_folder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.queries.choosing import Choice, chosen, made_by
+from engine.queries.choosing import Choice, made_by, resolve_backend
 from engine.queries.llm import endpoint_model as endpoint
 from engine.queries.llm.ledger import answer_files
 from engine.queries.none_left import MEANS
@@ -352,10 +352,10 @@ class Auto:
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
 
-    def chosen(self) -> Choice:
+    def resolve_backend(self) -> Choice:
         store = self.project.store()
         try:
-            return chosen(self.project.settings(), store)
+            return resolve_backend(self.project.settings(), store)
         finally:
             store.close()
 
@@ -381,21 +381,21 @@ def added(name: str) -> Path:
 
 
 def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generator(auto: Auto):
-    assert auto.chosen().backend == "extractive"
-    assert "no server and no language model is named" in auto.chosen().reason
+    assert auto.resolve_backend().backend == "extractive"
+    assert "no server and no language model is named" in auto.resolve_backend().reason
     own_folder().mkdir(parents=True)
     (own_folder() / "broken.gguf").write_bytes(b"GGUF")
-    assert auto.chosen().backend == "extractive"
+    assert auto.resolve_backend().backend == "extractive"
     path = added("ours.gguf")
-    choice = auto.chosen()
+    choice = auto.resolve_backend()
     assert choice == Choice("gguf", "ours.gguf was added with 'engine models add'", str(path), content_identity(path))
     added("their.gguf")
     among = "ours.gguf was added with 'engine models add', the first by name of 2; queries.model names another"
-    assert auto.chosen().reason == among
+    assert auto.resolve_backend().reason == among
     auto.project.change_settings({"queries.model": "other.gguf"})
-    assert auto.chosen() == Choice("gguf", "queries.model names a language model")
+    assert auto.resolve_backend() == Choice("gguf", "queries.model names a language model")
     auto.project.change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})
-    assert auto.chosen() == Choice("endpoint", "queries.endpoint names a server")
+    assert auto.resolve_backend() == Choice("endpoint", "queries.endpoint names a server")
 
 
 def test_a_model_that_is_added_later_makes_nothing_stale_and_is_told(auto: Auto):
@@ -439,7 +439,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_model_that_it_began_with(auto: 
     with pytest.raises(CancelledError):
         generate_here(auto.project, stop)
     added("a-model-that-would-come-first.gguf")
-    assert auto.chosen().model.endswith("/ours.gguf")
+    assert auto.resolve_backend().model.endswith("/ours.gguf")
     auto.generate()
     assert len(answer_files(auto.project)) == 1
 
@@ -461,7 +461,7 @@ def test_what_auto_chose_is_forgotten_when_a_backend_is_named(auto: Auto):
     auto.generate()
     added("ours.gguf")
     auto.project.change_settings({"queries.backend": "auto"})
-    assert auto.chosen().backend == "gguf"
+    assert auto.resolve_backend().backend == "gguf"
 
 
 def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto):

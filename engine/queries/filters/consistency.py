@@ -29,7 +29,7 @@ class Filtered:
         return len(self.kept) / total if total else 1.0
 
 
-def told_share(share: float) -> str:
+def format_share(share: float) -> str:
     """A share in percent: neither all nor none where it is nearly so."""
     percent = f"{100 * share:.0f}"
     if percent == "100" and share < 1:

@@ -6,8 +6,8 @@ import unicodedata
 
 from engine.queries.rules.tokens import fold
 
-LEAST, WIDE = 12, 3  # characters without white space: shorter ones stand everywhere; a wide one counts as so many
-SHORTEST, LONGEST = 4, 400  # characters of a question
+MIN_LENGTH, WIDE = 12, 3  # characters without white space: shorter ones stand everywhere; a wide one counts as so many
+SHORTEST, MAX_LENGTH = 4, 400  # characters of a question
 
 
 def locate(evidence: str, text: str) -> tuple[int, int] | None:
@@ -24,7 +24,10 @@ def locate(evidence: str, text: str) -> tuple[int, int] | None:
 
 def telling(evidence: str) -> bool:
     """Whether a text is long enough to tell its place: a Chinese or Japanese character says more than a letter."""
-    return sum(WIDE if unicodedata.east_asian_width(char) in "WF" else 1 for char in "".join(evidence.split())) >= LEAST
+    return (
+        sum(WIDE if unicodedata.east_asian_width(char) in "WF" else 1 for char in "".join(evidence.split()))
+        >= MIN_LENGTH
+    )
 
 
 def verbatim(evidence: str, text: str) -> str | None:
@@ -36,7 +39,7 @@ def verbatim(evidence: str, text: str) -> str | None:
 def usable(question: str, evidence: str) -> str | None:
     """A question on one line, or None where it is too short or long, holds what is no text, or only repeats the evidence."""
     line = " ".join(question.split())
-    if not SHORTEST <= len(line) <= LONGEST or not any(char.isalnum() for char in line):
+    if not SHORTEST <= len(line) <= MAX_LENGTH or not any(char.isalnum() for char in line):
         return None
     if any(char == "�" or unicodedata.category(char) in ("Cc", "Cs", "Co", "Cn") for char in line):
         return None

@@ -83,11 +83,11 @@ class ChatModel(Protocol):
 
 
 @runtime_checkable
-class SeveralAtOnce(Protocol):
+class ConcurrentModel(Protocol):
     """A model that writes several answers at once."""
 
     @property
-    def at_once(self) -> int:
+    def concurrency(self) -> int:
         """How many answers may be on their way."""
 
     def submit(self, request: Request) -> int:
@@ -100,10 +100,10 @@ class SeveralAtOnce(Protocol):
         """Forget the answers that are on their way."""
 
 
-class OneAtATime:
-    """`SeveralAtOnce` for a model that answers one message after the other. `clock` stands still while a run is paused."""
+class SequentialModel:
+    """`ConcurrentModel` for a model that answers one message after the other. `clock` stands still while a run is paused."""
 
-    at_once = 1
+    concurrency = 1
 
     def __init__(self, model: ChatModel, clock: Callable[[], float]) -> None:
         self._model, self._clock = model, clock

@@ -109,7 +109,7 @@ class _Talk:
             if self._asker.two_steps:
                 yield from self._in_two_steps(values, kinds)
             else:
-                yield from self._at_once(values, kinds)
+                yield from self._in_one_step(values, kinds)
         except TooLongError as error:
             found = self._asker.halved(piece) if whole else []
             if not found:
@@ -121,7 +121,7 @@ class _Talk:
         except UnansweredError as error:
             self._problems.append(error)
 
-    def _at_once(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
+    def _in_one_step(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
         """A small model is asked for one kind at a time."""
         kind = kinds[0]
         pairs = yield from self._entries("one-step", PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds))

@@ -59,14 +59,14 @@ class Pace:
             reached = min(reached, math.ceil(budget.seconds / self.each))
         return reached
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """In words."""
         rate = f"{self.tokens / self.seconds:.1f} tokens/s" if self.tokens and self.seconds else ""
         rate = f"about {rate} (the server does not count them)" if rate and self.estimated else rate
         first = f"; the first one took {self.late:.2f} s and is left out" if self.late else ""
         queries = self.queries / max(1, self.chunks)
-        told = f"{self.each:.2f} s and {queries:.1f} queries a chunk, the mean of {self.chunks}{first}"
-        return f"{rate}, {told}" if rate else told
+        text = f"{self.each:.2f} s and {queries:.1f} queries a chunk, the mean of {self.chunks}{first}"
+        return f"{rate}, {text}" if rate else text
 
 
 def measured(chunks: Sequence[Pace]) -> Pace:

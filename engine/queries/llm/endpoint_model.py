@@ -57,7 +57,7 @@ class _Asked:
 
 
 class Endpoint:
-    """A server, asked `at_once` messages at once. Every wait ends within a tenth of a second when `should_stop` says so."""
+    """A server, asked `concurrency` messages at once. Every wait ends within a tenth of a second when `should_stop` says so."""
 
     name = "endpoint"
 
@@ -68,17 +68,17 @@ class Endpoint:
         context: int,
         seconds: float,
         should_stop: Callable[[], bool],
-        at_once: int = 1,
-        tell: Callable[[str, object, str], None] = lambda *_: None,
+        concurrency: int = 1,
+        report: Callable[[str, object, str], None] = lambda *_: None,
         sending: Callable[[], None] = lambda: None,
     ) -> None:
-        """`tell`: who hears of what the server says of itself, as `Reporter.choose`. `sending`: as `Exchange`."""
-        self.model, self.context, self.at_once = model, context, at_once
+        """`report`: who hears of what the server says of itself, as `Reporter.choose`. `sending`: as `Exchange`."""
+        self.model, self.context, self.concurrency = model, context, concurrency
         self._address, self._seconds, self._patience = address, seconds, Patience(should_stop)
         self._form, self._failures, self._key = 0, 0, _key()
         self._failed_at = self._pause_until = 0.0
         self._tokens = ServersTokens(address, model, self._key, self._patience, sending)
-        self._tell, self._sending, self._looked_up = tell, sending, False
+        self._report, self._sending, self._looked_up = report, sending, False
         self._open: list[_Asked] = []
         self._tickets = 0
 
@@ -96,17 +96,17 @@ class Endpoint:
     def _look_up(self, text: str) -> None:
         told = self._tokens.context()
         if 0 < told < self.context:
-            self._tell("context tokens", told, f"the server has no more; {self.context} are set")
+            self._report("context tokens", told, f"the server has no more; {self.context} are set")
             self.context = told
         elif self._tokens.cuts:
             why = "Ollama tells it from 0.10 on; with less (num_ctx) it would leave out parts of long chunks without a word"
-            self._tell("context tokens", self.context, f"as set: {why}")
+            self._report("context tokens", self.context, f"as set: {why}")
         if self._tokens.count(neutral(text)) is None:
-            self._tell(
+            self._report(
                 "long chunks", "by an estimate", "the server does not count tokens: they are cut rather too short"
             )
         else:
-            self._tell("long chunks", "by its tokenizer", "the server counts tokens")
+            self._report("long chunks", "by its tokenizer", "the server counts tokens")
 
     def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
         """As `ChatModel.complete`. Raises ModelError where the server refuses the model or the key, StageError after several
@@ -118,13 +118,13 @@ class Endpoint:
         return outcome
 
     def submit(self, request: Request) -> int:
-        """See `SeveralAtOnce`."""
+        """See `ConcurrentModel`."""
         self._tickets += 1
         self._open.append(_Asked(self._tickets, request, self._form))
         return self._tickets
 
     def step(self) -> list[tuple[int, Outcome]]:
-        """See `SeveralAtOnce`. Raises as `complete`."""
+        """See `ConcurrentModel`. Raises as `complete`."""
         try:
             return self._waited()
         except BaseException:
@@ -132,7 +132,7 @@ class Endpoint:
             raise
 
     def drop(self) -> None:
-        """See `SeveralAtOnce`."""
+        """See `ConcurrentModel`."""
         for one in self._open:
             if one.exchange is not None:
                 one.exchange.abandon()

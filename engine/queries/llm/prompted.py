@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.core.errors import SettingsError
 from engine.core.records import Chunk, QueryKind
 from engine.queries.backend import Answer, Passage
-from engine.queries.llm.chat_model import ChatModel, OneAtATime, Outcome, Request, SeveralAtOnce, UnansweredError
+from engine.queries.llm.chat_model import ChatModel, ConcurrentModel, Outcome, Request, SequentialModel, UnansweredError
 from engine.queries.llm.conversation import MIN_ROOM, WANTED, Asker
 from engine.queries.llm.prompts import load_prompt, place_of
 
@@ -41,7 +41,7 @@ class Prompted:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._chat = model
-        self._desk: SeveralAtOnce = model if isinstance(model, SeveralAtOnce) else OneAtATime(model, clock)
+        self._queue: ConcurrentModel = model if isinstance(model, ConcurrentModel) else SequentialModel(model, clock)
         two = prompt == "two-step"
         room = _space(model, ("events", "questions") if two else ("one-step",), per_chunk, answer_tokens)
         context = model.context
@@ -76,15 +76,15 @@ class Prompted:
         open_ones: dict[int, _Open] = {}
         try:
             while True:
-                while len(open_ones) < self._desk.at_once and (passage := next(waiting, None)) is not None:
+                while len(open_ones) < self._queue.concurrency and (passage := next(waiting, None)) is not None:
                     one = _Open(passage.number, self._asker.talk(passage.chunk, passage.title))
                     yield from self._hear(one, None, open_ones)
                 if not open_ones:
                     return
-                for ticket, outcome in self._desk.step():
+                for ticket, outcome in self._queue.step():
                     yield from self._hear(open_ones.pop(ticket), outcome, open_ones)
         finally:
-            self._desk.drop()
+            self._queue.drop()
 
     def _hear(self, one: _Open, outcome: Outcome | None, open_ones: dict[int, _Open]) -> Iterator[tuple[int, Answer]]:
         """Tell a conversation what came of its request, and take its next one; its answer where there is none."""
@@ -95,7 +95,7 @@ class Prompted:
                 yield one.number, ended.value
                 return
             try:
-                open_ones[self._desk.submit(request)] = one
+                open_ones[self._queue.submit(request)] = one
             except UnansweredError as error:
                 outcome = error
             else:

@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.records import Chunk, Document, Query
 from engine.corpus.beir import ImportedQuery
-from engine.queries.filters.consistency import consistency_filter, told_share
+from engine.queries.filters.consistency import consistency_filter, format_share
 from engine.queries.filters.dedupe import deduplicate, jaccard
 from engine.queries.imported import attach_imported
 from engine.queries.rejection import Reason
@@ -30,7 +30,7 @@ def test_exact_duplicates_after_folding():
     [(1.0, "100 %"), (598 / 600, "over 99 %"), (0.994, "99 %"), (0.5, "50 %"), (2 / 600, "under 1 %"), (0.0, "0 %")],
 )
 def test_a_share_is_all_or_none_only_where_it_is(share: float, told: str) -> None:
-    assert told_share(share) == told
+    assert format_share(share) == told
 
 
 def test_jaccard_by_hand():

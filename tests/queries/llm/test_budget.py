@@ -93,7 +93,7 @@ def test_word_vectors_by_hand():
 
 def test_a_budget_and_what_it_reaches_by_hand():
     pace = Pace(chunks=3, seconds=6.0, queries=4, tokens=120)
-    assert pace.told() == "20.0 tokens/s, 2.00 s and 1.3 queries a chunk, the mean of 3"
+    assert pace.summary() == "20.0 tokens/s, 2.00 s and 1.3 queries a chunk, the mean of 3"
     assert pace.chunks_within(Budget(8, 0), 100) == 6
     assert pace.chunks_within(Budget(8, 5.0), 100) == 3
     assert pace.chunks_within(Budget(1000, 0), 100) == 100
@@ -250,7 +250,7 @@ def test_a_first_chunk_that_waited_for_its_model_is_left_out_of_the_pace():
     found = measured([pace(23.0), pace(2.0, 30), pace(4.0, 60)])
     assert (found.chunks, found.each, found.tokens, found.late) == (2, 3.0, 90, 23.0)
     assert (
-        found.told()
+        found.summary()
         == "15.0 tokens/s, 3.00 s and 2.0 queries a chunk, the mean of 2; the first one took 23.00 s and is left out"
     )
     assert found.chunks_within(Budget(100, 0), 1000) == 50
@@ -260,7 +260,7 @@ def test_a_first_chunk_that_waited_for_its_model_is_left_out_of_the_pace():
 
 
 def test_tokens_that_a_server_does_not_count_are_said_to_be_estimated():
-    told = measured([pace(2.0), pace(2.0, estimated=True), pace(2.0)]).told()
+    told = measured([pace(2.0), pace(2.0, estimated=True), pace(2.0)]).summary()
     assert told.startswith("about 5.0 tokens/s (the server does not count them), 2.00 s")
 
 

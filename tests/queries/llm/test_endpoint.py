@@ -308,8 +308,8 @@ def test_a_good_answer_makes_up_for_the_bad_ones_before(monkeypatch: pytest.Monk
             assert model.complete(Message("s", "u"), PAIRS, 1, 10, 0).text == GOOD
 
 
-def several(server: FakeEndpoint, at_once: int, stop: Callable[[], bool] = lambda: False) -> Endpoint:
-    return Endpoint(Address.parse(server.url), "", 4096, 20, stop, at_once)
+def several(server: FakeEndpoint, concurrency: int, stop: Callable[[], bool] = lambda: False) -> Endpoint:
+    return Endpoint(Address.parse(server.url), "", 4096, 20, stop, concurrency)
 
 
 def request(text: str) -> Request:

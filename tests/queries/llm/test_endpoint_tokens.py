@@ -58,8 +58,10 @@ class Heard:
         return answer(request) if answer else Raw(404)
 
 
-def model(server: FakeEndpoint, context: int = 4096, at_once: int = 1, **more: Any) -> Endpoint:
-    return Endpoint(Address.parse(server.url), "small", context, 20, more.pop("stop", lambda: False), at_once, **more)
+def model(server: FakeEndpoint, context: int = 4096, concurrency: int = 1, **more: Any) -> Endpoint:
+    return Endpoint(
+        Address.parse(server.url), "small", context, 20, more.pop("stop", lambda: False), concurrency, **more
+    )
 
 
 def ask(one: Endpoint, text: str) -> Answer:
