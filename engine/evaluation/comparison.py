@@ -64,14 +64,9 @@ class Comparison:
 
 
 def compare(
-    systems: Mapping[str, ArrayLike],
-    judgments: Sequence[Judgment],
-    document_of: DocumentOf,
-    base: str = "base",
-    samples: int = SAMPLES,
-    seed: int = 0,
-    pairs: Sequence[tuple[str, str]] = (),
-) -> Comparison:
+    systems: Mapping[str, ArrayLike], judgments: Sequence[Judgment], document_of: DocumentOf, base: str = "base",
+    samples: int = SAMPLES, seed: int = 0, pairs: Sequence[tuple[str, str]] = (),
+) -> Comparison:  # fmt: skip
     """Measure each system's rankings: name → (q, depth) chunk ids, best first, -1 where padded, in judgment order.
 
     `document_of` maps an array of chunk ids to document ids of the same shape. Metrics: `engine.metrics.retrieval.NAMES`, and
@@ -84,11 +79,9 @@ def compare(
     kept = [row for row, judgment in enumerate(judgments) if judgment.usable]
     if not kept:
         raise TooLittleTextError(
-            "No query can be measured.",
-            f"None of the {len(judgments)} queries has its answer in the corpus.",
-            "Check that the judged queries belong to these documents.",
-            code="judgments-without-corpus",
-        )
+            "No query can be measured.", f"None of the {len(judgments)} queries has its answer in the corpus.",
+            "Check that the judged queries belong to these documents.", code="judgments-without-corpus",
+        )  # fmt: skip
     usable = [judgments[row] for row in kept]
     values = {name: measure(_rows(ids, kept, len(judgments)), usable, document_of) for name, ids in systems.items()}
     wanted = [(name, base) for name in values if name != base]
@@ -96,16 +89,12 @@ def compare(
     metrics = dict.fromkeys(every, (VERSUS,)) | dict.fromkeys([*wanted, *pairs], tuple(values[base]))
     figures, gaps = compared(values, metrics, samples, seed)
     return Comparison(
-        base=base,
-        keys=tuple(judgment.key for judgment in usable),
-        texts=tuple(judgment.text for judgment in usable),
-        left_out=len(judgments) - len(usable),
-        values=values,
-        figures=figures,
+        base=base, keys=tuple(judgment.key for judgment in usable), texts=tuple(judgment.text for judgment in usable),
+        left_out=len(judgments) - len(usable), values=values, figures=figures,
         differences={name: gaps[name, base] for name, _ in wanted},
         pairs={f"{name} − {other}": gaps[name, other] for name, other in pairs},
         any_two={pair: gaps[pair][VERSUS] for pair in every},
-    )
+    )  # fmt: skip
 
 
 def measure(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf) -> dict[str, Floats]:

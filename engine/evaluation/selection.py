@@ -56,11 +56,8 @@ class Selection:
 
 
 def choose_served(
-    values: Mapping[str, ArrayLike],
-    judged: Mapping[str, ArrayLike] | None = None,
-    samples: int = SAMPLES,
-    seed: int = 0,
-) -> Selection:
+    values: Mapping[str, ArrayLike], judged: Mapping[str, ArrayLike] | None = None, samples: int = SAMPLES, seed: int = 0,
+) -> Selection:  # fmt: skip
     """Choose by per-query nDCG@10 (in [0, 1]) on held-out queries: `values`, candidate → (q,), `base` among them.
 
     `judged`: the same on judged real queries, for the veto; a merge missing there falls with `adapted`. Fewer than
@@ -146,13 +143,10 @@ def _row(name: str, held_out: _Paired, real: _Paired | None, standing: Candidate
     compared = name != BASE and held_out.queries > 0
     on_real = real is not None and name != BASE and name in real.values and real.queries > 0
     return Row(
-        name=name,
-        strength=strength_of(name),
-        figure=held_out.figure(name),
+        name=name, strength=strength_of(name), figure=held_out.figure(name),
         against_base=held_out.against_base(name) if compared else None,
-        judged_against_base=real.against_base(name) if real is not None and on_real else None,
-        standing=standing,
-    )
+        judged_against_base=real.against_base(name) if real is not None and on_real else None, standing=standing,
+    )  # fmt: skip
 
 
 def _too_few(names: list[str], held_out: _Paired, real: _Paired | None) -> Selection:

@@ -39,10 +39,7 @@ class EvaluateStage(Stage):
             "judged": fingerprint(judged=judged),
             "evaluation": snapshot.settings.evaluation.model_dump(),
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
-            "lexical": [
-                snapshot.settings.lexical.titles,
-                snapshot.need(LexicalInfo).info.language,
-            ],
+            "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
             "base": served_fingerprint(snapshot, None, 1.0),
             **({"coarse": True} if snapshot.settings.vectors.dtype == "i8" else {}),
             "cl": _baseline(snapshot),

@@ -43,13 +43,8 @@ def thresholds(top: ArrayLike, percentiles: Sequence[float] = PERCENTILES, sampl
 
 
 def choose_threshold(
-    top: ArrayLike,
-    correct: ArrayLike,
-    samples: int = SAMPLES,
-    size: int = SIZE,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Threshold:
+    top: ArrayLike, correct: ArrayLike, samples: int = SAMPLES, size: int = SIZE, resamples: int = RESAMPLES, seed: int = 0,
+) -> Threshold:  # fmt: skip
     """The highest τ(ψ) at which the interval of top-K accuracy's loss, against no threshold, reaches 0.
 
     `top` (q, K) similarities, and `correct` (q, K), 1 where that hit is correct. Both accuracies are of the same

@@ -50,13 +50,11 @@ def baseline_config(settings: Settings, first: float | None = None) -> TrainingC
 def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
     """What the baseline would be trained from. Raises NotBuiltError before the rankings, SettingsError, ModelError."""
     return fingerprint(
-        kind=BaselineInfo.kind,
-        version=VERSION,
-        rankings=snapshot.need(RankingsInfo).fingerprint,
+        kind=BaselineInfo.kind, version=VERSION, rankings=snapshot.need(RankingsInfo).fingerprint,
         config=recipe_identity(asdict(baseline_config(with_backend(snapshot), bm25_hit_at_1(snapshot.store))))
         | added_inputs(snapshot.settings),
         model=project_model(snapshot.settings).fingerprint,
-    )
+    )  # fmt: skip
 
 
 def baseline_adapter(context: StageContext) -> BaselineInfo:
@@ -100,12 +98,8 @@ def _trained(context: StageContext, wanted: str) -> BaselineInfo:
     began = time.monotonic()
     result, _ = learn(
         replace(context, emit=as_part_of(context.stage, context.emit), should_finish=lambda: False),
-        project_model(context.settings),
-        training_data(context, config),
-        config,
-        told_hardware(context, "train"),
-        checkpoints,
-    )
+        project_model(context.settings), training_data(context, config), config, told_hardware(context, "train"), checkpoints,
+    )  # fmt: skip
     if result is None:  # without pre-training there always is one
         raise AssertionError("fine-tuning gave no adapter")
     adapter = publish_adapter(context, wanted, config, result)

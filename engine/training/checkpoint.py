@@ -81,13 +81,9 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise ResourceError(
-            f"The training checkpoint in {folder} cannot be written.",
-            f"{error}.",
-            "Free disk space and run again; training resumes.",
-            code="write-failed",
-            stage="train",
-            command="run",
-        ) from error
+            f"The training checkpoint in {folder} cannot be written.", f"{error}.",
+            "Free disk space and run again; training resumes.", code="write-failed", stage="train", command="run",
+        ) from error  # fmt: skip
 
 
 def load_newest(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | None:

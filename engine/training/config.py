@@ -235,28 +235,16 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 
 def _outside(name: str, value: object, want: str) -> SettingsError:
     return SettingsError(
-        f"The training setting {name} = {value} cannot be used.",
-        f"It has to be {want}.",
-        "Correct it in project.toml and run again.",
-        code="training-setting-invalid",
-    )
+        f"The training setting {name} = {value} cannot be used.", f"It has to be {want}.",
+        "Correct it in project.toml and run again.", code="training-setting-invalid",
+    )  # fmt: skip
 
 
 # METHODS.md §1: BMEmbed as published, for MiniLM-sized models.
 _PAPER = TrainingConfig(
-    objective="listnet",
-    teacher_temperature=2.0,
-    student_temperature=0.05,
-    steps=500,
-    queries_per_step=8,
-    negatives_per_query=0,
-    learning_rate=2e-5,
-    lora_dropout=0.1,
-    model_dropout=True,
-    eval_every=100,
-    patience=5,
-    checkpoint_every=100,
-)
+    objective="listnet", teacher_temperature=2.0, student_temperature=0.05, steps=500, queries_per_step=8, negatives_per_query=0,
+    learning_rate=2e-5, lora_dropout=0.1, model_dropout=True, eval_every=100, patience=5, checkpoint_every=100,
+)  # fmt: skip
 
 PRESETS: dict[str, TrainingConfig] = {
     # About a minute on two cores for a small corpus.

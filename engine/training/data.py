@@ -52,10 +52,8 @@ class TrainingData:
             raise TooLittleTextError(
                 "There is too little to train on.",
                 f"Training needs at least one query and two chunks; there are {n} and {chunks}.",
-                "Add documents or queries and run again; search works without training.",
-                code="too-little-to-train",
-                stage="train",
-            )
+                "Add documents or queries and run again; search works without training.", code="too-little-to-train", stage="train",
+            )  # fmt: skip
         _check_shape("positives", self.positives, (n,))
         _check_shape("ranked_scores", self.ranked_scores, self.ranked_ids.shape)
         _check_shape("ranked_ids", self.ranked_ids, (n, self.ranked_ids.shape[-1]))

@@ -63,18 +63,14 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     base_queries, base_chunks = _base_vectors(context, config, [queries[row].text for row in rows], chunks)
     return TrainingData(
         queries=[queries[row].text for row in rows],
-        positives=np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64),
-        ranked_ids=places[rows],
-        ranked_scores=ranked.scores[rows],
-        chunks=[chunk.embedded_text for chunk in chunks],
-        base_queries=base_queries,
-        base_chunks=base_chunks,
-        heldout_queries=[queries[row].text for row in heldout_rows],
+        positives=np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64), ranked_ids=places[rows],
+        ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in chunks], base_queries=base_queries,
+        base_chunks=base_chunks, heldout_queries=[queries[row].text for row in heldout_rows],
         heldout_positives=np.array([position[queries[row].chunk_id] for row in heldout_rows], dtype=np.int64),
         heldout_hard=places[heldout_rows][:, :HARD_PER_QUERY] if heldout_rows else None,
         lists=sampled_lists(context, ranked, rows, position) if config.uses_lists else None,
         cross_encoder=teacher_folder(context, config),
-    )
+    )  # fmt: skip
 
 
 def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:

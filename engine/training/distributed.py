@@ -80,16 +80,9 @@ class Group(Peers):
 
 
 def train_together(
-    model: ModelFolder,
-    data: TrainingData,
-    config: TrainingConfig,
-    hardware: Hardware,
-    folder_checkpoints: Path,
-    emit: Emit,
-    should_stop: Callable[[], bool],
-    should_finish: Callable[[], bool] = lambda: False,
-    start: Path | None = None,
-) -> TrainResult:
+    model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder_checkpoints: Path, emit: Emit,
+    should_stop: Callable[[], bool], should_finish: Callable[[], bool] = lambda: False, start: Path | None = None,
+) -> TrainResult:  # fmt: skip
     """As `engine.training.trainer.train`, together with the other processes of this launch where there are any.
 
     The adapter is that of a single process up to rounding. Raises UsageError for more processes than GPUs, StageError
@@ -188,12 +181,10 @@ def _partners() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise StageError(
-            "Another process of this training has ended.",
-            f"{error}".splitlines()[0],
-            "Look for its error above, then run again: training goes on from its last checkpoint.",
-            code="processes-not-connected",
+            "Another process of this training has ended.", f"{error}".splitlines()[0],
+            "Look for its error above, then run again: training goes on from its last checkpoint.", code="processes-not-connected",
             command="run",
-        ) from error
+        ) from error  # fmt: skip
 
 
 def _leader() -> psutil.Process | None:

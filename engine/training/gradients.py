@@ -25,14 +25,8 @@ class BatchGradients:
     """
 
     def __init__(
-        self,
-        student: Student,
-        data: TrainingData,
-        workers: Workers,
-        plan: Plan,
-        peers: Peers,
-        fixed: FloatArray | None = None,
-    ) -> None:
+        self, student: Student, data: TrainingData, workers: Workers, plan: Plan, peers: Peers, fixed: FloatArray | None = None,
+    ) -> None:  # fmt: skip
         self._student, self._data, self._workers = student, data, workers
         self._plan, self._peers, self._fixed = plan, peers, fixed
         self.needed = 0.0
@@ -57,26 +51,17 @@ class BatchGradients:
             return student.forward([rows[i] for i in micro.places], micro.prompt_length)
 
         value, found = gradients(
-            forward,
-            student.working,
-            batches,
-            loss,
-            self._workers,
-            keep_graphs=self.needed <= plan.graph_bytes,
-            dropout=student.has_dropout,
-            peers=self._peers,
-        )
+            forward, student.working, batches, loss, self._workers, keep_graphs=self.needed <= plan.graph_bytes,
+            dropout=student.has_dropout, peers=self._peers,
+        )  # fmt: skip
         return value, found, sum(map(len, rows))
 
     def _with_chunks(self, batch: Batch, queries: Rows) -> tuple[Rows, list[MicroBatch]]:
         student = self._student
         chunks = student.chunk_rows([self._data.chunks[i] for i in batch.chunks])
         batches = micro_batches(
-            list(map(len, chunks)),
-            self._plan.micro_batch_tokens,
-            prompt_length=student.chunk_prompt_length,
-            offset=len(queries),
-        )
+            list(map(len, chunks)), self._plan.micro_batch_tokens, prompt_length=student.chunk_prompt_length, offset=len(queries),
+        )  # fmt: skip
         return queries + chunks, batches
 
     def _beside(self, batch: Batch, loss: Loss) -> Loss:

@@ -44,11 +44,9 @@ def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None
 
 
 def measure(
-    query_vectors: npt.NDArray[np.float32],
-    chunk_vectors: npt.NDArray[np.float32],
-    positives: npt.NDArray[np.int64],
+    query_vectors: npt.NDArray[np.float32], chunk_vectors: npt.NDArray[np.float32], positives: npt.NDArray[np.int64],
     similarity: Similarity = COSINE,
-) -> tuple[float, float]:
+) -> tuple[float, float]:  # fmt: skip
     """(Hit@10, nDCG@10) in percent, with one relevant chunk per query: nDCG@10 = 1/log2(rank + 1), ranks from 1.
 
     (h, d), (p, d), (h,). Of chunks with equal scores those with the lower number rank first.

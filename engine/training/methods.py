@@ -19,13 +19,8 @@ PRETRAINING = "pretraining"  # the folder of its checkpoints, inside that of the
 
 
 def learn(
-    context: StageContext,
-    model: ModelFolder,
-    data: TrainingData,
-    config: TrainingConfig,
-    hardware: Hardware,
-    folder: Path,
-) -> tuple[TrainResult | None, str]:
+    context: StageContext, model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder: Path,
+) -> tuple[TrainResult | None, str]:  # fmt: skip
     """Train by the recipe's method, with checkpoints under `folder`: the result, or None and why there is no adapter.
 
     Where pre-training does not apply, PT-FT is FT, and the user is told why. Asked to finish while it pre-trains, PT-FT
@@ -58,16 +53,10 @@ def learn(
             context.choose("first adapter", "pre-trained", why)
     refines = config.adapter_scope == "both-then-queries"
     result = train_together(
-        model,
-        data,
-        replace(config, adapter_scope="both") if refines else config,
-        hardware,
-        folder,
-        emit=counted_to(context.emit, config.query_steps) if refines else context.emit,
-        should_stop=context.should_stop,
-        should_finish=context.should_finish,
-        start=start,
-    )
+        model, data, replace(config, adapter_scope="both") if refines else config, hardware, folder,
+        emit=counted_to(context.emit, config.query_steps) if refines else context.emit, should_stop=context.should_stop,
+        should_finish=context.should_finish, start=start,
+    )  # fmt: skip
     if refines and result.ended != "asked":
         if hardware.device != "cpu":
             _give_back_memory()
@@ -76,13 +65,8 @@ def learn(
 
 
 def _pretrained(
-    context: StageContext,
-    model: ModelFolder,
-    data: TrainingData,
-    config: TrainingConfig,
-    hardware: Hardware,
-    folder: Path,
-) -> tuple[TrainResult | None, str]:
+    context: StageContext, model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder: Path,
+) -> tuple[TrainResult | None, str]:  # fmt: skip
     from engine.training.pretraining.loop import pretrain
     from engine.training.pretraining.mlm_head import unsuitable
 
@@ -91,15 +75,9 @@ def _pretrained(
         return None, reason
     context.choose("pre-training", f"{config.pretrain_steps} steps", f"training.method is {config.method}")
     result = pretrain(
-        model,
-        data,
-        config,
-        hardware,
-        folder,
-        emit=context.emit,
-        should_stop=context.should_stop,
+        model, data, config, hardware, folder, emit=context.emit, should_stop=context.should_stop,
         should_finish=context.should_finish,
-    )
+    )  # fmt: skip
     if hardware.device != "cpu":
         _give_back_memory()
     if config.method == "PT" and result.best_step == 0:

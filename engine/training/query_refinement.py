@@ -27,14 +27,9 @@ FOLDER = "queries"  # of its checkpoints, inside that of the training's
 
 
 def refine_queries(
-    context: StageContext,
-    model: ModelFolder,
-    data: TrainingData,
-    config: TrainingConfig,
-    hardware: Hardware,
-    folder: Path,
+    context: StageContext, model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder: Path,
     both: TrainResult,
-) -> TrainResult:
+) -> TrainResult:  # fmt: skip
     """Train on from `both`, the adapter of both sides, for queries alone: `adapter` of the result encodes queries,
     `chunk_adapter` chunks. It is `both` itself where no step found the held-out queries' chunks better.
 
@@ -44,16 +39,10 @@ def refine_queries(
 
     vectors = adapted_chunk_vectors(context, both.adapter)
     result = train(
-        model,
-        replace(data, fixed_chunks=vectors),
-        config.for_refinement(),
-        hardware,
-        folder,
-        emit=counted_on(context.emit, both.steps),
-        should_stop=context.should_stop,
-        should_finish=context.should_finish,
+        model, replace(data, fixed_chunks=vectors), config.for_refinement(), hardware, folder,
+        emit=counted_on(context.emit, both.steps), should_stop=context.should_stop, should_finish=context.should_finish,
         start=both.adapter,
-    )
+    )  # fmt: skip
     if result.best_step == 0:
         why = f"no step of {result.steps} on queries alone found the held-out queries' chunks better"
         context.choose("query adapter", "none", why)
@@ -67,12 +56,9 @@ def joined(both: TrainResult, queries: TrainResult) -> TrainResult:
     """Two trainings, one after the other, as one."""
     later = [{**entry, "step": both.steps + entry["step"]} for entry in queries.history if entry["step"]]
     return replace(
-        queries,
-        chunk_adapter=both.adapter,
-        steps=both.steps + queries.steps,
-        best_step=both.steps + queries.best_step,
+        queries, chunk_adapter=both.adapter, steps=both.steps + queries.steps, best_step=both.steps + queries.best_step,
         history=[*both.history, *later],
-    )
+    )  # fmt: skip
 
 
 def counted_on(emit: Emit, before: int) -> Emit:

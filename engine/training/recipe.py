@@ -133,8 +133,6 @@ def teacher_folder(snapshot: ProjectSnapshot, config: TrainingConfig) -> CrossEn
         return resolve_cross_encoder(path, snapshot.project.path / "cache")
     except (OSError, ValueError, RuntimeError) as error:  # a path that no folder can have, or a home that is not known
         raise ModelError(
-            f"The cross-encoder {config.cross_encoder!r} cannot be used.",
-            f"{error}.",
-            "Set training.cross_encoder to the path of its folder.",
-            code="cross-encoder-invalid",
-        ) from None
+            f"The cross-encoder {config.cross_encoder!r} cannot be used.", f"{error}.",
+            "Set training.cross_encoder to the path of its folder.", code="cross-encoder-invalid",
+        ) from None  # fmt: skip

@@ -61,13 +61,9 @@ class Refresh:
 
 
 def hardest(
-    queries: npt.NDArray[np.float32],
-    chunks: npt.NDArray[np.float32],
-    ids: npt.NDArray[np.integer],
-    positives: npt.NDArray[np.integer],
-    count: int,
-    similarity: Similarity = COSINE,
-) -> npt.NDArray[np.int64]:
+    queries: npt.NDArray[np.float32], chunks: npt.NDArray[np.float32], ids: npt.NDArray[np.integer],
+    positives: npt.NDArray[np.integer], count: int, similarity: Similarity = COSINE,
+) -> npt.NDArray[np.int64]:  # fmt: skip
     """The `count` ids closest to each query, best first, without its positive; −1 where there are fewer. (n, count).
 
     (n, d), (u, d), the ascending ids (u,) of the chunks, which hold all positives (n,). Equals stand by id.

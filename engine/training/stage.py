@@ -18,13 +18,7 @@ from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
-from engine.training.recipe import (
-    objective_reason,
-    resolve_config,
-    scope_reason,
-    teacher_choice,
-    teacher_folder,
-)
+from engine.training.recipe import objective_reason, resolve_config, scope_reason, teacher_choice, teacher_folder
 
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
@@ -42,13 +36,9 @@ class TrainStage(Stage):
         rankings, queries = snapshot.need(RankingsInfo), snapshot.need(QueriesInfo)
         if rankings.info.queries != queries.info.content:
             raise NotBuiltError(
-                "The rankings belong to former queries.",
-                "'generate' has run since.",
-                "Run 'engine rank' first, or 'engine run' for all.",
-                code="rankings-outdated",
-                stage="rank",
-                command="rank",
-            )
+                "The rankings belong to former queries.", "'generate' has run since.",
+                "Run 'engine rank' first, or 'engine run' for all.", code="rankings-outdated", stage="rank", command="rank",
+            )  # fmt: skip
         config = resolve_config(snapshot)
         return {
             "rankings": rankings.fingerprint,

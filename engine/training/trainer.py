@@ -38,17 +38,10 @@ _WHY = {
 
 
 def train(
-    model: ModelFolder,
-    data: TrainingData,
-    config: TrainingConfig,
-    hardware: Hardware,
-    folder_checkpoints: Path,
-    emit: Emit,
-    should_stop: Callable[[], bool],
-    should_finish: Callable[[], bool] = lambda: False,
-    start: Path | None = None,
+    model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder_checkpoints: Path, emit: Emit,
+    should_stop: Callable[[], bool], should_finish: Callable[[], bool] = lambda: False, start: Path | None = None,
     peers: Peers = ALONE,
-) -> TrainResult:
+) -> TrainResult:  # fmt: skip
     """Train a LoRA adapter for `model`; on a CPU the same input gives the same adapter to the bit, broken off or not.
 
     `start`: the peft folder of an adapter of the same shape to begin with, such as a pre-trained one. `peers`: the

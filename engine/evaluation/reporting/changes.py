@@ -82,11 +82,9 @@ def query_changes(
 
 
 def hit_finder(
-    rankings: Mapping[str, NDArray[np.int64]],
-    judgments: Sequence[Judgment],
-    chunks: Mapping[int, Chunk],
+    rankings: Mapping[str, NDArray[np.int64]], judgments: Sequence[Judgment], chunks: Mapping[int, Chunk],
     titles: Mapping[int, str],
-) -> Finder:
+) -> Finder:  # fmt: skip
     """The first `HITS` of each system's `rankings` (q, depth) of the usable ones of q `judgments`.
 
     `chunks`: by id; `titles`: by document id.

@@ -53,12 +53,9 @@ def similarities_of_kinds(
     answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
     drawn = np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))
     return Similarities(
-        len(rows),
-        np.concatenate([compared[places] @ vector for places, vector in zip(answers, asked, strict=True)]),
-        ranked.similarities[rows, :K].ravel(),
-        products_of(asked, compared, keys, keys[drawn]).ravel(),
-        ranked.offsets is not None,
-    )
+        len(rows), np.concatenate([compared[places] @ vector for places, vector in zip(answers, asked, strict=True)]),
+        ranked.similarities[rows, :K].ravel(), products_of(asked, compared, keys, keys[drawn]).ravel(), ranked.offsets is not None,
+    )  # fmt: skip
 
 
 def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:

@@ -136,13 +136,9 @@ def read_report(folder: Path) -> dict[str, Any]:
             raise ValueError(f"schema {report['schema']}, this program reads {SCHEMA}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedError(
-            f"The report in {folder} cannot be read.",
-            f"{type(error).__name__}: {error}",
-            "Run the stage 'evaluate' again.",
-            code="report-damaged",
-            stage="evaluate",
-            command="evaluate",
-        ) from error
+            f"The report in {folder} cannot be read.", f"{type(error).__name__}: {error}", "Run the stage 'evaluate' again.",
+            code="report-damaged", stage="evaluate", command="evaluate",
+        ) from error  # fmt: skip
     return dict(report)
 
 
@@ -266,11 +262,9 @@ def _curves(report: Mapping[str, Any]) -> dict[str, str]:
     training, selection = report["training"], report["selection"]
     rows = [row for row in (selection["table"] if selection else ()) if row["figure"]]
     merged = Line(
-        "nDCG@10",
-        [(row["strength"], row["figure"]["value"]) for row in rows],
-        1,
+        "nDCG@10", [(row["strength"], row["figure"]["value"]) for row in rows], 1,
         [(row["figure"]["low"], row["figure"]["high"]) for row in rows],
-    )
+    )  # fmt: skip
     losses = Line("loss", _drawable(training["losses"]), 0)
     held_out = Line("nDCG@10", _drawable(training["held_out"]), 1)
     return {

@@ -63,16 +63,14 @@ def _info(
         in_use=InUseInfo(
             selection.served, selection.strength, trained.adapter if selection.strength else None, trained.adapter_scope
         ),
-        model=model_fingerprint(context),
-        reason=selection.reason,
-        advice=_advice(context, fusion, compared),
+        model=model_fingerprint(context), reason=selection.reason, advice=_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight, len(work.terms.weights)),
         hubness=HubnessInfo(
             0 if work.hubness.reference is None else len(work.hubness.reference.articles), work.hubness.key
         ),
         language=work.rankers.lexical.language,
         threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder, work.hubness.key),
-    )
+    )  # fmt: skip
 
 
 def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparison:

@@ -41,11 +41,9 @@ def distance_summary(found: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]
 
 
 def measure_general(
-    values: Mapping[str, Mapping[str, NDArray[np.float64]]],
-    distances: Mapping[str, NDArray[np.float64]],
-    samples: int = SAMPLES,
+    values: Mapping[str, Mapping[str, NDArray[np.float64]]], distances: Mapping[str, NDArray[np.float64]], samples: int = SAMPLES,
     seed: int = 0,
-) -> dict[str, Any] | None:
+) -> dict[str, Any] | None:  # fmt: skip
     """Figures of every encoder, and their differences to base, in percent, as the report holds them.
 
     `values`: encoder → what `answered` gave; `distances`: encoder → each chunk's to its nearest passage (n,). None without base or

@@ -94,14 +94,8 @@ def plain_system(strength: float) -> str:
 
 
 def decide(
-    reference: HubnessReference,
-    key: str,
-    plain: str,
-    held_out: Gain | None,
-    judged: Gain | None,
-    *,
-    built: bool = False,
-) -> HubnessCorrection:
+    reference: HubnessReference, key: str, plain: str, held_out: Gain | None, judged: Gain | None, *, built: bool = False,
+) -> HubnessCorrection:  # fmt: skip
     """Hubs are taken off unless semantic search seems to be harmed by it, on held-out queries or on judged ones.
 
     `built`: whether `bank` has queries built from the documents' sentences; held-out ones do not count then.

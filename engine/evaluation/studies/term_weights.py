@@ -155,11 +155,7 @@ class TermWeightStudy:
         return self._weighting.ranked(one, texts, among, self.index)
 
     def _decided(
-        self,
-        learnt: Mapping[str, float],
-        sets: Sequence[QuerySet],
-        twins: Mapping[str, QuerySet],
-        fuser: HybridFusion,
+        self, learnt: Mapping[str, float], sets: Sequence[QuerySet], twins: Mapping[str, QuerySet], fuser: HybridFusion
     ) -> TermWeights:
         before = "rrf_served" if self._fusion.share is None else "weighted_served"
         gaps = {

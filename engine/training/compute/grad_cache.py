@@ -17,16 +17,9 @@ from engine.training.compute.workers import Workers, in_turn
 
 
 def gradients(
-    forward: Callable[[MicroBatch], Tensor],
-    parameters: Sequence[Tensor],
-    batches: Sequence[MicroBatch],
-    loss: Callable[[Tensor], Tensor],
-    workers: Workers,
-    *,
-    keep_graphs: bool,
-    dropout: bool,
-    peers: Peers = ALONE,
-) -> tuple[float, list[Tensor]]:
+    forward: Callable[[MicroBatch], Tensor], parameters: Sequence[Tensor], batches: Sequence[MicroBatch],
+    loss: Callable[[Tensor], Tensor], workers: Workers, *, keep_graphs: bool, dropout: bool, peers: Peers = ALONE,
+) -> tuple[float, list[Tensor]]:  # fmt: skip
     """Loss of the batch, and its gradient for each parameter in float32.
 
     `forward` gives the vectors (b, d) of one micro-batch; `loss` takes all vectors (n, d) in the batch's order. With

@@ -72,13 +72,9 @@ def make_plan(student: Student, config: TrainingConfig, hardware: Hardware, room
         else HardwareChoice("optimizer", "AdamW", "the fused one is for GPUs")
     )
     return Plan(
-        checkpointing.value == "on",
-        compiled.value == "on",
-        fused,
-        tokens,
-        graphs,
+        checkpointing.value == "on", compiled.value == "on", fused, tokens, graphs,
         (checkpointing, _told_tokens(tokens, config, hardware), compiled, optimizer),
-    )
+    )  # fmt: skip
 
 
 def graph_bytes(config: TrainingConfig, hardware: Hardware, free: float) -> float:

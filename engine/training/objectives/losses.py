@@ -82,13 +82,9 @@ def false_negatives(teacher: Tensor, positives: Tensor, candidates: Tensor | Non
 
 
 def infonce(
-    scores: Tensor,
-    positives: Tensor,
-    *,
-    temperature: float = 0.05,
-    excluded: Tensor | None = None,
+    scores: Tensor, positives: Tensor, *, temperature: float = 0.05, excluded: Tensor | None = None,
     relabelled: Tensor | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """−log softmax(scores/τ) at the positive chunk; the other chunks of the batch are negatives unless `excluded`.
 
     `positives`: column of each query's evidence chunk, int64 (n,). The positive itself is never excluded. `relabelled`
@@ -104,15 +100,9 @@ def infonce(
 
 
 def plackett_luce(
-    scores: Tensor,
-    positives: Tensor,
-    *,
-    temperature: float = 0.05,
-    candidates: Tensor | None = None,
-    label_smoothing: float = 0.0,
-    excluded: Tensor | None = None,
-    relabelled: Tensor | None = None,
-) -> Tensor:
+    scores: Tensor, positives: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None, label_smoothing: float = 0.0,
+    excluded: Tensor | None = None, relabelled: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Top-1 Plackett-Luce over each query's candidate list with label smoothing ε (METHODS.md §2, Mafin), mean.
 
     −Σ_j y_j log softmax(scores/τ)_j over the m candidates, y = (1 − ε)·positive + ε/m. Several positives (`relabelled`)
@@ -153,15 +143,9 @@ def _evenly(chosen: Tensor) -> Tensor:
 
 
 def mixed(
-    scores: Tensor,
-    teacher: Tensor,
-    positives: Tensor,
-    *,
-    infonce_weight: float,
-    temperature: float = 0.05,
-    excluded: Tensor | None = None,
-    relabelled: Tensor | None = None,
-) -> Tensor:
+    scores: Tensor, teacher: Tensor, positives: Tensor, *, infonce_weight: float, temperature: float = 0.05,
+    excluded: Tensor | None = None, relabelled: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """w·InfoNCE + (1 − w)·ListNet, w = `infonce_weight`. A part of weight 0 is left out."""
     parts: list[Tensor] = []
     if infonce_weight > 0:

@@ -19,12 +19,9 @@ class Objective:
     """Makes the loss of one batch. `base` and `pairs`: what `Teacher` wants of them."""
 
     def __init__(
-        self,
-        config: TrainingConfig,
-        base: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]] | None,
-        device: str,
+        self, config: TrainingConfig, base: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]] | None, device: str,
         pairs: PairScores | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._config, self._device = config, device
         self._teacher = Teacher(config, base, pairs, device)
 

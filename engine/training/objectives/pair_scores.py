@@ -29,13 +29,8 @@ Texts = Sequence[str]
 
 
 def pair_scores(
-    data: TrainingData,
-    hardware: Hardware,
-    workers: Workers,
-    budget: int,
-    pause: Callable[[], None],
-    peers: Peers = ALONE,
-) -> Callable[[Batch], npt.NDArray[np.float32]]:
+    data: TrainingData, hardware: Hardware, workers: Workers, budget: int, pause: Callable[[], None], peers: Peers = ALONE,
+) -> Callable[[Batch], npt.NDArray[np.float32]]:  # fmt: skip
     """The scores (q, c) of a batch's pairs, by `data.cross_encoder`; 0 for chunks that are no candidates of a query.
 
     Of several processes the leading one scores, and the others get its scores; `pause` asks all of them, so it is left
@@ -65,12 +60,7 @@ class PairScorer:
     """
 
     def __init__(
-        self,
-        folder: CrossEncoderFolder,
-        hardware: Hardware,
-        workers: Workers,
-        budget: int,
-        pause: Callable[[], None],
+        self, folder: CrossEncoderFolder, hardware: Hardware, workers: Workers, budget: int, pause: Callable[[], None]
     ) -> None:
         self._workers, self._budget, self._pause = workers, budget, pause
         self._device = hardware.device
@@ -155,8 +145,6 @@ def _digest(content: bytes) -> bytes:
 
 def _unusable(folder: CrossEncoderFolder, why: str) -> ModelError:
     return ModelError(
-        f"The cross-encoder in {folder.path} cannot be loaded.",
-        why,
-        "Copy the folder again, or set training.teacher to mixture.",
+        f"The cross-encoder in {folder.path} cannot be loaded.", why, "Copy the folder again, or set training.teacher to mixture.",
         code="cross-encoder-invalid",
-    )
+    )  # fmt: skip

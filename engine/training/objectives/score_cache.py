@@ -56,12 +56,9 @@ class ScoreCache:
                 os.fsync(file.fileno())
         except OSError as error:
             raise ResourceError(
-                f"The cross-encoder's scores cannot be kept in {self._path}.",
-                f"{error}.",
-                "Free disk space and run again; training resumes.",
-                code="write-failed",
-                command="run",
-            ) from error
+                f"The cross-encoder's scores cannot be kept in {self._path}.", f"{error}.",
+                "Free disk space and run again; training resumes.", code="write-failed", command="run",
+            ) from error  # fmt: skip
 
     def _read(self, path: Path) -> None:
         content, start = path.read_bytes(), 0

@@ -26,12 +26,9 @@ class Teacher:
     """
 
     def __init__(
-        self,
-        config: TrainingConfig,
-        base: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]] | None,
-        pairs: PairScores | None,
-        device: str,
-    ) -> None:
+        self, config: TrainingConfig, base: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]] | None,
+        pairs: PairScores | None, device: str,
+    ) -> None:  # fmt: skip
         self._config, self._base, self._pairs, self._device = config, base, pairs, device
 
     def logits(self, batch: Batch) -> Tensor:

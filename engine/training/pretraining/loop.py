@@ -32,15 +32,9 @@ _FRESH_HEAD_RATE = 1e-3
 
 
 def pretrain(
-    model: ModelFolder,
-    data: TrainingData,
-    config: TrainingConfig,
-    hardware: Hardware,
-    folder_checkpoints: Path,
-    emit: Emit,
-    should_stop: Callable[[], bool],
-    should_finish: Callable[[], bool] = lambda: False,
-) -> TrainResult:
+    model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder_checkpoints: Path, emit: Emit,
+    should_stop: Callable[[], bool], should_finish: Callable[[], bool] = lambda: False,
+) -> TrainResult:  # fmt: skip
     """Pre-train a LoRA adapter for `model` on `data.chunks`; as `train` as to resuming, stopping, finishing and errors.
 
     With the method PT, held-out checks stop it and choose the best step, as in fine-tuning. With PT-FT the last step is

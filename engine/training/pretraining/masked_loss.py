@@ -17,14 +17,9 @@ _MAX_SCORES = 2**28  # of a micro-batch: a gigabyte in float32
 
 
 def masked_gradients(
-    student: Student,
-    head: MaskedLanguageHead,
-    texts: Sequence[MaskedText],
-    workers: Workers,
-    budget: int,
-    *,
+    student: Student, head: MaskedLanguageHead, texts: Sequence[MaskedText], workers: Workers, budget: int, *,
     head_alone: bool = False,
-) -> tuple[float, list[Tensor]]:
+) -> tuple[float, list[Tensor]]:  # fmt: skip
     """Mean cross-entropy of the hidden tokens of all texts, and its gradients in float32.
 
     They are those of the student's tensors, then the head's; with `head_alone`, of the head's only. `budget`: padded

@@ -111,13 +111,9 @@ def _load(student: Student) -> tuple[Any, frozenset[str]]:
 
     try:
         loaded, told = AutoModelForMaskedLM.from_pretrained(
-            str(student.model.transformer_path),
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=torch.float32,
-            output_loading_info=True,
-        )
+            str(student.model.transformer_path), local_files_only=True, trust_remote_code=False, use_safetensors=True,
+            dtype=torch.float32, output_loading_info=True,
+        )  # fmt: skip
     except (ValueError, KeyError, OSError, RuntimeError) as error:
         raise ModelError(
             f"The model {student.model.name} cannot be pre-trained.",
