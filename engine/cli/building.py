@@ -90,10 +90,8 @@ def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, a
     if find_launch() is not None:
         raise UsageError(
             "A run of several processes cannot go on in the background.",
-            "They belong to the launcher that started them.",
-            "Leave out --detach.",
-            code="detach-distributed",
-        )
+            "They belong to the launcher that started them.", "Leave out --detach.", code="detach-distributed",
+        )  # fmt: skip
 
     begun = start(project.folder, stages, force=force)
     if as_json:
@@ -209,11 +207,9 @@ def _known(preset: str) -> str:
     if preset not in PRESETS:
         near = nearest(preset, PRESETS)
         raise UsageError(
-            f"--preset: there is no preset '{preset}'.",
-            f"The presets are {', '.join(PRESETS)}.",
-            f"Did you mean '--preset {near}'?" if near else "Name one of them.",
-            code="preset-unknown",
-        )
+            f"--preset: there is no preset '{preset}'.", f"The presets are {', '.join(PRESETS)}.",
+            f"Did you mean '--preset {near}'?" if near else "Name one of them.", code="preset-unknown",
+        )  # fmt: skip
     return preset
 
 

@@ -25,11 +25,9 @@ def sample_project(name: str = NAME) -> Project:
         project = Project.open(name)
         if str(asset_path("sample/documents")) not in project.settings().corpus.paths:
             raise UsageError(
-                f"{project.path} is not the sample project.",
-                "It was made over other documents.",
-                "Give another name with --project.",
-                code="folder-taken",
-            )
+                f"{project.path} is not the sample project.", "It was made over other documents.",
+                "Give another name with --project.", code="folder-taken",
+            )  # fmt: skip
     else:
         project = Project.create(name, [asset_path("sample/documents")], training=SAMPLE_TRAINING)
     project.import_judgments(asset_path("sample/questions.jsonl"))

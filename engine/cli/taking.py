@@ -52,9 +52,7 @@ def export(
 
 @app.command()
 def purge(
-    name: ProjectName,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
-    as_json: AsJson = False,
+    name: ProjectName, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False, as_json: AsJson = False
 ) -> None:
     """Remove a project and all that was made of its documents. Says what else on this machine may hold their text."""
     from engine.export.purge import purge as remove
@@ -77,12 +75,9 @@ def _ask(project: ProjectFolder) -> None:
 
     if not sys.stdin.isatty():
         raise UsageError(
-            f"Nobody can be asked whether {project.name} may be removed.",
-            "Standard input is not a terminal.",
-            "Add --yes to remove it without a question.",
-            code="confirmation-impossible",
-            command="purge",
-        )
+            f"Nobody can be asked whether {project.name} may be removed.", "Standard input is not a terminal.",
+            "Add --yes to remove it without a question.", code="confirmation-impossible", command="purge",
+        )  # fmt: skip
     files, size = extent(project)
     text = harmless(f"Remove {project.path}: {files} files, {size / 1e6:,.1f} MB? Your documents stay.")
     if not typer.confirm(text, err=True):

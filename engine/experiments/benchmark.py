@@ -59,11 +59,9 @@ def benchmark(
     for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
         if not (dataset / name).is_file():
             raise DatasetError(
-                f"{dataset} is not a BEIR folder.",
-                f"{name} is missing.",
-                "Name a folder with corpus, queries and qrels.",
-                code="dataset-incomplete",
-            )
+                f"{dataset} is not a BEIR folder.", f"{name} is missing.",
+                "Name a folder with corpus, queries and qrels.", code="dataset-incomplete",
+            )  # fmt: skip
     read_beir_judgments(dataset)  # what is wrong with them is told before anything is made
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
     measurement = _Measurement(dataset, queries, settings or {}, on_event, should_stop)
@@ -185,22 +183,18 @@ def _refuse_another(project: Project, dataset: Path, chosen: dict[str, dict[str,
         different.append(f"its training queries are not those of {queries}")
     if different:
         raise UsageError(
-            f"{project.path} holds another measurement.",
-            "There " + "; ".join(different) + ".",
-            "Name another folder with --keep, or ask for what this one holds.",
-            code="folder-taken",
-        )
+            f"{project.path} holds another measurement.", "There " + "; ".join(different) + ".",
+            "Name another folder with --keep, or ask for what this one holds.", code="folder-taken",
+        )  # fmt: skip
 
 
 def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) -> dict[str, Any]:
     report = project.report()
     if "judged" not in report["tables"]:
         raise DatasetError(
-            f"{dataset} cannot be measured.",
-            "None of its judgments names an entry of corpus.jsonl.",
-            "Check the ids in qrels.",
-            code="dataset-without-judgments",
-        )
+            f"{dataset} cannot be measured.", "None of its judgments names an entry of corpus.jsonl.",
+            "Check the ids in qrels.", code="dataset-without-judgments",
+        )  # fmt: skip
     table = report["tables"]["judged"]
     return {
         "dataset": dataset.name,

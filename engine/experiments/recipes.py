@@ -108,9 +108,7 @@ def recipes_of(wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
             names.append(name)
         else:
             raise UsageError(
-                f"There is no recipe {name!r}.",
-                f"Groups: all, {', '.join(GROUPS)}. Recipes: {', '.join(RECIPES)}.",
-                "Name some of these, with commas between.",
-                code="recipe-unknown",
-            )
+                f"There is no recipe {name!r}.", f"Groups: all, {', '.join(GROUPS)}. Recipes: {', '.join(RECIPES)}.",
+                "Name some of these, with commas between.", code="recipe-unknown",
+            )  # fmt: skip
     return {name: RECIPES[name] for name in dict.fromkeys(names)}

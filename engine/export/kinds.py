@@ -37,11 +37,9 @@ def _has_onnx(source: Source) -> None:
 def _has_parquet(source: Source) -> None:
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError(
-            "Parquet cannot be written: the package pyarrow is not installed.",
-            "It is large, and nothing else needs it.",
-            "Install bmembed-tui[parquet], or take the vectors as .npy.",
-            code="package-missing",
-        )
+            "Parquet cannot be written: the package pyarrow is not installed.", "It is large, and nothing else needs it.",
+            "Install bmembed-tui[parquet], or take the vectors as .npy.", code="package-missing",
+        )  # fmt: skip
     _ = source.index
 
 
@@ -50,9 +48,8 @@ def _has_queries(source: Source) -> None:
         raise NotBuiltError(
             f"The project {source.project.name} has no queries yet.",
             "The stage 'generate' makes them, and 'engine import-judgments' takes yours.",
-            f"Run 'engine run {source.project.argument}'.",
-            stage="generate",
-        )
+            f"Run 'engine run {source.project.argument}'.", stage="generate",
+        )  # fmt: skip
 
 
 KINDS = {

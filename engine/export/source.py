@@ -80,12 +80,9 @@ class Source(ProjectSnapshot):
         adapter = self.project.path / info.adapter if info.adapter else None
         if encoder_fingerprint(model, adapter, info.interpolation_weight, info.max_tokens) != info.encoder:
             raise NotBuiltError(
-                f"The model {info.model} is not the one that the documents were embedded with.",
-                "Its files were changed since.",
-                f"Run 'engine run {self.project.argument}'.",
-                code="model-changed",
-                stage="embed",
-            )
+                f"The model {info.model} is not the one that the documents were embedded with.", "Its files were changed since.",
+                f"Run 'engine run {self.project.argument}'.", code="model-changed", stage="embed",
+            )  # fmt: skip
         return Served(
             model, adapter, info.interpolation_weight if adapter else 0.0, info.max_tokens,
             self.project.path / info.chunk_adapter if info.chunk_adapter else None, info.encoder, info.chunk_encoder,
@@ -103,10 +100,8 @@ class Source(ProjectSnapshot):
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",
                 "What search serves and the figures would not belong together.",
-                f"Run 'engine run {self.project.argument}'.",
-                code="index-outdated",
-                stage="embed",
-            )
+                f"Run 'engine run {self.project.argument}'.", code="index-outdated", stage="embed",
+            )  # fmt: skip
 
     @property
     def evaluation(self) -> Artifact[EvaluationInfo] | None:

@@ -145,10 +145,8 @@ def finish(project: ProjectFolder) -> str:
             "Only training can be finished early.",
             f"The run is at the stage '{stage}' now." if stage else "The run has not come to it yet.",
             f"Wait until it trains ('engine status {project.argument}'), or stop it ('engine cancel {project.argument}').",
-            code="run-not-training",
-            stage="train",
-            command="status",
-        )
+            code="run-not-training", stage="train", command="status",
+        )  # fmt: skip
     (Path(current["folder"]) / FINISH).touch(mode=0o600)
     (Path(current["folder"]) / PAUSE).unlink(missing_ok=True)
     return str(current["run"])
@@ -165,10 +163,8 @@ def _current(project: ProjectFolder, otherwise: str, to_do: str) -> dict[str, An
     if current is None and project.is_running():
         raise UsageError(
             f"No run of the project {project.name} has begun yet, though something holds it.",
-            "A run is just beginning, or a change is being written.",
-            "Try again in a moment.",
-            code="run-not-begun",
-        )
+            "A run is just beginning, or a change is being written.", "Try again in a moment.", code="run-not-begun",
+        )  # fmt: skip
     if current is None:
         raise UsageError(
             f"No run holds the project {project.name}.", otherwise, to_do, code="no-run", command="run" if to_do else ""

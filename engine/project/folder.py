@@ -214,11 +214,9 @@ class ProjectFolder:
         with self.locked("settings", wait=5.0), disk_errors(f"{shown} could not be written."):
             if settings_module.file_text(shown) != before:
                 raise SettingsError(
-                    f"{shown} has changed meanwhile.",
-                    "Another program has saved it since it was read here.",
-                    "Look at it again, and make your change once more.",
-                    code="settings-changed",
-                )
+                    f"{shown} has changed meanwhile.", "Another program has saved it since it was read here.",
+                    "Look at it again, and make your change once more.", code="settings-changed",
+                )  # fmt: skip
             write_text(shown.resolve(), text)
         return settings
 
@@ -287,12 +285,10 @@ class ProjectFolder:
                 what = f"Another program is marking hits of {self.name}."
                 raise ProjectBusyError(what, "One mark is written after the other.", "Try again.") from None
             raise ProjectBusyError(
-                f"A run holds the project {self.name}.",
-                "Two runs at once would overwrite each other's work.",
+                f"A run holds the project {self.name}.", "Two runs at once would overwrite each other's work.",
                 f"Wait for it ('engine status {self.argument}'), or stop it ('engine cancel {self.argument}').",
-                code="project-busy",
-                command="status",
-            ) from None
+                code="project-busy", command="status",
+            ) from None  # fmt: skip
         except (OSError, NotImplementedError) as error:
             raise EngineError(
                 f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you may write to.",
@@ -329,12 +325,9 @@ class ProjectFolder:
         folder = self.path / artifact.folder
         if not folder.is_dir():
             raise DamagedError(
-                f"{folder} is missing.",
-                "The database names it, the disk does not hold it.",
-                "Run 'engine run' to build it again.",
-                code="artifact-missing",
-                command="run",
-            )
+                f"{folder} is missing.", "The database names it, the disk does not hold it.",
+                "Run 'engine run' to build it again.", code="artifact-missing", command="run",
+            )  # fmt: skip
         return folder
 
     def sweep(self, in_use: set[str]) -> None:

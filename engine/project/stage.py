@@ -39,12 +39,10 @@ class ProjectSnapshot:
             )
         if artifact.fingerprint == INCOMPLETE:
             raise NotBuiltError(
-                f"The stage '{stage}' was stopped before its end.",
-                "What comes after it would be built on a half of it.",
+                f"The stage '{stage}' was stopped before its end.", "What comes after it would be built on a half of it.",
                 f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' first.",
-                code="stage-unfinished",
-                stage=stage,
-            )
+                code="stage-unfinished", stage=stage,
+            )  # fmt: skip
         return artifact
 
 

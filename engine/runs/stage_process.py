@@ -127,23 +127,18 @@ def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
     _note(caught)
     if isinstance(caught, OSError) and caught.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
-            f"The disk is full: the stage '{stage}' could not write its result.",
-            f"{caught}.",
-            "Free some disk space and run again: what was finished is kept.",
-            code="disk-full",
-            command="run",
-        )
+            f"The disk is full: the stage '{stage}' could not write its result.", f"{caught}.",
+            "Free some disk space and run again: what was finished is kept.", code="disk-full", command="run",
+        )  # fmt: skip
     if isinstance(caught, MemoryError) or "out of memory" in str(caught).lower():
         own = (
             isinstance(caught, MemoryError) or type(caught).__name__ == "OutOfMemoryError"
         )  # others may quote a document
         return ResourceError(
-            f"Memory ran out in the stage '{stage}'.",
-            str(caught).splitlines()[0] if own and str(caught) else "",
+            f"Memory ran out in the stage '{stage}'.", str(caught).splitlines()[0] if own and str(caught) else "",
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again.",
-            code="memory-full",
-            command="run",
-        )
+            code="memory-full", command="run",
+        )  # fmt: skip
     if isinstance(caught, PermissionError):
         return StageError(
             f"The stage '{stage}' may not write or read a file.", f"{caught}.",

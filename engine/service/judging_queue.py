@@ -73,13 +73,10 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
         made = sorted((query for query in store.queries() if query.split == "heldout"), key=_made_order)
     if not (begun or judged or made):
         raise UsageError(
-            f"The project {project.name} has no queries to judge yet.",
-            "None were judged, and none were made from the documents.",
-            "Name your own with --query, or run the stage 'generate'.",
-            code="no-queries-to-judge",
-            stage="generate",
+            f"The project {project.name} has no queries to judge yet.", "None were judged, and none were made from the documents.",
+            "Name your own with --query, or run the stage 'generate'.", code="no-queries-to-judge", stage="generate",
             command="generate",
-        )
+        )  # fmt: skip
     seen: set[str] = set()
     for origin, texts in (("judged", [*begun, *judged]), ("generated", [query.text for query in made])):
         for text in texts:

@@ -6,15 +6,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 
 from engine.core.errors import EngineError, SettingsError, UsageError
-from engine.core.messages.project import (
-    Effect,
-    ProjectStatus,
-    ReadStatus,
-    RunRecord,
-    StageChange,
-    StageState,
-    WhatIf,
-)
+from engine.core.messages.project import Effect, ProjectStatus, ReadStatus, RunRecord, StageChange, StageState, WhatIf
 from engine.core.messages.wire import MessageError, from_json
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store

@@ -104,11 +104,9 @@ def _check_name(name: str) -> None:
         why = f"It trains a model for each value; {other} is not among [{SECTIONS[0]}] and [{SECTIONS[1]}], which say how."
         raise SettingsError(what, why, _instead(other), code="grid-setting-untrained")
     raise SettingsError(
-        what,
-        f"Those of [{SECTIONS[0]}] and [{SECTIONS[1]}] in project.toml can be.",
-        f"Did you mean '{meant}'?" if meant else _EXAMPLE,
-        code="grid-setting-unknown",
-    )
+        what, f"Those of [{SECTIONS[0]}] and [{SECTIONS[1]}] in project.toml can be.",
+        f"Did you mean '{meant}'?" if meant else _EXAMPLE, code="grid-setting-unknown",
+    )  # fmt: skip
 
 
 def _untrained(section: str, key: str) -> str:
