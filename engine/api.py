@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,19 +115,13 @@ class Project:
         """Every stage: done, stale or to do, and why."""
         from engine.runs.pipeline import all_status
 
-        store = self.folder.store()
-        try:
+        with closing(self.folder.store()) as store:
             return all_status(ProjectSnapshot(self.folder, self.settings(), store))
-        finally:
-            store.close()
 
     def counts(self) -> dict[str, int]:
         """Files that were read, skipped and quarantined, documents, chunks, queries and judged queries in the project."""
-        store = self.folder.store()
-        try:
+        with closing(self.folder.store()) as store:
             return store.counts()
-        finally:
-            store.close()
 
     def skipped(self) -> dict[str, str]:
         """Files that were not tried, or that the system did not let us read, with the reason. One whose path is that of another
@@ -140,11 +135,8 @@ class Project:
     def _unsearched(self, state: str) -> dict[str, str]:
         from engine.service.documents import unsearched
 
-        store = self.folder.store()
-        try:
+        with closing(self.folder.store()) as store:
             rows = unsearched(store, state)
-        finally:
-            store.close()
         times = Counter(row.path for row in rows)
         return {row.path if times[row.path] == 1 else f"{row.source}/{row.path}": row.reason for row in rows}
 
@@ -152,22 +144,16 @@ class Project:
         """What became of every file, and of what is inside it: read, skipped or quarantined, and why."""
         from engine.service.documents import ledger
 
-        store = self.folder.store()
-        try:
+        with closing(self.folder.store()) as store:
             return [to_json(row) for row in ledger(store, state)]
-        finally:
-            store.close()
 
     def queries(self, rejected: bool = False) -> list[dict[str, Any]]:
         """The training queries with their documents, or those that were left out when they were made, and why."""
         from engine.service.queries import listed
 
-        store = self.folder.store()
-        try:
+        with closing(self.folder.store()) as store:
             ProjectSnapshot(self.folder, self.settings(), store).need(QueriesInfo)
             return listed(store, rejected)
-        finally:
-            store.close()
 
     def retry(self, paths: Sequence[str] = ()) -> int:
         """Let the next ingest read files again that were not read, or not all of them: all, or those that match globs."""
@@ -177,11 +163,8 @@ class Project:
 
     def report(self) -> dict[str, Any]:
         """What the last evaluation found: `served`, `reason`, `tables` (kind of queries → figures in percent), `folder`."""
-        store = self.folder.store()
-        try:
+        with closing(self.folder.store()) as store:
             artifact = ProjectSnapshot(self.folder, self.settings(), store).need(EvaluationInfo)
-        finally:
-            store.close()
         from engine.evaluation.reporting.report import read_report
         from engine.evaluation.reporting.tables import tables_of
 

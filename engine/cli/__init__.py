@@ -1,10 +1,4 @@
-"""The `engine` command. Data goes to standard output, narration to standard error.
-
-Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
-failed, 6 out of disk or memory, 7 damaged project, 130 cancelled. With BMEMBED_ERRORS=json in the environment, whatever
-ends a command early is one JSON object {"type", "code", "what", "why", "to_do", "stage",
-"command"} on the last line of standard error.
-"""
+"""The `engine` command; `engine.cli.app.HELP` has its exit codes and the form of its errors."""
 
 from __future__ import annotations
 
@@ -24,14 +18,14 @@ __all__ = ["app", "building", "documents", "judging", "looking", "main", "modell
 
 
 class InternalFault(EngineError):
-    """A fault of the engine's own, told without a traceback."""
+    """A fault of the engine's own, shown without a traceback."""
 
     exit_code = 1
     code = "internal-fault"
 
 
 def main() -> None:
-    """Run the command; whatever ends it early is told once, with its own exit code and no traceback."""
+    """Run the command; whatever ends it early is shown once, with its own exit code and no traceback."""
     environment.prepare_process()
     try:
         _help_the_leader()
@@ -40,7 +34,7 @@ def main() -> None:
     except EngineError as error:
         _end_with(error)
     except (KeyboardInterrupt, typer.Abort):
-        if _tells_json():
+        if _wants_json():
             _end_with(CancelledError("The command was interrupted.", "You asked for it."))
         sys.exit(CancelledError.exit_code)
     except BrokenPipeError:
@@ -71,12 +65,12 @@ def _nobody_reads() -> None:
     sys.exit(0)
 
 
-def _tells_json() -> bool:
+def _wants_json() -> bool:
     return os.environ.get("BMEMBED_ERRORS") == "json"
 
 
 def _end_with(error: EngineError) -> NoReturn:
-    if _tells_json():
+    if _wants_json():
         import json
 
         from engine.core.subprocesses import to_dict
@@ -97,7 +91,7 @@ def _exit_code(error: EngineError) -> int:
 
 
 def _explained(error: Exception) -> EngineError:
-    """Wrong use as the command line library tells it; a full disk; or a fault of our own."""
+    """The EngineError for wrong use, a full disk, or a fault of our own."""
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):
         return _wrong_use(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -112,7 +106,7 @@ def _explained(error: Exception) -> EngineError:
 
 def _wrong_use(error: Any) -> UsageError:
     if type(error).__name__ == "NoArgsIsHelpError":
-        if not _tells_json():
+        if not _wants_json():
             print(error.format_message(), file=sys.stderr)
             sys.exit(UsageError.exit_code)
         return UsageError("No command was given.", "", "Try 'engine --help'.")

@@ -37,6 +37,7 @@ app = typer.Typer(
     help=HELP,
 )
 ProjectName = Annotated[str, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")]
+Texts = list[str] | None
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON on standard output")]
 MaybeProject = Annotated[
     str | None, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")
@@ -45,7 +46,7 @@ Force = Annotated[bool, typer.Option("--force", help="do it again even where it 
 Preset = Annotated[str, typer.Option(help="training preset: quick, standard, paper or cl")]
 
 
-def _tell_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
         from engine.version import __version__
 
@@ -56,7 +57,7 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="tell the version and exit")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
     ] = False,
 ) -> None:
     pass
@@ -92,6 +93,17 @@ def opened(name: str) -> Iterator[Project]:
 
 
 @contextmanager
+def handling(handler: Callable[[int, Any], object], *numbers: int) -> Iterator[None]:
+    """Signals go to `handler` within the block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+@contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
     """Ctrl-C or SIGTERM asks for a stop at the next safe point; a second Ctrl-C ends at once."""
     asked = 0
@@ -103,12 +115,8 @@ def stoppable() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         print("Stopping at the next safe point …", file=sys.stderr)
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handling(ask, signal.SIGINT, signal.SIGTERM):
         yield lambda: asked > 0
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -116,20 +124,14 @@ def cleaned_up() -> Iterator[None]:
     """SIGTERM, and the end of the terminal, end the command as Ctrl-C does: what it has begun is taken away."""
 
     def interrupt(_number: int, _frame: object) -> None:
-        for number in before:
+        for number in numbers:
             signal.signal(number, signal.SIG_IGN)  # the second must not break off what the first has begun
         raise KeyboardInterrupt
 
     numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in before:
-        if before[number] == signal.SIG_DFL:  # nohup has it ignored
-            signal.signal(number, interrupt)
-    try:
+    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]  # nohup has it ignored
+    with handling(interrupt, *numbers):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bool) -> None:

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, Force, Preset, ProjectName, app, execute, opened, print_json, print_line, stoppable
+from engine.cli.app import (
+    AsJson,
+    Force,
+    Preset,
+    ProjectName,
+    Texts,
+    app,
+    execute,
+    opened,
+    print_json,
+    print_line,
+    stoppable,
+)
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -169,7 +181,7 @@ def benchmark(
         ),
     ] = None,
     changes: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of project.toml, such as training.steps=60")
+        Texts, typer.Option("--set", help="a setting of project.toml, such as training.steps=60")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -237,7 +249,7 @@ def demo(
 ) -> None:
     """Run every stage on the sample corpus, show the table, and try three searches."""
     from engine.cli.console import output, served_differences, show_differences, show_found, show_tables
-    from engine.cli.demo import SEARCHES, TOLD, sample_project
+    from engine.cli.demo import SEARCHES, SHOWN_DIFFERENCES, sample_project
     from engine.project.stage import ORDER
 
     sample = sample_project(project)
@@ -248,7 +260,8 @@ def demo(
     print(found["reason"])
     if judged := found["tables"].get("judged"):
         console.print(f"\nOn the {judged['queries']} questions that were not made from the documents:")
-        show_differences({name: row for name, row in served_differences(judged).items() if name in TOLD}, console)
+        rows = served_differences(judged)
+        show_differences({name: rows[name] for name in rows if name in SHOWN_DIFFERENCES}, console)
     for query in SEARCHES:
         console.print()
         console.rule(query, align="left", style="dim")

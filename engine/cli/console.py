@@ -62,7 +62,7 @@ class RunView:
             console=self._console, transient=True, disable=not self._console.is_terminal,
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._shown: set[tuple[str, str]] = set()
 
     def __enter__(self) -> RunView:
         self._bars.start()
@@ -78,8 +78,8 @@ class RunView:
                 self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
             case StageSkipped():
                 self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
-            case Choice() if (event.setting, event.value) not in self._told:
-                self._told.add((event.setting, event.value))
+            case Choice() if (event.setting, event.value) not in self._shown:
+                self._shown.add((event.setting, event.value))
                 self._say("  · ", f"{event.setting}: {event.value} — {event.reason}", style="cyan")
             case Paused() | Resumed():
                 self._pause(event)
@@ -181,7 +181,7 @@ def served_differences(table: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]
 
 
 def _certainty(gap: Mapping[str, Any]) -> str:
-    """The randomisation test, and how many queries would tell; empty for tables of former evaluations, which lack them."""
+    """The randomisation test, and how many queries would show a difference; empty in tables of former evaluations."""
     p, needed = gap.get("p_value"), gap.get("needed")
     if p is None:
         return ""
@@ -200,8 +200,8 @@ def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> Non
             name, justify="left" if name in ("recipe", "hybrid by") else "right", no_wrap=name == "recipe"
         )
     for name, row in rows.items():
-        if untold := next((word for word in ("skipped", "failed") if word in row), ""):
-            snapshot.add_row(name, untold, Text(row[untold], justify="left"))
+        if problem := next((word for word in ("skipped", "failed") if word in row), ""):
+            snapshot.add_row(name, problem, Text(row[problem], justify="left"))
             continue
         systems, gaps, hybrid = row["systems"], row["differences"], row["fusion"]["method"]
         pair = row["pairs"].get(f"{hybrid}_served − {hybrid}_base")
@@ -245,13 +245,13 @@ def show_sweep(found: Mapping[str, Any], console: Console) -> None:
         snapshot.add_row("", "base", _cell(rows[0][1]["systems"]["base"][VERSUS]), "", "")
         for cell, table in rows:
             adapted, gap = table["systems"].get("adapted"), (table["against_base"] or {}).get(VERSUS)
-            told = (
+            figures = (
                 (_cell(adapted[VERSUS]), _gap(gap), gap["verdict"] + _certainty(gap))
                 if adapted and gap
                 else ("none", "", "")
             )
             same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
-            snapshot.add_row(str(cell["number"]), label_of(cell, varied(found)) + same, *told)
+            snapshot.add_row(str(cell["number"]), label_of(cell, varied(found)) + same, *figures)
         console.print(snapshot)
 
 
@@ -277,7 +277,7 @@ def show_found(found: Found, console: Console, sources: Iterable[str] = ()) -> N
 
 
 def source_names(sources: Collection[str]) -> dict[str, str]:
-    """The last part of each folder's path; of those that would look alike, as many parts as tell them apart."""
+    """The last part of each folder's path; of those that would look alike, as many parts as make them differ."""
     parts = {source: PurePath(source).parts for source in sources}
 
     def name(source: str) -> str:

@@ -13,10 +13,8 @@ SEARCHES = (
     "KL-4400/B shows a straight line in dry ice",
     "what the night shift did when the power failed",
 )
-
-
-TOLD = ("served − base", "rrf_served − rrf_base", "weighted_served − weighted_base")
-"""The differences that are told of the judged questions; the report has all."""
+SHOWN_DIFFERENCES = ("served − base", "rrf_served − rrf_base", "weighted_served − weighted_base")
+"""Of the judged questions; the report has all."""
 
 
 def sample_project(name: str = NAME) -> Project:

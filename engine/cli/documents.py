@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, opened, print_json
+from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, print_json
+from engine.core.text import harmless
 
 ACTIONS = ("list", "retry", "export")
 _COLUMNS = ("source", "path", "format", "size", "state", "kind", "reason", "documents")
@@ -29,9 +30,7 @@ def documents(
         Path | None, typer.Argument(help="of export: a .csv or .json file; standard output as CSV if left out")
     ] = None,
     state: Annotated[str | None, typer.Option(help="only these: read, skipped or quarantined")] = None,
-    path: Annotated[
-        list[str] | None, typer.Option(help="only paths that match this glob, such as 'mail/**'; may repeat")
-    ] = None,
+    path: Annotated[Texts, typer.Option(help="only paths that match this glob, such as 'mail/**'; may repeat")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what became of every file, and of what is inside it: read, skipped or quarantined, and why."""
@@ -69,12 +68,10 @@ def documents(
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    from engine.core.text import harmless
-
     for row in rows:
-        told = row["state"] + (f" ({row['kind']})" if row["kind"] else "")
+        state = row["state"] + (f" ({row['kind']})" if row["kind"] else "")
         what = row["reason"] or f"{row['format']}, {row['documents']} document{'' if row['documents'] == 1 else 's'}"
-        print(f"{told:<26} {harmless(row['path'])}  {harmless(what)}")
+        print(f"{state:<26} {harmless(row['path'])}  {harmless(what)}")
     paths = {row["path"] for row in rows}
     inside = [any(str(above) in paths for above in PurePosixPath(row["path"]).parents) for row in rows]
     counted = [
@@ -119,8 +116,6 @@ def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
 
 def _csv(rows: Iterable[dict[str, Any]]) -> str:
     """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe; none steers a terminal."""
-    from engine.core.text import harmless
-
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -138,7 +133,6 @@ def watch(name: ProjectName) -> None:
     import threading
 
     from engine.core.events import Event, Warned
-    from engine.core.text import harmless
     from engine.runs.watching import watch as keep_watching
 
     def say(text: str) -> None:
@@ -149,10 +143,5 @@ def watch(name: ProjectName) -> None:
             say(event.text)
 
     stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with opened(name) as project:
-            keep_watching(project.folder, tell=say, on_event=warn, stop=stop)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM), opened(name) as project:
+        keep_watching(project.folder, report=say, on_event=warn, stop=stop)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, opened, print_json
+from engine.cli.app import AsJson, ProjectName, Texts, app, opened, print_json
+from engine.core.text import harmless
 from engine.project.store.artifact_info import AdapterInfo
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ ORIGINS = {
     "named": "that you named",
     "judged": "of this project with hits that have no mark",
     "generated": (
-        "that were made from the documents and held out from training (synthetic: your own tell more, and only these have a say "
+        "that were made from the documents and held out from training (synthetic: your own say more, and only these have a say "
         "in what is served)"
     ),
 }
@@ -35,7 +36,7 @@ ORIGINS = {
 @app.command()
 def judge(
     name: ProjectName,
-    query: Annotated[list[str] | None, typer.Option(help="a query to judge; may repeat")] = None,
+    query: Annotated[Texts, typer.Option(help="a query to judge; may repeat")] = None,
     queries: Annotated[Path | None, typer.Option(help="a text file of queries to judge, one a line")] = None,
     depth: Annotated[int, typer.Option(help="hits of each ranker", min=1, max=100)] = 10,
     most: Annotated[int, typer.Option(help="of the project's own queries, at most so many", min=1)] = 20,
@@ -57,15 +58,15 @@ def judge(
         pooler, known = Pooler(project.folder, depth), KnownAnswers(project.folder)
         try:
             own = None if wanted else worth_judging(project.folder)
-            sitting = JudgingSession(project.folder, pooler, known)
-            ended = sitting.hold(named(wanted) if own is None else own, None if own is None else most)
+            session = JudgingSession(project.folder, pooler, known)
+            ended = session.hold(named(wanted) if own is None else own, None if own is None else most)
         finally:
             pooler.close()
-        told = sitting.summary(name, ended)
+        summary = session.summary(name, ended)
     if as_json:
-        print_json(told)
+        print_json(summary)
     else:
-        _tell(told)
+        _show_summary(summary)
     if ended == "interrupted":
         raise typer.Exit(130)
 
@@ -101,7 +102,6 @@ class JudgingSession:
             return "interrupted"
 
     def _gather(self, queries: Any, most: int | None) -> None:
-        from engine.core.text import harmless
         from engine.service.judging_queue import trained_on
         from engine.service.pooling import unmarked
 
@@ -130,8 +130,6 @@ class JudgingSession:
             yield from ((number, place) for place in one.open)
 
     def _why_nothing(self, one: Subject) -> str:
-        from engine.core.text import harmless
-
         return f"{harmless(one.query.text)}: " + ("every hit is marked." if one.hits else "nothing was found.")
 
     def _ask_all(self) -> str:
@@ -188,7 +186,7 @@ class JudgingSession:
     def _show(self, number: int, place: int) -> None:
         from rich.text import Text
 
-        from engine.core.text import harmless, visible
+        from engine.core.text import visible
 
         one = self._subjects[number]
         hit = one.hits[place]
@@ -227,30 +225,25 @@ class JudgingSession:
         return {"query": one.query.text, "origin": one.query.origin, "hits": len(one.hits), **counts, "open": left}
 
     def _has_adapter(self) -> bool:
-        store = self._project.store()
-        try:
+        with closing(self._project.store()) as store:
             return store.artifact(AdapterInfo) is not None
-        finally:
-            store.close()
 
 
-def _tell(told: dict[str, Any]) -> None:
+def _show_summary(summary: dict[str, Any]) -> None:
     from engine.service.judging_queue import MOST
 
-    right, wrong, skipped, judged = (told[key] for key in ("right", "wrong", "skipped", "judged_queries"))
+    right, wrong, skipped, judged = (summary[key] for key in ("right", "wrong", "skipped", "judged_queries"))
     parts = [f"{right} right", f"{wrong} wrong", *([f"{skipped} skipped"] if skipped else [])]
     print(f"Hits judged now: {', '.join(parts)}. Judged queries in the project: {judged}.")
-    if not told["queries"]:
+    if not summary["queries"]:
         print("Every hit of the project's queries is marked. Name others with --query.", file=sys.stderr)
-    elif told["open"]:
-        print(f"{told['open']} hits have no mark yet: the same command goes on with them.", file=sys.stderr)
+    elif summary["open"]:
+        print(f"{summary['open']} hits have no mark yet: the same command goes on with them.", file=sys.stderr)
     if judged < MOST:
-        few = (
-            f"A query counts once a hit of it was right; from {MOST} of your own on they have a say in what is served."
-        )
-        print(few, file=sys.stderr)
+        few = "A query counts once a hit of it was right; from"
+        print(f"{few} {MOST} of your own on they have a say in what is served.", file=sys.stderr)
     if right + wrong:
-        print(f"Next: {told['next']}", file=sys.stderr)
+        print(f"Next: {summary['next']}", file=sys.stderr)
 
 
 def _keys() -> Callable[[], str | None]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, ProjectName, app, opened, print_json
+from engine.cli.app import AsJson, MaybeProject, ProjectName, Texts, app, opened, print_json
+from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -27,16 +28,10 @@ def search(
             help="only paths that match this glob, such as 'contracts/**' ('contracts/./': directly there); may repeat"
         ),
     ] = None,
-    file_type: Annotated[
-        list[str] | None, typer.Option("--type", help="only this file type, such as md; may repeat")
-    ] = None,
-    same_type: Annotated[list[str] | None, typer.Option("--format", hidden=True)] = None,
-    author: Annotated[
-        list[str] | None, typer.Option(help="only documents whose author's name holds this; may repeat")
-    ] = None,
-    language: Annotated[
-        list[str] | None, typer.Option(help="only documents in this language, such as en; may repeat")
-    ] = None,
+    file_type: Annotated[Texts, typer.Option("--type", help="only this file type, such as md; may repeat")] = None,
+    same_type: Annotated[Texts, typer.Option("--format", hidden=True)] = None,
+    author: Annotated[Texts, typer.Option(help="only documents whose author's name holds this; may repeat")] = None,
+    language: Annotated[Texts, typer.Option(help="only documents in this language, such as en; may repeat")] = None,
     after: Annotated[str | None, typer.Option(help="only documents dated on or after YYYY-MM-DD")] = None,
     before: Annotated[str | None, typer.Option(help="only documents dated before YYYY-MM-DD")] = None,
     facets: Annotated[
@@ -46,7 +41,6 @@ def search(
 ) -> None:
     """Search a project. Each hit says which ranker found it, and at what rank."""
     from engine.cli.console import output, show_found
-    from engine.core.text import harmless
     from engine.search.filters import SearchFilter, parse_date
 
     where = SearchFilter(
@@ -103,8 +97,6 @@ def serve(
 @app.command()
 def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     """Show how far each stage of a project is; without a name, list the known projects."""
-    from engine.core.text import harmless
-
     if name is None:
         from engine.project.folder import known_projects, projects_root
 
@@ -116,44 +108,35 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
         if not names:
             print(f"No projects in {projects_root()} yet: 'engine new' makes one.", file=sys.stderr)
         return
-    from engine.cli.standing import as_text, standing
+    from engine.cli.status_text import as_text, status_of
 
     with opened(name) as project:
-        found = standing(project)
+        found = status_of(project)
     if as_json:
         print_json(found)
     else:
         print("".join(harmless(line) + "\n" for line in as_text(found, name)), end="")
 
 
-@app.command()
-def cancel(name: ProjectName) -> None:
-    """Ask a running run to stop at its next safe point; the next run resumes there."""
-    from engine.experiments.sweep.workspace import sweeping
-    from engine.project import control
+def _steering_command(action: str, done: str, text: str) -> None:
+    def command(name: ProjectName) -> None:
+        from engine.experiments.sweep.workspace import sweeping
+        from engine.project import control
 
-    with opened(name) as project:
-        print(f"Run {control.cancel(sweeping(project.folder))} was asked to stop.", file=sys.stderr)
+        with opened(name) as project:
+            print(f"Run {getattr(control, action)(sweeping(project.folder))} {done}.", file=sys.stderr)
 
-
-@app.command()
-def pause(name: ProjectName) -> None:
-    """Ask a running run to wait at its next safe point, with all it has in memory, until 'engine resume'."""
-    from engine.experiments.sweep.workspace import sweeping
-    from engine.project import control
-
-    with opened(name) as project:
-        print(f"Run {control.pause(sweeping(project.folder))} was asked to pause.", file=sys.stderr)
+    command.__doc__ = text
+    app.command(action)(command)
 
 
-@app.command()
-def resume(name: ProjectName) -> None:
-    """Let a paused run go on. (A run that was stopped goes on with 'engine run'.)"""
-    from engine.experiments.sweep.workspace import sweeping
-    from engine.project import control
-
-    with opened(name) as project:
-        print(f"Run {control.resume(sweeping(project.folder))} goes on.", file=sys.stderr)
+for _action, _done, _text in (
+    ("cancel", "was asked to stop", "Ask a running run to stop at its next safe point; the next run resumes there."),
+    ("pause", "was asked to pause",
+     "Ask a running run to wait at its next safe point, with all it has in memory, until 'engine resume'."),
+    ("resume", "goes on", "Let a paused run go on. (A run that was stopped goes on with 'engine run'.)"),
+):  # fmt: skip
+    _steering_command(_action, _done, _text)
 
 
 @app.command()
@@ -169,7 +152,6 @@ def finish(name: ProjectName) -> None:
 def report(name: ProjectName, as_json: AsJson = False) -> None:
     """Show what the last evaluation found: the table, what search serves, and why."""
     from engine.cli.console import output, served_differences, show_differences, show_tables
-    from engine.core.text import harmless
 
     with opened(name) as project:
         found = project.report()
@@ -196,7 +178,6 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Examine this machine: device, precision, memory, disk, model files, versions, and what follows from each."""
-    from engine.core.text import harmless
     from engine.doctor.doctor import examine
     from engine.project.folder import ProjectFolder
 

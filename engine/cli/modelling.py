@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.app import AsJson, app, print_json, stoppable
+from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.core.messages.queries import ModelFile
@@ -49,18 +50,15 @@ def models(
 
 
 def _show(found: list[ModelFile]) -> None:
-    from engine.core.text import harmless, megabytes
+    from engine.core.text import megabytes
 
     for model in found:
         print(harmless(f"{', '.join(model.names)}  ({model.place}, {megabytes(model.size)})"))
         if model.parameters is not None:
-            told = [
-                model.architecture or "",
-                model.quantisation or "",
-                f"{model.parameters / 1e9:.2g} billion parameters",
-            ]
-            told += [f"context {model.context}", "chat template" if model.chat_template else "no chat template"]
-            print(harmless("    " + ", ".join(told)))
+            parts = [model.architecture or "", model.quantisation or ""]
+            parts += [f"{model.parameters / 1e9:.2g} billion parameters"]
+            parts += [f"context {model.context}", "chat template" if model.chat_template else "no chat template"]
+            print(harmless("    " + ", ".join(parts)))
         if model.problem:
             print(harmless(f"    ✗ {model.problem}"))
         else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppable
+from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.core.messages.queries import QuerySample
@@ -48,19 +49,17 @@ def queries(
         _list(rows, "reason" if rejected else "split")
 
 
-def _list(rows: list[dict[str, Any]], told: str) -> None:
-    from engine.core.text import harmless
-
+def _list(rows: list[dict[str, Any]], column: str) -> None:
     for row in rows:
         print(f"{row['kind']}: {harmless(row['text'])}")
-        print(f"    {harmless(row[told])}  {harmless(row['path'])}".rstrip())
-    counts = Counter(row[told].partition(": ")[0] for row in rows)
-    told_counts = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
-    print(told_counts or "No queries.", file=sys.stderr)
+        print(f"    {harmless(row[column])}  {harmless(row['path'])}".rstrip())
+    counts = Counter(row[column].partition(": ")[0] for row in rows)
+    summary = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
+    print(summary or "No queries.", file=sys.stderr)
 
 
 def _show(found: QuerySample) -> None:
-    from engine.core.text import duration, harmless
+    from engine.core.text import duration
     from engine.queries.filters.consistency import format_share
 
     for item in found.items:

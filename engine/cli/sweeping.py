@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppable
+from engine.cli.app import AsJson, ProjectName, Texts, app, opened, print_json, stoppable
+from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.experiments.sweep.grid import Cell
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def sweep(
     name: ProjectName,
     grid: Annotated[
-        list[str] | None, typer.Option(help="a setting and its values, such as ranking.k=200,1000; may repeat")
+        Texts, typer.Option(help="a setting and its values, such as ranking.k=200,1000; may repeat")
     ] = None,
     table: Annotated[
         str | None, typer.Option(help="the cells of a table of the BMEmbed paper: table-9 or table-10")
@@ -39,7 +40,6 @@ def sweep(
     and the base encoder's vectors are made once. Ctrl-C stops it; the same command goes on where it stopped.
     """
     from engine.cli.console import RunView, output, show_sweep
-    from engine.core.text import harmless
     from engine.experiments.sweep.grid import make_grid
     from engine.experiments.sweep.running import Sweep, failure
     from engine.experiments.sweep.tables import table as cells_of
@@ -85,14 +85,14 @@ def _announce(work: Sweep, name: str, first: float | None) -> None:
     parts = [f"{len(left)} to train and measure"]
     parts += [f"{done} finished before"] if done else []
     parts += [f"{twins} that train exactly as another"] if twins else []
-    told = f"{len(cells)} cell{'s' if len(cells) > 1 else ''}: {', '.join(parts)}."
+    text = f"{len(cells)} cell{'s' if len(cells) > 1 else ''}: {', '.join(parts)}."
     if left:
         steps = sum(steps_of(cell, work.project.settings(), first) for cell in left)
-        told += f" That takes {steps:,} training steps and {len(left)} evaluation{'s' if len(left) > 1 else ''}."
-    print(told, file=sys.stderr)
+        text += f" That takes {steps:,} training steps and {len(left)} evaluation{'s' if len(left) > 1 else ''}."
+    print(text, file=sys.stderr)
     if work.workspace.judged_since:
-        told = "The judged queries have changed since this sweep began, which goes on with the former ones."
-        print(f"{told} To begin anew: engine sweep {shlex.quote(name)} … --force", file=sys.stderr)
+        text = "The judged queries have changed since this sweep began, which goes on with the former ones."
+        print(f"{text} To begin anew: engine sweep {shlex.quote(name)} … --force", file=sys.stderr)
 
 
 def _list(work: Sweep, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.app import AsJson, ProjectName, app, cleaned_up, opened, print_json
+from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.core.messages.project import Purged
@@ -29,7 +30,6 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Take the adapted model, its vectors, or the chunks and queries away, with a model card. Complete, or not at all."""
-    from engine.core.text import harmless
     from engine.export.take import export_project
 
     with opened(name) as project, cleaned_up():
@@ -37,7 +37,7 @@ def export(
             project.folder,
             target,
             only.split(",") if only is not None else None,
-            tell=lambda text: print(f"  {text}", file=sys.stderr),
+            report=lambda text: print(f"  {text}", file=sys.stderr),
         )
     for kind, why in made.left_out.items():
         print(harmless(f"Left out: {kind}. {why}"), file=sys.stderr)
@@ -65,12 +65,11 @@ def purge(
     if as_json:
         print_json(done)
     else:
-        _tell(done)
+        _show(done)
 
 
 def _ask(project: ProjectFolder) -> None:
     from engine.core.errors import CancelledError, UsageError
-    from engine.core.text import harmless
     from engine.export.purge import extent
 
     if not sys.stdin.isatty():
@@ -84,9 +83,7 @@ def _ask(project: ProjectFolder) -> None:
         raise CancelledError("Nothing was removed.", "You said no.")
 
 
-def _tell(done: Purged) -> None:
-    from engine.core.text import harmless
-
+def _show(done: Purged) -> None:
     lines = [f"Removed from {done.project}:"]
     lines += [f"  {one.path}: {one.what} ({one.files} files, {one.bytes / 1e6:,.1f} MB)" for one in done.removed]
     if done.kept:

@@ -9,6 +9,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from engine.core.errors import EngineError
@@ -50,7 +51,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
 
 
 def _settings(project: ProjectFolder | None) -> Settings:
-    """The project's; the defaults without one, and where project.toml is wrong, which `_project` tells."""
+    """The project's; the defaults without one, and where project.toml is wrong, which `_project` reports."""
     try:
         return project.settings() if project else Settings()
     except EngineError:
@@ -60,11 +61,8 @@ def _settings(project: ProjectFolder | None) -> Settings:
 def _python() -> list[Finding]:
     text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     good = sys.version_info >= (3, 11)
-    return [
-        Finding(
-            "python", "good" if good else "problem", text, "supported" if good else "Python 3.11 or later is needed"
-        )
-    ]
+    follows = "supported" if good else "Python 3.11 or later is needed"
+    return [Finding("python", "good" if good else "problem", text, follows)]
 
 
 def _hardware(device: str, dtype: str) -> list[Finding]:
@@ -82,17 +80,14 @@ def _memory() -> list[Finding]:
 
     memory = psutil.virtual_memory()
     free = memory.available / 1e9
-    follows = (
-        "enough for every stage with the bundled model"
-        if free >= MIN_MEMORY_GB
-        else "lower queries_per_step, or close programs"
-    )
-    state = "good" if free >= MIN_MEMORY_GB else "problem"
-    return [Finding("memory", state, f"{free:.1f} GB of {memory.total / 1e9:.1f} GB free", follows)]
+    found = f"{free:.1f} GB of {memory.total / 1e9:.1f} GB free"
+    if free >= MIN_MEMORY_GB:
+        return [Finding("memory", "good", found, "enough for every stage with the bundled model")]
+    return [Finding("memory", "problem", found, "lower queries_per_step, or close programs")]
 
 
 def _disk(project: ProjectFolder | None) -> list[Finding]:
-    """What is free. Whether it suffices for a project's next run is told by `needs`."""
+    """What is free. Whether it suffices for a project's next run is reported by `needs`."""
     root = project.path if project else projects_root()
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free / 1e9
@@ -113,17 +108,13 @@ def _ocr(settings: Settings) -> list[Finding]:
     except EngineError as error:
         return [Finding("ocr", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
     if found is None:
-        todo = "install tesseract with your system's own packages" + (
-            "" if corpus.ocr else ", and set corpus.ocr = true"
-        )
+        todo = "install tesseract with your system's own packages"
+        todo += "" if corpus.ocr else ", and set corpus.ocr = true"
         state = "problem" if corpus.ocr else "good"
         asked = "no tesseract was found" + ("" if corpus.ocr else ", and none is asked for")
         return [Finding("ocr", state, asked, f"scanned pages and pictures are left out; {todo}, to have them read")]
-    follows = (
-        "scanned pages and pictures are read"
-        if corpus.ocr
-        else "it is off: corpus.ocr has scans and pictures read by it"
-    )
+    off = "it is off: corpus.ocr has scans and pictures read by it"
+    follows = "scanned pages and pictures are read" if corpus.ocr else off
     return [Finding("ocr", "good", f"{found.version} at {found.program}, languages {found.languages}", follows)]
 
 
@@ -143,14 +134,8 @@ def _permissions() -> list[Finding]:
         return []
     open_ones = [path for path in (*known_projects(), *_own_records()) if _others_may(path)]
     if not open_ones:
-        return [
-            Finding(
-                "permissions",
-                "good",
-                f"{len(known_projects())} projects in {projects_root()}",
-                "only you can read them",
-            )
-        ]
+        found = f"{len(known_projects())} projects in {projects_root()}"
+        return [Finding("permissions", "good", found, "only you can read them")]
     names = ", ".join(str(path) for path in open_ones)
     return [Finding("permissions", "problem", f"others can read {names}", "run chmod go= on them")]
 
@@ -205,18 +190,12 @@ def _project(project: ProjectFolder) -> list[Finding]:
     folder, findings = project.path, []
     try:
         project.settings()
-        store = project.store(check=True)
-        counts = store.counts()
-        store.close()
-        findings.append(
-            Finding(
-                "project", "good", f"{counts['chunks']} chunks, {counts['queries']} queries", "the database is sound"
-            )
-        )
+        with closing(project.store(check=True)) as store:
+            counts = store.counts()
+        found = f"{counts['chunks']} chunks, {counts['queries']} queries"
+        findings.append(Finding("project", "good", found, "the database is sound"))
     except EngineError as error:
         findings.append(Finding("project", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}"))
     size = sum(map(file_size, folder.rglob("*"))) / 1e6
-    findings.append(
-        Finding("project", "good", f"{size:,.0f} MB on disk in {folder}", "what a copy of the project needs")
-    )
-    return findings
+    found = f"{size:,.0f} MB on disk in {folder}"
+    return [*findings, Finding("project", "good", found, "what a copy of the project needs")]

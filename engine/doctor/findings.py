@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,11 +73,8 @@ def _extent(project: ProjectFolder) -> tuple[int, int, float | None]:
     """(chunks, bytes of the database and the BM25 index, share of the training queries that BM25 solves, if that is known)"""
     from engine.ranking.hit_at_1 import bm25_hit_at_1
 
-    store = project.store()
-    try:
+    with closing(project.store()) as store:
         chunks, first = store.counts()["chunks"], bm25_hit_at_1(store)
-    finally:
-        store.close()
     files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]
     return chunks, sum(map(file_size, files)), first
 
@@ -137,7 +135,7 @@ def _disk_need(
 
 
 def _documents_size(project: ProjectFolder, settings: Settings) -> int:
-    """Bytes of the files that 'ingest' would read; 0 where a source is missing, which 'ingest' tells."""
+    """Bytes of the files that 'ingest' would read; 0 where a source is missing, which 'ingest' reports."""
     from engine.corpus.scan import scan
 
     corpus = settings.corpus

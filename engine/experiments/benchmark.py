@@ -62,7 +62,7 @@ def benchmark(
                 f"{dataset} is not a BEIR folder.", f"{name} is missing.",
                 "Name a folder with corpus, queries and qrels.", code="dataset-incomplete",
             )  # fmt: skip
-    read_beir_judgments(dataset)  # what is wrong with them is told before anything is made
+    read_beir_judgments(dataset)  # what is wrong with them is reported before anything is made
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
     measurement = _Measurement(dataset, queries, settings or {}, on_event, should_stop)
     try:
@@ -148,8 +148,8 @@ class _Measurement:
 
         def watch(event: Event) -> None:
             if isinstance(event, StageFinished):
-                told = {"seconds": event.seconds, "peak_memory_mb": event.peak_memory_mb}
-                stages[event.stage] = {**told, **event.summary}
+                cost = {"seconds": event.seconds, "peak_memory_mb": event.peak_memory_mb}
+                stages[event.stage] = {**cost, **event.summary}
             if self._on_event:
                 self._on_event(event)
 

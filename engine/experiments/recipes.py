@@ -13,13 +13,8 @@ if TYPE_CHECKING:
     from engine.training.config import TrainingConfig
 
 LOSSES: dict[str, dict[str, Any]] = {
-    "mixed": {"objective": "mixed"},
-    "shared_listnet": {"objective": "shared_listnet"},
-    "listnet": {"objective": "listnet"},
-    "listmle": {"objective": "listmle"},
-    "infonce": {"objective": "infonce"},
-    "triplet": {"objective": "triplet"},
-    "plackett_luce": {"objective": "plackett_luce"},
+    name: {"objective": name}
+    for name in ("mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce")
 }
 TEACHERS: dict[str, dict[str, Any]] = {
     "teacher-bm25": {"teacher": "bm25"},

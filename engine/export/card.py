@@ -118,7 +118,7 @@ def _sizes(source: Source) -> dict[str, int]:
 
 
 def _settings(source: Source) -> dict[str, dict[str, Any]]:
-    """Every setting that shaped the encoder; of files their names alone, and nothing that tells where documents lie."""
+    """Every setting that shaped the encoder; of files their names alone, and nothing about where documents lie."""
     from engine.queries.choosing import with_backend
     from engine.ranking.hit_at_1 import bm25_hit_at_1
     from engine.training.recipe import config_of
@@ -130,7 +130,7 @@ def _settings(source: Source) -> dict[str, dict[str, Any]]:
             "preset": chosen["training"]["preset"],
             **asdict(config_of(settings, bm25_hit_at_1(source.store))),
         }
-    except EngineError:  # settings that do not go together are told by the next run
+    except EngineError:  # settings that do not go together are reported by the next run
         chosen["training"] = {key: value for key, value in chosen["training"].items() if value is not None}
     return {
         section: {

@@ -77,13 +77,8 @@ def complete_or_absent(project: ProjectFolder, target: Path, kinds: Sequence[str
         except BaseException:
             _remember(project, remembered)
             raise
-        _remember(
-            project,
-            [
-                *(old for old in remembered if old.get("building") or old["folder"] != str(target)),
-                {**entry, "building": None},
-            ],
-        )
+        others = [old for old in remembered if old.get("building") or old["folder"] != str(target)]
+        _remember(project, [*others, {**entry, "building": None}])
 
 
 def known_exports(project: ProjectFolder) -> list[dict[str, Any]]:
@@ -98,9 +93,8 @@ def known_exports(project: ProjectFolder) -> list[dict[str, Any]]:
 def finished_exports(project: ProjectFolder) -> list[dict[str, Any]]:
     """Those that were finished, also where the export was killed between its last two steps."""
     known = [entry for entry in known_exports(project) if not _is_begun(entry)]
-    return [
-        {**entry, "building": None} for entry in known if not entry.get("building") or Path(entry["folder"]).is_dir()
-    ]
+    finished = [entry for entry in known if not entry.get("building") or Path(entry["folder"]).is_dir()]
+    return [{**entry, "building": None} for entry in finished]
 
 
 def unfinished_exports(project: ProjectFolder) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,34 +24,30 @@ def export_project(
     target: Path,
     kinds: Iterable[str] | None = None,
     *,
-    tell: Callable[[str], None] = lambda _text: None,
+    report: Callable[[str], None] = lambda _text: None,
 ) -> Exported:
     """Write an export into `target`, a folder that is not there yet: complete, or not at all.
 
     `kinds`: names of `KINDS`; each of them must be there. None: adapter and model; ("all",): everything; of these two what
-    the project lacks is left out. `tell` gets a line for every kind begun. Raises UsageError for a target that is taken or
+    the project lacks is left out. `report` gets a line for every kind begun. Raises UsageError for a target that is taken or
     a kind that is unknown, NotBuiltError for what no run has made, ProjectBusyError, ResourceError when the disk is full.
     """
     wanted = list(DEFAULT if kinds is None else kinds)
     insist = kinds is not None and wanted != ["all"]
     names = ALL if wanted == ["all"] else parse_kinds(wanted)
     final = checked_target(project, target)
-    with project.locked():
-        store = project.store()
-        try:
-            source = Source(project, project.settings(), store)
-            found, left_out = available(source, names, insist=insist)
-            with complete_or_absent(project, final, [kind.name for kind in found]) as folder:
-                written, size = _fill(source, found, folder, tell)
-        finally:
-            store.close()
+    with project.locked(), closing(project.store()) as store:
+        source = Source(project, project.settings(), store)
+        found, left_out = available(source, names, insist=insist)
+        with complete_or_absent(project, final, [kind.name for kind in found]) as folder:
+            written, size = _fill(source, found, folder, report)
     text = tuple(kind.name for kind in found if kind.holds_text)
     return Exported(final, tuple(kind.name for kind in found), text, written, size, left_out)
 
 
-def _fill(source: Source, kinds: list[Kind], folder: Path, tell: Callable[[str], None]) -> tuple[int, int]:
+def _fill(source: Source, kinds: list[Kind], folder: Path, report: Callable[[str], None]) -> tuple[int, int]:
     for kind in kinds:
-        tell(f"{kind.name}: {kind.what}")
+        report(f"{kind.name}: {kind.what}")
         kind.write(source, folder)
     known = facts(source, [kind.name for kind in kinds])
     write_cards(known, folder)

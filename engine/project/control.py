@@ -44,11 +44,7 @@ def running(project: ProjectFolder) -> dict[str, Any] | None:
     if not project.is_running():
         return None
     records = [record for record in run_records(project) if record.get("state") == "running"]
-    known = [
-        record
-        for record in records
-        if isinstance(record.get("pid"), int) and isinstance(record.get("time"), int | float)
-    ]
+    known = [one for one in records if isinstance(one.get("pid"), int) and isinstance(one.get("time"), int | float)]
     alive = [record for record in known if psutil.pid_exists(record["pid"])]
     return max(alive, key=lambda record: float(record["time"]), default=None)
 
@@ -58,24 +54,24 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
     if error.command != "run":
         return error
     current = None
-    with suppress(EngineError):  # a disk that cannot be written to: nobody can tell
+    with suppress(EngineError):  # a disk that cannot be written to: nobody knows
         current = running(project)
     if current is None:
         return error
-    told, stages = copy.copy(error), _stages_of(Path(current["folder"]))
+    hint, stages = copy.copy(error), _stages_of(Path(current["folder"]))
     if error.stage and stages and error.stage not in stages:
-        told.to_do = f"The run that goes on now does not do that. When it has ended: {error.to_do}"
-        return told
-    told.command = "status"
-    told.to_do = (
+        hint.to_do = f"The run that goes on now does not do that. When it has ended: {error.to_do}"
+        return hint
+    hint.command = "status"
+    hint.to_do = (
         "A run is building the project now: what is missing can be searched when that run has ended "
         f"('engine status {project.argument}' shows how far it is)."
     )
-    return told
+    return hint
 
 
 def _stages_of(folder: Path) -> list[str]:
-    """The stages that the run in that folder brings up to date; empty where its log does not tell yet."""
+    """The stages that the run in that folder brings up to date; empty where its log does not say yet."""
     with suppress(OSError), (folder / "events.jsonl").open(encoding="utf-8", errors="replace") as log:
         first = decode(log.readline())
         return list(first.stages) if isinstance(first, RunStarted) else []
@@ -84,14 +80,14 @@ def _stages_of(folder: Path) -> list[str]:
 
 @contextmanager
 def run_hints(project: ProjectFolder) -> Iterator[None]:
-    """What the block raises is told as `with_run_hint` tells it."""
+    """Errors of the block pass through `with_run_hint`."""
     try:
         yield
     except EngineError as error:
-        told = with_run_hint(project, error)
-        if told is error:
+        hint = with_run_hint(project, error)
+        if hint is error:
             raise
-        raise told from error
+        raise hint from error
 
 
 def is_paused(folder: Path) -> bool:
@@ -176,7 +172,7 @@ class Gate:
     """What is asked at safe points: waits while the run is paused, then says whether to stop.
 
     `paused_seconds` is the time waited so far. A wait ends within moments when `stopping` becomes true. Threads that
-    ask at the same time wait together, and the pause is told once.
+    ask at the same time wait together, and the pause is reported once.
     """
 
     def __init__(self, folder: Path, stage: str, emit: Emit, stopping: Callable[[], bool]) -> None:

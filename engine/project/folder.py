@@ -271,24 +271,7 @@ class ProjectFolder:
         try:
             lock.acquire(timeout=wait)
         except Timeout:
-            if name == "settings":
-                what = f"Another program is changing the settings of {self.name}."
-                raise ProjectBusyError(what, "One change is written after the other.", "Try again.") from None
-            if name == "sweep":
-                what = f"Another sweep over {self.name} is going on."
-                to_do = f"Wait for it, or stop it ('engine cancel {self.argument}'); it can be resumed."
-                raise ProjectBusyError(
-                    what, "Both would train in the same copy of the project.", to_do, code="project-busy",
-                    command="cancel",
-                ) from None  # fmt: skip
-            if name == "judging":
-                what = f"Another program is marking hits of {self.name}."
-                raise ProjectBusyError(what, "One mark is written after the other.", "Try again.") from None
-            raise ProjectBusyError(
-                f"A run holds the project {self.name}.", "Two runs at once would overwrite each other's work.",
-                f"Wait for it ('engine status {self.argument}'), or stop it ('engine cancel {self.argument}').",
-                code="project-busy", command="status",
-            ) from None  # fmt: skip
+            raise self._busy(name) from None
         except (OSError, NotImplementedError) as error:
             raise EngineError(
                 f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you may write to.",
@@ -299,8 +282,21 @@ class ProjectFolder:
         finally:
             lock.release()
 
+    def _busy(self, name: str) -> ProjectBusyError:
+        stop = f"stop it ('engine cancel {self.argument}')"
+        what, why, to_do, command = {
+            "settings": (f"Another program is changing the settings of {self.name}.",
+                         "One change is written after the other.", "Try again.", ""),
+            "judging": (f"Another program is marking hits of {self.name}.",
+                        "One mark is written after the other.", "Try again.", ""),
+            "sweep": (f"Another sweep over {self.name} is going on.", "Both would train in the same copy of the project.",
+                      f"Wait for it, or {stop}; it can be resumed.", "cancel"),
+        }.get(name) or (f"A run holds the project {self.name}.", "Two runs at once would overwrite each other's work.",
+                        f"Wait for it ('engine status {self.argument}'), or {stop}.", "status")  # fmt: skip
+        return ProjectBusyError(what, why, to_do, command=command)
+
     def is_running(self) -> bool:
-        """Whether a run holds the project now. Raises EngineError where nothing may be written: nobody can tell."""
+        """Whether a run holds the project now. Raises EngineError where nothing may be written: nobody knows."""
         try:
             with self.locked(wait=0.1):
                 return False

@@ -56,7 +56,7 @@ def _good_copy(backup: Path) -> Path | None:
 
 
 def _set_aside(database: Path) -> str:
-    """Rename a damaged database, with SQLite's files beside it; returns the sentence that tells where to."""
+    """Rename a damaged database, with SQLite's files beside it; returns the sentence that says where to."""
     stem = f"project.db.damaged-{int(time.time())}"
     names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
     aside = next(database.with_name(name) for name in names if not database.with_name(name).exists())

@@ -61,21 +61,21 @@ class StageContext(ProjectSnapshot):
     should_stop: Callable[[], bool]
     should_finish: Callable[[], bool] = field(default=lambda: False)
     forced: bool = False
-    _told: set[tuple[str, str]] = field(default_factory=set)
+    _chosen: set[tuple[str, str]] = field(default_factory=set)
 
     def progress(self, done: int, total: int, unit: str) -> None:
-        """Tell how far the stage is."""
+        """Report how far the stage is."""
         self.emit(Progress(stage=self.stage, done=done, total=total, unit=unit))
 
     def choose(self, setting: str, value: object, reason: str) -> None:
-        """Tell an automatic choice and its reason, once."""
-        if (setting, str(value)) in self._told:
+        """Report an automatic choice and its reason, once."""
+        if (setting, str(value)) in self._chosen:
             return
-        self._told.add((setting, str(value)))
+        self._chosen.add((setting, str(value)))
         self.emit(Choice(stage=self.stage, setting=setting, value=str(value), reason=reason))
 
     def warn(self, text: str) -> None:
-        """Tell the user about something that needs a look but stops nothing."""
+        """Warn the user of something that needs a look but stops nothing."""
         self.emit(Warned(stage=self.stage, text=text))
 
     def check_stop(self) -> None:

@@ -2,7 +2,7 @@
 
 `start` starts it and waits until it holds the project; `python -m engine.runs.detached FOLDER STAGES FORCE` is the run itself.
 It has no terminal. Until it has begun, an error goes to a private file that only the starter reads; from then on
-`runs/ID/` tells everything.
+`runs/ID/` has everything.
 """
 
 from __future__ import annotations

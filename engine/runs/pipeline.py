@@ -26,15 +26,7 @@ from engine.project.stage import ORDER, ProjectSnapshot, Stage, stage_fingerprin
 from engine.project.store.store import Store
 from engine.training.compute import launch
 
-ROOMS = {
-    "ingest": "corpus",
-    "index": "lexical",
-    "generate": "queries",
-    "rank": "ranking",
-    "train": "training",
-    "evaluate": "evaluation",
-    "embed": "vectors",
-}
+ROOMS = dict(zip(ORDER, ("corpus", "lexical", "queries", "ranking", "training", "evaluation", "vectors"), strict=True))
 TRAINING = ("train", "evaluate")
 """The stages that train; the latter the CL baseline."""
 KEPT_RUNS = 20
@@ -111,9 +103,8 @@ class Run:
     ) -> None:
         self.project = project
         now = time.time()
-        self.id = (
-            time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
-        )
+        day = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+        self.id = f"{day}-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
         self.folder = project.path / "runs" / self.id
         self._on_event, self._should_stop = on_event or (lambda _event: None), should_stop or (lambda: False)
         self._offset = 0
@@ -125,12 +116,12 @@ class Run:
             self._begin()  # before the repair, which may take a while: the run can be seen, cancelled and paused
             state, error = "failed", dict[str, str]()
             try:
-                self._tell(RunStarted(run=self.id, stages=list(stages)))
+                self._emit(RunStarted(run=self.id, stages=list(stages)))
                 if note := self.project.renamed_settings():
-                    self._tell(Warned(stage="run", text=note))
+                    self._emit(Warned(stage="run", text=note))
                 repaired = self.project.repair()
                 if repaired:
-                    self._tell(Warned(stage="run", text=repaired))
+                    self._emit(Warned(stage="run", text=repaired))
                 self._preflight(stages, forced)
                 for stage in stages:
                     self._stage(stage, forced=stage in forced)
@@ -144,15 +135,8 @@ class Run:
                 error = to_dict(failure)
                 raise
             except Exception as fault:
-                error = to_dict(
-                    StageError(
-                        f"The run met a fault of its own ({type(fault).__name__}).",
-                        f"{fault}",
-                        "Run again.",
-                        code="internal-fault",
-                        command="run",
-                    )
-                )
+                what = f"The run met a fault of its own ({type(fault).__name__})."
+                error = to_dict(StageError(what, f"{fault}", "Run again.", code="internal-fault", command="run"))
                 raise
             finally:
                 self._end(state, time.monotonic() - started, error)
@@ -175,13 +159,13 @@ class Run:
             self._record(state, error)
         self._relay()
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         self._log(event)
         self._relay()
 
-    def _tell_failed(self, stage: str, error: EngineError) -> None:
+    def _report_failure(self, stage: str, error: EngineError) -> None:
         error.stage = error.stage or stage
-        self._tell(StageFailed(stage=stage, error=error.as_dict()))
+        self._emit(StageFailed(stage=stage, error=error.as_dict()))
 
     def _relay(self) -> None:
         """Hand on every event that the log has gained, whoever wrote it."""
@@ -201,18 +185,18 @@ class Run:
                 except EngineError as error:
                     if stage not in forced and self._is_done(stage, store):
                         continue  # what it would take is not needed now
-                    self._tell_failed(stage, error)
+                    self._report_failure(stage, error)
                     raise
 
     def _is_done(self, stage: str, store: Store) -> bool:
         try:
-            standing = all_status(ProjectSnapshot(self.project, self.project.settings(), store))
+            statuses = all_status(ProjectSnapshot(self.project, self.project.settings(), store))
         except EngineError:
             return False
-        return any(one.stage == stage and one.state == "done" for one in standing)
+        return any(one.stage == stage and one.state == "done" for one in statuses)
 
     def _stage(self, stage: str, forced: bool) -> None:
-        if Gate(self.folder, stage, self._tell, self._stopping)():
+        if Gate(self.folder, stage, self._emit, self._stopping)():
             raise _cancelled()
         store = self.project.store()
         try:
@@ -221,15 +205,15 @@ class Run:
             if status.state == "done":
                 status = verified(snapshot, status)
         except EngineError as error:
-            self._tell_failed(stage, error)
+            self._report_failure(stage, error)
             raise
         finally:
             store.close()
         if status.state == "done" and not forced and not stage_of(stage).always:
-            self._tell(StageSkipped(stage=stage, reason=status.reason))
+            self._emit(StageSkipped(stage=stage, reason=status.reason))
             return
         reason = "asked for" if forced else "looks for changes" if status.state == "done" else status.reason
-        self._tell(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
+        self._emit(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
         self._child(stage, status.fingerprint, forced)
 
     def _child(self, stage: str, wanted: str, forced: bool) -> None:
@@ -284,17 +268,14 @@ class Run:
             raise EngineError.from_dict(json.loads(answer.splitlines()[-1]), code)
         except (ValueError, IndexError):
             error = crash(stage, code, self.folder)
-        self._tell_failed(stage, error)
+        self._report_failure(stage, error)
         raise error
 
     def _tidy(self) -> None:
         """Keep a good copy of the database; drop artifacts that nothing names and the oldest run records."""
-        store = self.project.store()
-        try:
+        with closing(self.project.store()) as store:
             store.backup(self.project.path / "project.db.bak")
             self.project.sweep(in_use(store))
-        finally:
-            store.close()
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
             if folder != self.folder:  # a clock that was set back gives this run an old name
                 shutil.rmtree(folder, ignore_errors=True)

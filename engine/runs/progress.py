@@ -1,4 +1,4 @@
-"""How far a run is, read from what it has told; and where a training that was broken off would go on."""
+"""How far a run is, read from its log; and where a training that was broken off would go on."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from engine.core.events import Event
 from engine.project.control import is_paused, stage_at_work
 from engine.project.stage import ProjectSnapshot
 
-TAIL = 1_000_000  # bytes of a log that tell where a run stands: some thousand events
+TAIL = 1_000_000  # bytes of a log that show where a run stands: some thousand events
 
 
 @dataclass(slots=True)
 class RunProgress:
     """Where a run stands. What is not known yet, or is none of the stage's business, is None.
 
-    `paused`: "" | "asked" (it waits as soon as it comes to a safe point) | "waiting". `done` of `total` `unit`s: what
-    was told last. `loss` and `seconds_left` (an estimate, pauses left out) are those of training.
+    `paused`: "" | "asked" (it waits as soon as it comes to a safe point) | "waiting". `done` of `total` `unit`s: the latest
+    event's. `loss` and `seconds_left` (an estimate, pauses left out) are those of training.
     """
 
     stage: str = ""

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from engine.core import environment
@@ -57,8 +57,7 @@ def _work(
 ) -> None:
     started = time.monotonic()
     gate = Gate(project.path / "runs" / run, stage, log, stopping.is_set)
-    store = project.store()
-    try:
+    with closing(project.store()) as store:
         context = StageContext(
             project,
             project.settings(),
@@ -72,8 +71,6 @@ def _work(
             forced=forced,
         )
         summary = stage_of(stage).run(context)
-    finally:
-        store.close()
     seconds = round(time.monotonic() - started - gate.paused_seconds, 3)
     log(StageFinished(stage=stage, seconds=seconds, peak_memory_mb=peak_memory_mb(), summary=summary))
 
@@ -111,8 +108,8 @@ def _redirect_output(path: Path) -> int:
 
 def _leave_out_messages() -> None:
     """Of faults, too, that Python itself prints: those of threads, and of what is taken apart. They go to the log."""
-    threading.excepthook = lambda told: _note(told.exc_value)
-    sys.unraisablehook = lambda told: _note(told.exc_value)
+    threading.excepthook = lambda raised: _note(raised.exc_value)
+    sys.unraisablehook = lambda raised: _note(raised.exc_value)
 
 
 def _note(caught: BaseException | None) -> None:

@@ -26,10 +26,10 @@ from engine.project.store.artifact_info import QueriesInfo
 WORDS, MEANING = ("ingest", "index"), ("embed",)  # what makes documents found by their words, and by their meaning
 EMBED_SECONDS = 60.0  # so long newer changes may put off what makes the older ones found by their meaning
 SHARE_SECONDS = 30.0  # so long it has to itself before a newer change breaks it off; whole shards are kept
-QUIET_SECONDS = 10.0  # so long nothing is told of embedding
+QUIET_SECONDS = 10.0  # so long nothing is reported of embedding
 SETTLE_MS = 400  # changes that follow one another this closely are taken together
 BUSY_SECONDS = 5.0
-LOOK_SECONDS = 600.0  # a look without a sign of change: a file system may lose some, a network folder tells none
+LOOK_SECONDS = 600.0  # a look without a sign of change: a file system may lose some, a network folder reports none
 GLANCE_SECONDS = 1.0  # between two glances at whether the folders are still those that are watched
 _OWN = {*OWN_FOLDERS, "project.toml", "project.db"}
 _BESIDE = ("-wal", "-shm", "-journal", ".bak")  # of the database
@@ -38,13 +38,13 @@ _BESIDE = ("-wal", "-shm", "-journal", ".bak")  # of the database
 def watch(
     project: ProjectFolder,
     *,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     on_event: Callable[[Event], None] | None = None,
     stop: threading.Event,
 ) -> None:
     """Bring the project in line now, and again whenever something changes in its folders, until `stop` is set.
 
-    `tell` gets a sentence after each time, `on_event` every event but warnings that a stage repeats. A file that cannot be
+    `report` gets a sentence after each time, `on_event` every event but warnings that a stage repeats. A file that cannot be
     read, or a run that holds the project, ends nothing.
     Raises UsageError where the project names no folder, ProjectBusyError never.
     """
@@ -57,8 +57,8 @@ def watch(
     dirty = Changes()
     watcher = threading.Thread(target=_watch_folders, args=(_Sources(project), dirty, stop), daemon=True)
     watcher.start()
-    tell(f"Watching {', '.join(map(str, sources))}.")
-    keeper = _Keeper(project, tell, on_event, stop, dirty)
+    report(f"Watching {', '.join(map(str, sources))}.")
+    keeper = _Keeper(project, report, on_event, stop, dirty)
     while not stop.is_set():
         keeper.take_changes()
         _wait(dirty, stop, keeper.bring_in_line() or LOOK_SECONDS)
@@ -98,8 +98,8 @@ class _Sources:
     _settings: tuple[int, int, int] | None = None
     _paths: list[Path] = field(default_factory=list)
 
-    def standing(self) -> dict[Path, tuple[int, int]]:
-        """Folder → what tells it from another one that takes its place."""
+    def identities(self) -> dict[Path, tuple[int, int]]:
+        """Folder → its identity on the disk, which another one in its place does not have."""
         changed = _file_mark(self.project.path / "project.toml")
         if changed is not None and changed != self._settings:
             with suppress(SettingsError):  # who brings the project in line says what is wrong with them
@@ -146,14 +146,14 @@ class _Warnings:
 @dataclass
 class _Keeper:
     project: ProjectFolder
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     on_event: Callable[[Event], None] | None
     stop: threading.Event
     dirty: Changes
     embedded: float = field(default_factory=time.monotonic)
     _since: float | None = None
     _embedding: float = 0.0
-    _told: float = 0.0
+    _reported: float = 0.0
     _problem: str = ""
     _warnings: _Warnings = field(default_factory=_Warnings)
 
@@ -172,42 +172,42 @@ class _Keeper:
             ingest = done.get("ingest", {})
             changed = _changes(ingest)
             if changed:
-                self.tell(f"{changed}: searchable after {time.monotonic() - started:.1f} s.")
-            self._embedding = self._told = time.monotonic()
+                self.report(f"{changed}: searchable after {time.monotonic() - started:.1f} s.")
+            self._embedding = self._reported = time.monotonic()
             if "embed" in self._run(MEANING, self._is_put_off):
-                self.tell(f"Semantic search is up to date after {time.monotonic() - started:.1f} s.")
+                self.report(f"Semantic search is up to date after {time.monotonic() - started:.1f} s.")
             self.embedded = time.monotonic()
             self._problem = ""
             if changed:
-                self._tell_drift()
+                self._report_drift()
         except ProjectBusyError:
             return BUSY_SECONDS  # a run of the user's own: it reads the folders as well
         except CancelledError:
             return 0.0
         except (NoDocumentsError, SettingsError) as error:
-            self._tell_problem(error.what, error.why)
+            self._report_problem(error.what, error.why)
         except EngineError as error:
-            self._tell_problem(error.what, error.why, error.to_do)
+            self._report_problem(error.what, error.why, error.to_do)
             return BUSY_SECONDS
         return 0.0
 
-    def _tell_problem(self, *sentences: str) -> None:
+    def _report_problem(self, *sentences: str) -> None:
         """Once, however often it is met: a folder may be away for hours."""
-        told = " ".join(filter(None, sentences))
-        if told != self._problem:
-            self.tell(told)
-        self._problem = told
+        text = " ".join(filter(None, sentences))
+        if text != self._problem:
+            self.report(text)
+        self._problem = text
 
     def _is_put_off(self) -> bool:
         now = time.monotonic()
         gives_way = now - self.embedded < EMBED_SECONDS or now - self._embedding >= SHARE_SECONDS
         return self.stop.is_set() or (self.dirty.is_set() and gives_way)
 
-    def _tell_progress(self, event: Progress) -> None:
+    def _report_progress(self, event: Progress) -> None:
         """Now and then, of what takes long."""
-        if event.stage in MEANING and event.total and time.monotonic() - self._told >= QUIET_SECONDS:
-            self._told = time.monotonic()
-            self.tell(f"For semantic search {event.done:,} of {event.total:,} {event.unit} are done.")
+        if event.stage in MEANING and event.total and time.monotonic() - self._reported >= QUIET_SECONDS:
+            self._reported = time.monotonic()
+            self.report(f"For semantic search {event.done:,} of {event.total:,} {event.unit} are done.")
 
     def _run(self, stages: tuple[str, ...], should_stop: Callable[[], bool]) -> dict[str, dict[str, Any]]:
         """One run; returns the summaries of the stages that had something to do."""
@@ -219,19 +219,19 @@ class _Keeper:
             if isinstance(event, StageFinished):
                 done[event.stage] = event.summary
             elif isinstance(event, Progress):
-                self._tell_progress(event)
+                self._report_progress(event)
             if self._warnings.is_news(event) and self.on_event is not None:
                 self.on_event(event)
 
         run(self.project, stages=stages, on_event=note, should_stop=should_stop)
         return done
 
-    def _tell_drift(self) -> None:
+    def _report_drift(self) -> None:
         with closing(self.project.store()) as store:
             drift = store.drift() if store.artifact(QueriesInfo) is not None else 0.0
         limit = self.project.settings().corpus.retrain_threshold
         if drift > limit:
-            self.tell(
+            self.report(
                 f"{100 * drift:.0f} % of the chunks changed since the adapter was trained (corpus.retrain_threshold is "
                 f"{100 * limit:.0f} %): a new adaptation is worthwhile, with 'engine run {self.project.argument}'."
             )
@@ -250,7 +250,7 @@ def _watch_folders(sources: _Sources, dirty: threading.Event, stop: threading.Ev
     """
     watched: dict[Path, tuple[int, int]] | None = None
     while not stop.is_set():
-        former, watched = watched, sources.standing()
+        former, watched = watched, sources.identities()
         if former is not None and watched != former:
             dirty.set()
         if not watched:
@@ -283,7 +283,7 @@ def _watch_these(
         if changes or again:
             dirty.set()
         again = False
-        if sources.standing() != watched:
+        if sources.identities() != watched:
             return
 
 

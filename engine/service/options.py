@@ -45,10 +45,8 @@ def settings(project: ProjectFolder, _request: ReadSettings) -> SettingsFound:
 def _hit_at_1(project: ProjectFolder) -> float | None:
     from engine.ranking.hit_at_1 import bm25_hit_at_1
 
-    with (
-        suppress(EngineError),
-        closing(project.store()) as store,
-    ):  # settings are shown whatever state the project is in
+    # settings are shown whatever state the project is in
+    with suppress(EngineError), closing(project.store()) as store:
         return bm25_hit_at_1(store)
     return None
 
@@ -59,7 +57,7 @@ def _preset(chosen: Settings, first: float | None) -> dict[str, Any]:
     from engine.training.recipe import config_of
 
     config = taken = PRESETS[chosen.training.preset]
-    with suppress(SettingsError):  # values that do not go together are told by the next run
+    with suppress(SettingsError):  # values that do not go together are reported by the next run
         taken = config_of(chosen, first)
     fields = type(chosen.training).model_fields
     names = [name for name, field in fields.items() if field.default is None and hasattr(config, name)]

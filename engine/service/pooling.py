@@ -44,7 +44,7 @@ class Pooler:
     def pool(self, query: str) -> tuple[PooledHit, ...]:
         """The hits of every ranker, each text once, in an order that depends on query and text alone.
 
-        A ranker that is not built is left out and told in `notes`. Raises an EngineError where none is there.
+        A ranker that is not built is left out and named in `notes`. Raises an EngineError where none is there.
         """
         hits: dict[int, Hit] = {}
         failures: list[EngineError] = []

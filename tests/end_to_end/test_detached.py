@@ -18,7 +18,7 @@ import pytest
 from fixtures.pipeline import copy_documents, engine, environment, stage_here
 
 from engine import Project
-from engine.cli.standing import standing
+from engine.cli.status_text import status_of
 from engine.core import events
 from engine.project import control
 from engine.project.folder import ProjectFolder
@@ -150,7 +150,7 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     assert "asked to pause" in engine("pause", str(project)).stderr
     wait_until(has_told(folder, events.Paused), "the pause")
     made = steps_told(folder)
-    status = standing(Project.open(project))
+    status = status_of(Project.open(project))
     assert (status["running"], status["resumes_at"]) == (True, None)
     progress = status["progress"]
     assert (progress["stage"], progress["paused"]) == ("train", "waiting")
@@ -168,7 +168,7 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     assert wait_for_end(folder) == "cancelled"
     paused = [event.name for event in told(folder) if isinstance(event, events.Paused | events.Resumed)]
     assert paused == ["paused", "resumed", "paused"]
-    status = standing(Project.open(project))
+    status = status_of(Project.open(project))
     assert (status["progress"], status["resumes_at"]["steps"]) == (None, 400)
     assert status["resumes_at"]["step"] >= max(steps_told(folder))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.standing import as_text
+from engine.cli.status_text import as_text
 from engine.core import events
 from engine.runs.progress import RunProgress, progress_of
 from engine.training.checkpoint import newest_step

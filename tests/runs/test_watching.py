@@ -43,16 +43,16 @@ def test_drift_is_told_above_the_limit_only(tmp_path: Path) -> None:
     keeper = _Keeper(project, told.append, None, threading.Event(), Changes())
     (tmp_path / "documents" / "new.txt").write_text("The pelican boards.")
     ingest_here(project.path)
-    keeper._tell_drift()
+    keeper._report_drift()
     assert told == []  # there is no adapter yet
     store = project.store()
     store.replace_queries([], Artifact(QueriesInfo(), "f"))
     store.close()
-    keeper._tell_drift()
+    keeper._report_drift()
     assert told == []
     (tmp_path / "documents" / "0.txt").write_text("The heron moors.")
     ingest_here(project.path)
-    keeper._tell_drift()
+    keeper._report_drift()
     assert len(told) == 1
     assert "20 % of the chunks changed" in told[0]
     assert "engine run" in told[0]
@@ -240,7 +240,7 @@ def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, mon
         return outcome
 
     monkeypatch.setattr(keeper, "_run", run)
-    monkeypatch.setattr(keeper, "_tell_drift", lambda: None)
+    monkeypatch.setattr(keeper, "_report_drift", lambda: None)
     dirty.set()
     now[0] = 1004.0
     dirty.set()  # another one, which waits no longer than the first

@@ -39,7 +39,7 @@ def write_sweep(project: ProjectFolder, grid: Grid, rows: Sequence[Mapping[str, 
     high} in percent, `against_base` → metric → {…, verdict, p_value, needed}, null without an adapter), `geometry`,
     `seconds` by stage, `steps`, `best_step`, `side`, `reason`. Raises ResourceError when the disk is full.
     """
-    told = {
+    data = {
         "schema": SCHEMA,
         "project": project.name,
         "version": __version__,
@@ -49,7 +49,7 @@ def write_sweep(project: ProjectFolder, grid: Grid, rows: Sequence[Mapping[str, 
         "cells": list(rows),
     }
     folder = project.path / "reports" / (KEPT + fingerprint(cells=[dict(cell.changes) for cell in grid.cells]))
-    found: dict[str, Any] = plain(told)
+    found: dict[str, Any] = plain(data)
     with disk_errors("The report of the sweep could not be written."):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_text(folder / "sweep.json", json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))

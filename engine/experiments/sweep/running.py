@@ -57,7 +57,7 @@ class Sweep:
     ) -> dict[str, Any]:
         """Train and measure what is to do; returns what sweep.json says (see `write_sweep`), with its `folder`.
 
-        The report is written, too, when the sweep is stopped. A cell whose training fails is told in `failed` and tried
+        The report is written, too, when the sweep is stopped. A cell whose training fails is in `failed` and tried
         again by the next sweep. Raises CancelledError, ProjectBusyError, ResourceError.
         """
         with self.project.locked("sweep"):
@@ -69,10 +69,10 @@ class Sweep:
                         on_cell(cell)
                     self._try(cell, on_event, should_stop)
             finally:
-                told = self._report()
+                report = self._report()
             if not self.to_do():
                 self.workspace.close()
-        return told
+        return report
 
     def _try(self, cell: Cell, on_event: OnEvent | None, should_stop: Callable[[], bool] | None) -> None:
         copy = self.workspace.open(cell.changes)

@@ -19,7 +19,7 @@ _FILE = "source, path, format, size, mtime_ns, content_hash, state, reason, chun
 UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
 _UNREAD = str(UNREAD)
 LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
-    AND files.path = left_out.path AND files.state <> 'gone')"""  # what was once tried is told of as a file
+    AND files.path = left_out.path AND files.state <> 'gone')"""  # what was once tried is listed as a file
 
 
 def _document_columns(text: str) -> str:
@@ -257,7 +257,7 @@ class DocumentTables(Database):
         return [Document(*row) for row in rows]
 
     def documents_without_language(self, most: int, start: int = 300, length: int = 900) -> list[tuple[int, str]]:
-        """(id, a piece of the text) of up to `most` live documents whose language nobody has told yet; BEIR sets apart."""
+        """(id, a piece of the text) of up to `most` live documents whose language is not known yet; BEIR sets apart."""
         rows = self._rows(
             """SELECT id, CASE WHEN length(text) > ?1 + ?2 THEN substr(text, ?1, ?2) ELSE substr(text, 1, ?2) END
             FROM documents WHERE live AND language = '' AND format <> 'beir' ORDER BY id LIMIT ?3""",
@@ -273,12 +273,12 @@ class DocumentTables(Database):
             )
 
     def forget_languages(self) -> None:
-        """Note of no document in which language it is: they are told in another way now."""
+        """Note of no document in which language it is: they are detected in another way now."""
         with guarded(self.path):
             self._db.execute("UPDATE documents SET language = ''")
 
     def languages_but(self, main: str) -> list[tuple[int, str, int]]:
-        """(id, language, characters) of the live documents whose language is told, and another than `main`."""
+        """(id, language, characters) of the live documents whose language is known, and another than `main`."""
         sql = "SELECT id, language, length(text) FROM documents WHERE live AND language NOT IN ('', ?)"
         return cast(list[tuple[int, str, int]], self._rows(sql, (main,)))
 

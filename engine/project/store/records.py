@@ -11,7 +11,7 @@ class FileRecord:
     quarantined (its content cannot be read, `kind` says in one word why); then `reason` says why.
 
     A skipped file has live documents only where it could be read before and the system has since refused to open it:
-    `content_hash` and `chunking` then tell what those were made of. `ctime_ns`: when the system last noted a change of the file,
+    `content_hash` and `chunking` then say what those were made of. `ctime_ns`: when the system last noted a change of the file,
     of its name and rights too (0: of an earlier version of the program, which did not ask).
     """
 

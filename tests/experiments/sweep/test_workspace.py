@@ -13,7 +13,7 @@ from fixtures.errors import fails
 from fixtures.pipeline import copy_documents, stage_here
 
 from engine.api import Project
-from engine.cli.standing import as_text, standing
+from engine.cli.status_text import as_text, status_of
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, ProjectBusyError, ResourceError, StageError
 from engine.core.records import JudgedQuery
 from engine.experiments.sweep.grid import make_grid
@@ -219,10 +219,10 @@ def test_a_sweep_that_is_not_finished_is_told(project: ProjectFolder) -> None:
     work.open()
     work.keep("k1", {"tables": {}})
     assert unfinished(project) == {"running": False, "finished": 1, "folder": str(work.folder)}
-    lines = [*as_text(standing(Project(project)), "mine")]
+    lines = [*as_text(status_of(Project(project)), "mine")]
     assert "  A sweep was broken off, 1 cell finished; the same 'engine sweep mine …' goes on." in lines
     with project.locked("sweep"):
         assert unfinished(project) == {"running": True, "finished": 1, "folder": str(work.folder)}
-        assert "  A sweep goes on, 1 cell finished." in [*as_text(standing(Project(project)), "mine")]
+        assert "  A sweep goes on, 1 cell finished." in [*as_text(status_of(Project(project)), "mine")]
     work.close()
     assert unfinished(project) is None

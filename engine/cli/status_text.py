@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FILES_SHOWN = 10  # of each state
 
 
-def standing(project: Project) -> dict[str, Any]:
+def status_of(project: Project) -> dict[str, Any]:
     """For JSON: how far every stage is, what is in the project, how the run that goes on does.
 
     `progress` (engine.runs.progress.RunProgress) is None where no run goes on; `resumes_at` {"step", "steps"} is None where no
@@ -52,14 +52,11 @@ def _resumes_at(project: Project) -> dict[str, int] | None:
     from engine.project.stage import ProjectSnapshot
     from engine.runs.progress import resume_point
 
-    store = project.folder.store()
-    try:
+    with closing(project.folder.store()) as store:
         with suppress(EngineError):  # such as rankings that are not there yet: nothing to resume, then
             if point := resume_point(ProjectSnapshot(project.folder, project.settings(), store)):
                 return {"step": point[0], "steps": point[1]}
         return None
-    finally:
-        store.close()
 
 
 def as_text(found: Mapping[str, Any], name: str) -> Iterator[str]:
@@ -82,8 +79,8 @@ def as_text(found: Mapping[str, Any], name: str) -> Iterator[str]:
 
 def _failed(error: Any) -> Iterator[str]:
     """Why the newest run ended: nobody may have been there to see it."""
-    told = {name: str(text) for name, text in error.items()} if isinstance(error, dict) else {}
-    parts = (told.get("what", ""), told.get("why", ""), told.get("to_do", ""))
+    parts_of = {name: str(text) for name, text in error.items()} if isinstance(error, dict) else {}
+    parts = (parts_of.get("what", ""), parts_of.get("why", ""), parts_of.get("to_do", ""))
     yield "  The last run failed. " + " ".join(part for part in parts if part)
 
 
