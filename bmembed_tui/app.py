@@ -116,7 +116,6 @@ class BmembedApp(App[None]):
             self.show_error(error)
 
     def known_bindings(self) -> dict[str, Binding]:
-        """Every binding that the key map may change, by id."""
         from bmembed_tui.dialogs import confirmations as dialogs
         from bmembed_tui.dialogs import diagnostics, export, folder_picker, help, jump
         from bmembed_tui.home import new_project, removal
@@ -213,7 +212,6 @@ class BmembedApp(App[None]):
             self.push_screen(DiagnosticsScreen(*((found[-1].status, found[-1].run_state) if found else ())))
 
     def action_edit_keymap(self) -> None:
-        """Write a key map to edit, and say where it lies."""
         from bmembed_tui.keymap import write_template
 
         try:

@@ -20,7 +20,6 @@ class IdleCollector:
         self._touched, self._full = time.monotonic(), -1
 
     def touched(self) -> None:
-        """The user has done something: nothing is collected for a while."""
         self._touched = time.monotonic()
 
     def look(self) -> None:
@@ -33,7 +32,6 @@ class IdleCollector:
         self._full = self._full_collections()
 
     def close(self) -> None:
-        """Leave everything to Python again."""
         gc.unfreeze()
 
     @staticmethod

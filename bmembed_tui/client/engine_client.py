@@ -190,12 +190,10 @@ class EngineClient:
             self._waiting.pop(key, None)
 
     async def restart(self) -> None:
-        """End the process; the next request starts another one."""
         await self.close()
         self._closed = False
 
     async def close(self) -> None:
-        """End the process."""
         self._closed = True
         if self._starting is not None:  # one that is being started is ended, too
             await asyncio.wait([self._starting])

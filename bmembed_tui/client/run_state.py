@@ -70,16 +70,13 @@ class RunState:
 
     @property
     def running(self) -> bool:
-        """Whether the run goes on, by its events."""
         return self.state == "running"
 
     @property
     def over(self) -> bool:
-        """Whether the run has said its last word."""
         return self.state not in ("none", "running")
 
     def apply_all(self, events: Iterable[Event]) -> None:
-        """Take in events, in order."""
         for event in events:
             self.apply(event)
 

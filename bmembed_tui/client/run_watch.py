@@ -59,7 +59,6 @@ class LogReader:
         return data
 
     def rest(self) -> Iterator[Event]:
-        """Every event up to the end of the log."""
         more = True
         while more:
             events, _, more = self.batch()
@@ -98,16 +97,13 @@ class RunWatch:
         self._changed = False  # since `on_change` was called last, whoever read it
 
     def start(self) -> None:
-        """Begin to follow."""
         self._task = asyncio.create_task(self._follow())
 
     def stop(self) -> None:
-        """Follow no longer; the run goes on."""
         if self._task is not None:
             self._task.cancel()
 
     async def catch_up(self) -> None:
-        """Take in all that is written by now."""
         more = True
         while more:
             more = await self._next()

@@ -65,7 +65,6 @@ class ErrorDialog(ModalScreen[str]):
         self.query_one(f"#action-{first}" if first else "#close").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No key means anything before the dialog can have been read."""
         return self._listens
 
     def action_copy(self) -> None:

@@ -87,7 +87,6 @@ class ExportScreen(ModalScreen[None]):
         self._draw_parts()
 
     def action_turn(self) -> None:
-        """Take the part at the cursor, or leave it."""
         parts = self.query_one("#export-parts", SafeOptions)
         if parts.has_focus:
             parts.action_select()

@@ -45,7 +45,6 @@ class HelpDialog(ModalScreen[None]):
                 yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
 
     def on_mount(self) -> None:
-        """The text can be scrolled at once."""
         self.query_one(VerticalScroll).focus()
 
     def on_click(self, event: events.Click) -> None:

@@ -47,7 +47,6 @@ class Wanted:
 
     @property
     def chosen(self) -> dict[str, dict[str, Any]]:
-        """Sections of project.toml."""
         return {"corpus": {"paths": [str(self.documents)]}, "training": {"preset": self.preset}}
 
     def place(self) -> Path:
@@ -87,12 +86,10 @@ class Wanted:
             ) from None
 
     def create(self) -> ProjectFolder:
-        """Make it. Raises EngineError."""
         self.check_documents()
         return ProjectFolder.create(self.place(), self.chosen)
 
     def problems(self) -> tuple[EngineError | None, EngineError | None]:
-        """What is wrong with the documents, and with name and place."""
         return _caught(self.check_documents), _caught(lambda: ProjectFolder.check_new(self.place(), self.chosen))
 
 
@@ -126,7 +123,6 @@ Enter goes from field to field; on the last one it makes the project."""
         self._picked = False
 
     def compose(self) -> ComposeResult:
-        """The fields in order."""
         with Vertical(id="new-project"):
             yield SafeStatic("New project", classes="dialog-title")
             with Horizontal(classes="new-row"):
@@ -154,7 +150,6 @@ Enter goes from field to field; on the last one it makes the project."""
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Begin with the documents."""
         self.query_one(FolderTree).show_roots(roots())
         self._draw_presets()
         field = self.query_one("#new-documents", PathField)
@@ -173,7 +168,6 @@ Enter goes from field to field; on the last one it makes the project."""
         self._draw_presets()
 
     def wanted(self) -> Wanted:
-        """What the fields say."""
         documents = self.query_one("#new-documents", PathField)
         number = self.query_one("#new-preset", SafeOptions).highlighted or 0
         return Wanted(
@@ -257,7 +251,6 @@ Enter goes from field to field; on the last one it makes the project."""
 
     @work(exclusive=True, group="check")
     async def create(self) -> None:
-        """Make the project and close; or say why not, and go to the field that it is about."""
         wanted = self.wanted()
         documents, place = await asyncio.to_thread(wanted.problems)
         try:
@@ -274,7 +267,6 @@ Enter goes from field to field; on the last one it makes the project."""
             self.dismiss(str(project.path))
 
     def action_close(self) -> None:
-        """No project; after a question where something was typed."""
         wanted = self.wanted()
         if not (wanted.typed or wanted.name):
             self.dismiss(None)

@@ -43,7 +43,6 @@ class RemovalScreen(ModalScreen[bool]):
         self._over, self._gone = False, False
 
     def compose(self) -> ComposeResult:
-        """Title, what came of it, and a button."""
         with Vertical(classes="dialog"):
             yield SafeStatic(f"Removing {self._project.name} …", classes="dialog-title", id="removal-title")
             with VerticalScroll(classes="dialog-body", id="removal-body"):
@@ -52,12 +51,10 @@ class RemovalScreen(ModalScreen[bool]):
                 yield SafeButton("Close", id="close", variant="primary")
 
     def on_mount(self) -> None:
-        """Begin."""
         self.remove_project()
 
     @work(exclusive=True, group="removal")
     async def remove_project(self) -> None:
-        """Have everything removed. It goes on when the app is closed."""
         title, text = f"{self._project.name} was not removed.", plain("")
         try:
             done = parsed(Purged, await order("purge", str(self._project.path), "--yes", "--json"))
@@ -77,7 +74,6 @@ class RemovalScreen(ModalScreen[bool]):
         self.action_close()
 
     def action_close(self) -> None:
-        """Close, once it is over."""
         if self._over:
             self.dismiss(self._gone)
 

@@ -63,7 +63,6 @@ A run in progress stands first: closing the app does not end it."""
         self._opening = False
 
     def compose(self) -> ComposeResult:
-        """The name, a sentence, the choices."""
         with Vertical(id="home"), Vertical(id="home-column"):
             yield SafeStatic("bmembed", id="home-title")
             yield SafeStatic(PITCH, id="home-pitch")
@@ -72,7 +71,6 @@ A run in progress stands first: closing the app does not end it."""
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Paint first, then look for projects."""
         self._draw()
         self.query_one("#home-choices").focus()
         self.call_after_refresh(self.load)
@@ -82,12 +80,10 @@ A run in progress stands first: closing the app does not end it."""
 
     @property
     def bmembed(self) -> ProjectOpener:
-        """The app."""
         return cast(ProjectOpener, self.app)
 
     @work(exclusive=True, group="known")
     async def load(self) -> None:
-        """Look for projects and runs."""
         found = await asyncio.to_thread(_look)
         if self.is_attached and self.query("#home-choices"):
             self._known = {f"{AT}{known.path}": known for known in found}
@@ -132,7 +128,6 @@ A run in progress stands first: closing the app does not end it."""
             self.open(str(self._known[key].path))
 
     def action_new(self) -> None:
-        """Make a project."""
         self._make()
 
     def _make(self, documents: Path | None = None) -> None:
@@ -141,7 +136,6 @@ A run in progress stands first: closing the app does not end it."""
         self.app.push_screen(NewProjectScreen(documents), self._made)
 
     def on_paste(self, event: events.Paste) -> None:
-        """Something was dropped here."""
         event.stop()
         self.take_dropped(event.text)
 
@@ -164,7 +158,6 @@ A run in progress stands first: closing the app does not end it."""
             self.open(name, "documents")
 
     def action_other(self) -> None:
-        """Open a project by its folder."""
         from bmembed_tui.dialogs.folder_picker import FolderPicker
 
         picker = FolderPicker("Open another folder", "The folder of a project: it holds a project.toml.", "Open")
@@ -172,7 +165,6 @@ A run in progress stands first: closing the app does not end it."""
 
     @work(exclusive=True, group="remove")
     async def action_remove(self) -> None:
-        """Remove the project that is marked in the list, after a question."""
         from bmembed_tui.home.removal import REMOVE, RemovalScreen, removal_question
         from engine.project.folder import ProjectFolder
 
@@ -191,7 +183,6 @@ A run in progress stands first: closing the app does not end it."""
 
     @work(group="open")
     async def open_sample(self) -> None:
-        """The sample project, made when it is not there yet."""
         from bmembed_tui.home.sample import import_questions, sample_project
         from engine.core.errors import EngineError
 
@@ -216,7 +207,6 @@ A run in progress stands first: closing the app does not end it."""
 
     @work(group="open")
     async def open(self, name: str, step: str | None = None) -> None:
-        """Open a project by name or path."""
         from engine.core.errors import EngineError, SettingsError
 
         if self._opening:
@@ -267,7 +257,6 @@ A run in progress stands first: closing the app does not end it."""
             self.query_one("#home-note", SafeStatic).update("")
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """What can be done here."""
         return {
             "New project": ("adapt to your own documents", "new"),
             "Open another folder": ("a project given by its folder", "other"),

@@ -45,7 +45,6 @@ class RunScreen(Screen[None]):
         self.set_interval(LOOK_SECONDS, self._look)
 
     def unfollow(self) -> None:
-        """Follow no run any longer; it goes on."""
         if self._watch is not None:
             self._watch.stop()
 
@@ -84,7 +83,6 @@ class RunScreen(Screen[None]):
 
     @property
     def has_run(self) -> bool:
-        """Whether there is a run that can be paused and ended: none that is only being started, or has ended."""
         return self.going and not (self.is_starting or self.is_settling)
 
     def _follow_newest(self) -> None:
@@ -114,7 +112,6 @@ class RunScreen(Screen[None]):
             self.draw_run()
 
     def _run_changed(self, state: RunState) -> None:
-        """The run has told something: a few times a second at most."""
         if not self.alive or state is not self.run_state:
             return
         signature = (state.current, state.state, state.paused, sum(s.state == "done" for s in state.stages.values()))
@@ -125,11 +122,9 @@ class RunScreen(Screen[None]):
 
     @property
     def activity(self) -> str:
-        """What was asked for and has not come about yet."""
         return "starting …" if self.is_starting else self.requested
 
     def _state_changed(self, state: RunState) -> None:
-        """A stage or the run has begun or ended, waits or goes on."""
         self.requested = ""
         if state.running or not self._live:  # of what ended before the app looked on, the status tells already
             self.draw_status()

@@ -72,7 +72,6 @@ class ProjectScreen(RunScreen):
         self.load()
 
     async def on_unmount(self) -> None:
-        """Leave the run going; end the search process."""
         self.unfollow()
         await self.client.close()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from textual import on
 from textual.content import Content
 from textual.message import Message
@@ -23,12 +25,11 @@ SIGNS = {
 class Sidebar(SafeOptions):
     """The steps; Enter or a click goes there. Each line says its state as a sign and as a word, not by colour alone."""
 
+    @dataclass
     class Chosen(Message):
         """The user wants to see a step."""
 
-        def __init__(self, step: str) -> None:
-            super().__init__()
-            self.step = step
+        step: str
 
     _current = STEPS[0].key
 

@@ -212,7 +212,6 @@ What is searchable now stays searchable until then."""
             self._take_value()
 
     def _take_value(self) -> None:
-        """What was typed becomes one of the changes."""
         field, setting = self.query_one("#setting-value", Input), self._edited
         if setting is not None and field.value != self._shown_value:
             self._shown_value = field.value
@@ -238,7 +237,6 @@ What is searchable now stays searchable until then."""
 
     @work(exclusive=True, group="effect")
     async def check_effect(self) -> None:
-        """Ask what the gathered changes would make stale."""
         line = self.query_one("#setting-effect", SafeStatic)
         if not self.changes:
             self._apply_wanted = False
@@ -320,7 +318,6 @@ What is searchable now stays searchable until then."""
 
 
 def _effect(found: Effect) -> Content:
-    """What `what_if` answered, in words."""
     if found.problem:
         return error_text(found.problem)
     return format_effect(found.stages) if found.stages else plain("✓ Makes no further stage stale.", "$text-success")

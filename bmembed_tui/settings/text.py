@@ -96,7 +96,6 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
             self.dismiss(True)
 
     def action_back(self) -> None:
-        """Leave the file as it is, after a question where the text was changed."""
         if self.query_one(TextArea).text == self._shown:
             self.dismiss(False)
             return

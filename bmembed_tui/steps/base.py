@@ -93,11 +93,9 @@ class StepPane(Vertical):
             yield from self.compose_buttons()
 
     def compose_body(self) -> ComposeResult:
-        """The step's own widgets."""
         yield from ()
 
     def compose_buttons(self) -> ComposeResult:
-        """The step's buttons, the primary one first."""
         yield from ()
 
     @on(Button.Pressed, ".step-buttons > Button")

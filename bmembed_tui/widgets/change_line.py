@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from textual import on, work
@@ -39,12 +40,12 @@ class ChangeLine(Vertical):
     ChangeLine SafeButton { margin-right: 1; }
     """
 
+    @dataclass
     class Written(Message):
         """The changes are in project.toml."""
 
-        def __init__(self, changes: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-            super().__init__()
-            self.changes, self.settings = changes, settings
+        changes: Mapping[str, Any]
+        settings: Mapping[str, Any]
 
     class Dropped(Message):
         """Nothing was written: show the settings as they are. The line says why where there was an error."""
@@ -68,17 +69,14 @@ class ChangeLine(Vertical):
 
     @property
     def waiting(self) -> bool:
-        """Whether a change waits for Apply."""
         return bool(self._changes)
 
     def propose(self, changes: Mapping[str, Any]) -> None:
-        """Weigh changes, and write them if nothing stands against it. A former proposal is forgotten."""
         self._changes, self._keys = dict(changes), self._keys_pressed
         self._say(plain("looking what this changes …", "$text-muted"))
         self._check_effect()
 
     def clear(self) -> None:
-        """Nothing to say, and nothing on its way."""
         self.workers.cancel_group(self, "change")
         self._changes = {}
         self._give_focus_back()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -45,12 +46,12 @@ class ChoiceRow(Widget, can_focus=True):
     ChoiceRow { width: 1fr; height: auto; }
     """
 
+    @dataclass
     class Chosen(Message):
         """The user chose another value."""
 
-        def __init__(self, row: ChoiceRow, value: str) -> None:
-            super().__init__()
-            self.row, self.value = row, value
+        row: ChoiceRow
+        value: str
 
         @property
         def control(self) -> ChoiceRow:

@@ -47,7 +47,6 @@ class PatternField(Field):
 
     @property
     def is_changed(self) -> bool:
-        """Whether something else stands there than `show` was given."""
         return self.patterns != split_patterns(self._kept)
 
     @property
@@ -56,7 +55,6 @@ class PatternField(Field):
         return split_patterns(self.value)
 
     def show(self, patterns: Iterable[str]) -> None:
-        """Show these patterns, as what is kept; what is being typed stays."""
         was_changed, self._kept = self.is_changed, visible(join_patterns(patterns))
         if not was_changed:
             self.value = self._kept
@@ -128,7 +126,6 @@ class PathField(Field):
         self.cursor_position = len(shown)
 
     def browse(self) -> None:
-        """Ask the window for the system's dialog; what is chosen there is pasted over what stands here."""
         self.focus()
         self.select_all()
         if self.app.is_web:

@@ -55,12 +55,13 @@ class FolderTree(SafeTree[Place]):
         Binding("left", "shut", "close", show=False),
     ]
 
+    @dataclass
     class Picked(Message):
         """Enter or a click on a folder or file."""
 
-        def __init__(self, tree: FolderTree, path: Path, is_folder: bool) -> None:
-            super().__init__()
-            self.tree, self.path, self.is_folder = tree, path, is_folder
+        tree: FolderTree
+        path: Path
+        is_folder: bool
 
         @property
         def control(self) -> FolderTree:
@@ -83,7 +84,6 @@ class FolderTree(SafeTree[Place]):
         self.cursor_line = 0
 
     def root_number(self) -> int | None:
-        """Which of the roots the cursor is under; None in an empty tree."""
         node = self.cursor_node
         while node is not None and node.parent is not self.root:
             node = node.parent
@@ -118,7 +118,6 @@ class FolderTree(SafeTree[Place]):
             self.cursor_node.expand()
 
     def action_shut(self) -> None:
-        """Close the folder under the cursor, or go to the one that holds it."""
         node = self.cursor_node
         if node is not None and node.is_expanded and node.allow_expand:
             node.collapse()
@@ -127,7 +126,6 @@ class FolderTree(SafeTree[Place]):
 
     @work(group="listing")
     async def list_folder(self, node: TreeNode[Place]) -> None:
-        """List a folder and show its first page."""
         place = node.data
         assert place is not None
         try:

@@ -59,7 +59,6 @@ class KeyLine(Footer):
             yield FooterKey(*key, classes="-command-palette") if key.key == palette else LineKey(*key)
 
     async def recompose(self) -> None:
-        """Show the keys that work now, where they are others than before."""
         if self.is_attached and self._bindings_ready and self._wanted() != self._shown:
             await super().recompose()
 

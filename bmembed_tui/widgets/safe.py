@@ -60,7 +60,6 @@ class SafeButton(Button):
         return plain(label) if isinstance(label, str) else super().validate_label(label)
 
     def watch_label(self) -> None:
-        """Another label may need another width."""
         self.refresh(layout=True)
 
 

@@ -75,11 +75,9 @@ class TextRows:
         return len(self._starts)
 
     def span(self, row: int) -> Span:
-        """(start, end) of a row in the text."""
         return self._starts[row], self._ends[row]
 
     def row_of(self, offset: int) -> int:
-        """The row in which a character stands."""
         return max(0, bisect_right(self._starts, offset) - 1)
 
 

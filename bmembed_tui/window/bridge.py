@@ -53,25 +53,21 @@ class Bridge:
         return {"output": output, "messages": messages}
 
     def type(self, text: str) -> None:
-        """Keys, mouse and pasted text, as a terminal sends them."""
         self.app.type(str(text)[:MAX_INPUT_LENGTH])
 
     def resize(self, columns: int, rows: int) -> None:
-        """The terminal has another size now."""
         width, height = (max(_SMALLEST, min(_LARGEST, int(number))) for number in (columns, rows))
         if (width, height) != self._size:
             self._size = width, height
             self.app.send(type="resize", width=width, height=height)
 
     def focus(self, has: bool) -> None:
-        """Whether the window has the keyboard."""
         self.app.send(type="focus" if has else "blur")
 
     def copy(self, text: str) -> None:
         self.to_clipboard(str(text)[:MAX_INPUT_LENGTH])
 
     def pick_folder(self) -> None:
-        """Show the system's folder dialog; what is chosen is pasted into the app."""
         if chosen := self.choose_folder():
             self.paste([chosen])
 

@@ -49,7 +49,6 @@ class AppProcess:
         return self._child.pid
 
     def type(self, text: str) -> None:
-        """Keys, mouse reports and pasted text, as a terminal sends them."""
         self._send(packet(DATA, text.encode("utf-8", "replace")))
 
     def send(self, **message: Any) -> None:

@@ -21,7 +21,6 @@ class GuiThread:
             self._carrier.copied.emit(text)
 
     def show_icon(self, view: Any, path: str) -> None:
-        """Give the window of `view` the icon of a file."""
         with suppress(RuntimeError):
             self._carrier.pictured.emit(view, path)
 

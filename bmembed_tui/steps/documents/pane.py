@@ -75,7 +75,6 @@ After reading, BM25 search works at once."""
         self._draw()
 
     def left(self) -> None:
-        """Another step is shown: it hears of the run."""
         self._was_reading = self._settling = False
 
     @work(exclusive=True, group="load")
@@ -113,7 +112,6 @@ After reading, BM25 search works at once."""
         self._count()
 
     def _count(self) -> None:
-        """Have the files counted for what the fields say."""
         if self.corpus is None:
             return
         include, exclude = (tuple(self.query_one(f"#{name}", PatternField).patterns) for name in ("include", "exclude"))
@@ -208,13 +206,11 @@ After reading, BM25 search works at once."""
         self.app.push_screen(FolderPicker("Add a folder", text, "Add"), self._added)
 
     def on_paste(self, event: events.Paste) -> None:
-        """Something was dropped here, not on a field."""
         event.stop()
         self.take_dropped(event.text)
 
     @work(exclusive=True, group="dropped")
     async def take_dropped(self, text: str) -> None:
-        """Read a folder or file, too, that was dropped."""
         path = await asyncio.to_thread(dropped_path, text)
         if path is not None and self.alive:
             self._added(path)
@@ -258,7 +254,6 @@ After reading, BM25 search works at once."""
 
     @on(Button.Pressed, "#retry")
     def action_retry(self) -> None:
-        """Read the files again that could not be read."""
         if not self.is_reading():
             self.read(anew=True)
 

@@ -131,7 +131,6 @@ class DocumentsView(StepPane):
         return any(field.is_changed for field in self.query(PatternField))
 
     def is_reading(self) -> bool:
-        """Whether a run is at one of this step's stages."""
         return self._starting or self._settling or self._is_at_work()
 
     def _is_at_work(self) -> bool:
@@ -139,13 +138,11 @@ class DocumentsView(StepPane):
         return host.going and not host.is_settling and host.run_state.current in ("", *OWN_STAGES)
 
     def is_read(self) -> bool:
-        """Whether the documents are read and nothing is to be kept first."""
         return self.host.status.done("ingest") and not self._is_changed()
 
     # Drawing
 
     def _draw(self) -> None:
-        """The line that says how far it is, and the buttons."""
         if not self.alive:
             return
         reading, read = self.is_reading(), self.is_read()

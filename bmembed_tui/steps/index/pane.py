@@ -67,7 +67,6 @@ A change of the documents needs only what changed to be indexed again."""
 
     @work(exclusive=True, group="facts")
     async def load_facts(self) -> None:
-        """The size of the index, and the settings of rankings and training."""
         size = await asyncio.to_thread(index_size, self.host.project.path)
         self._facts = Facts(size, self._facts.settings, self._facts.preset)
         try:

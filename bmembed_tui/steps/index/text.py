@@ -37,7 +37,6 @@ class Facts:
 
     @property
     def objective(self) -> str:
-        """The loss that training uses; empty while not known."""
         chosen = (self.settings or {}).get("training", {}).get("objective") or (self.preset or {}).get("objective")
         return str(chosen or "")
 

@@ -97,7 +97,6 @@ Everything else about training is in the settings."""
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
-        """Read the settings; look at the machine where they have changed."""
         found = await answer_or_error(self, self.ask(ReadSettings()), self.query_one("#model-note", SafeStatic).update)
         if found is None:
             return
@@ -113,7 +112,6 @@ Everything else about training is in the settings."""
         return str(self._settings.get("encoder", {}).get("model", DEFAULT_MODEL)).strip()
 
     def _restore(self) -> None:
-        """Show the settings as they are."""
         field, own = self.query_one("#model-folder", PathField), self._model not in BUNDLED
         self.query_one("#model-encoder", ChoiceRow).show("folder" if own else "bundled")
         self._show_folder(own)
@@ -153,7 +151,6 @@ Everything else about training is in the settings."""
 
     @work(exclusive=True, group="doctor")
     async def check(self, model: str) -> None:
-        """Look at a model folder; take it where it can be used."""
         note = self.query_one("#model-note", SafeStatic)
         note.update(plain(LOOKING, "$text-muted"))
         answer = await answer_or_error(self, self.ask(Examine(model)), note.update)

@@ -60,13 +60,11 @@ class QueryGeneration(Vertical):
         yield ChangeLine(self._ask, id="queries-change")
 
     def set_state(self, state: str, *, seen: bool) -> None:
-        """Where the queries stand, and whether the user looks on."""
         self._state, self._seen = state, seen
         sample = self.query_one(QuerySample)
         self.query_one("#sample-button").display = state in SAMPLE_STATES and not (sample.sampling or sample.shown)
 
     def show_notes(self, text: Content) -> None:
-        """Say what a run tells, or told, of how the queries are made."""
         line = self.query_one("#generation-notes", SafeStatic)
         if text.plain != self._notes:
             self._notes = text.plain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,12 @@ class ModelList(Vertical):
     ModelList #models { height: auto; max-height: 6; border: none; padding: 0; margin-left: 10; background: $surface; }
     """
 
+    @dataclass
     class Chosen(Message):
         """A model. `problem`: why it cannot be used, else empty."""
 
-        def __init__(self, path: Path, problem: str) -> None:
-            super().__init__()
-            self.path, self.problem = path, problem
+        path: Path
+        problem: str
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from textual import on, work
@@ -34,19 +34,17 @@ WIDE = 84  # columns from which the filters say how many there are of each
 class QueryList(Vertical):
     """`ask`: requests to the engine."""
 
+    @dataclass
     class Changed(Message):
         """Queries were edited or deleted; `text` says so."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
+    @dataclass
     class Refused(Message):
         """The engine could not do it."""
 
-        def __init__(self, error: EngineError) -> None:
-            super().__init__()
-            self.error = error
+        error: EngineError
 
     DEFAULT_CSS = """
     QueryList { height: 1fr; }
@@ -97,7 +95,6 @@ class QueryList(Vertical):
     # Changing
 
     def edit(self, row: QueryRow | None = None) -> None:
-        """Word a query anew: the one at the cursor where none is given."""
         chosen = row or self.table.current
         if chosen is not None and not self._shows_rejected:
             self.app.push_screen(EditQueryDialog(self._ask, chosen), self._edited)
@@ -145,7 +142,6 @@ class QueryList(Vertical):
     # Reading
 
     def reload(self) -> None:
-        """Read the queries anew; the place is kept."""
         self.table.restart()
         self._fetch(0)
 
@@ -159,7 +155,6 @@ class QueryList(Vertical):
 
     @work(exclusive=True, group="pages")
     async def _fetch(self, wait: float) -> None:
-        """Read the pages in sight, one after the other."""
         self._fetching = True
         try:
             await asyncio.sleep(wait)

@@ -68,7 +68,6 @@ class QuerySample(Container):
     # Sampling
 
     def begin(self) -> None:
-        """Make queries of a few chunks; a sample under way ends."""
         self._number += 1
         self.sampling = True
         self.show_message(f"Making queries of {CHUNKS} chunks … Esc stops.")
@@ -76,14 +75,12 @@ class QuerySample(Container):
         self.post_message(self.Changed())
 
     def stop(self) -> None:
-        """End the sample: its process ends."""
         if self.sampling:
             self.workers.cancel_group(self, "sample")
             self._ended(self._number)
             self.show_message("The sample was stopped. Key s begins it again.")
 
     def forget(self) -> None:
-        """The sample is of another source than the one that is set now."""
         self.stop()
         self.show_message("")
         self.post_message(self.Changed())
@@ -111,7 +108,6 @@ class QuerySample(Container):
     # Showing
 
     def show_message(self, text: Content | str) -> None:
-        """Show a line in the sample's place: what goes on, or what went wrong."""
         self._lines = []
         self.remove_class("-shown")
         self.query_one("#sample-summary", SafeStatic).update(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +56,18 @@ class QuerySource(Vertical):
     QuerySource .source-row SafeButton { margin-left: 1; }
     """
 
+    @dataclass
     class Wanted(Message):
         """Settings that the user wants."""
 
-        def __init__(self, changes: Mapping[str, Any]) -> None:
-            super().__init__()
-            self.changes = changes
+        changes: Mapping[str, Any]
 
+    @dataclass
     class Import(Message):
         """A file of queries to be imported; `backend` is to be used then."""
 
-        def __init__(self, file: str, backend: str) -> None:
-            super().__init__()
-            self.file, self.backend = file, backend
+        file: str
+        backend: str
 
     class Forgotten(Message):
         """The user went back to what is set, or to something that lacks what it needs: no change is on its way."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -57,12 +58,11 @@ class QueryTable(ScrollView, can_focus=True):
     class Moved(Message):
         """The cursor is at another query, or at one that has just come."""
 
+    @dataclass
     class Opened(Message):
         """Enter or a double click on a query."""
 
-        def __init__(self, row: QueryRow) -> None:
-            super().__init__()
-            self.row = row
+        row: QueryRow
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -74,11 +74,9 @@ class QueryTable(ScrollView, can_focus=True):
 
     @property
     def current(self) -> QueryRow | None:
-        """The query at the cursor, if it is there."""
         return self.row(self.cursor)
 
     def row(self, number: int) -> QueryRow | None:
-        """The query on a line, counted from 0."""
         page = self.pages.get(number // PAGE, ())
         return page[number % PAGE] if 0 <= number < self.total and number % PAGE < len(page) else None
 
@@ -95,7 +93,6 @@ class QueryTable(ScrollView, can_focus=True):
         self.refresh()
 
     def fill(self, page: int, total: int, rows: Sequence[QueryRow]) -> None:
-        """A page, and how many queries there are in all."""
         self.pages[page] = rows
         while len(self.pages) > PAGES_HELD:
             del self.pages[max(self.pages, key=lambda held: abs(held - page))]
@@ -114,7 +111,6 @@ class QueryTable(ScrollView, can_focus=True):
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is seen: the heading, then the queries."""
         width = self.size.width
         if y == 0:
             return self._strip(("  query", "kind", "split", "document"), width, "query-table--head")
@@ -174,11 +170,9 @@ class QueryTable(ScrollView, can_focus=True):
         self._move_to(self.cursor + by * max(1, self.size.height - 2))
 
     def action_to(self, number: int) -> None:
-        """To a line; -1 is the last one."""
         self._move_to(self.total - 1 if number < 0 else number)
 
     def action_mark(self) -> None:
-        """Mark the query at the cursor, or take the mark away, and go on to the next."""
         row = self.current
         if row is not None:
             self.marked ^= {row.id}
@@ -189,7 +183,6 @@ class QueryTable(ScrollView, can_focus=True):
             self.post_message(self.Opened(self.current))
 
     def on_click(self, event: events.Click) -> None:
-        """To the line under the mouse; a double click opens it."""
         event.stop()
         number = event.y - 1 + int(self.scroll_offset.y)
         if event.y < 1 or number >= self.total:

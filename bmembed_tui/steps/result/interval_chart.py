@@ -42,7 +42,6 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
 
 
 def _format_intervals(figures: Sequence[Figure]) -> list[str]:
-    """`low–high` of each, all equally wide."""
     told = [f"{figure.low:.1f}–{figure.high:.1f}" for figure in figures]
     return [text.ljust(max(map(len, told))) for text in told]
 

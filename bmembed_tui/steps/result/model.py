@@ -87,7 +87,6 @@ class QuerySet:
 
     @property
     def caution(self) -> str:
-        """What to know before believing the figures; empty where nothing is."""
         if self.kind != "judged":
             return "Made from your documents by the same generator as the training queries: they flatter the adapted encoder."
         if self.synthetic:
@@ -138,7 +137,6 @@ def hybrid_of(queries: QuerySet, served_name: str) -> str:
 
 
 def _format_gap(gap: Mapping[str, Any]) -> str:
-    """A difference of which a verdict is known."""
     chance = _chance(gap.get("p_value"))
     return f"{gap['verdict']}, {gap['value']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f}{chance})" + _needed(
         gap.get("needed")
@@ -171,7 +169,6 @@ def _chance(p_value: float | None) -> str:
 
 
 def _needed(queries: int | None) -> str:
-    """For the end of a sentence."""
     if queries is None:
         return ""
     return f"; {'over a million' if queries > MILLION else f'about {queries:,}'} queries would show one as large"

@@ -41,7 +41,6 @@ class HitActions(SearchView):
 
     @on(HitList.Opened)
     def action_preview(self) -> None:
-        """The whole document at the place."""
         from bmembed_tui.steps.search.preview import PreviewScreen
 
         if self._hit is not None:
@@ -49,7 +48,6 @@ class HitActions(SearchView):
             self.app.push_screen(PreviewScreen(self.ask, self._hit, terms))
 
     def action_why(self) -> None:
-        """All that is known about the hit."""
         from bmembed_tui.steps.search.explanation_screen import WhyDialog
 
         if self._hit is not None:
@@ -57,7 +55,6 @@ class HitActions(SearchView):
             self.app.push_screen(WhyDialog(self._hit.rank, text))
 
     def action_judge(self, relevant: bool | None) -> None:
-        """Mark the hit as relevant or not, or take the mark back."""
         if self._hit is not None:
             self._judge(self.searching.question.query, self._hit, relevant)
 
@@ -75,7 +72,6 @@ class HitActions(SearchView):
             self._say(texts.judged(hit.rank, relevant, before, self.facts.judged_queries or 0))
 
     def action_open_file(self) -> None:
-        """Open the file with the system's viewer."""
         if self._hit is not None:
             self._open_beside(self._hit)
 
@@ -86,7 +82,6 @@ class HitActions(SearchView):
             self._say(opened.problem or texts.opened(hit, at_page=opened.at_page))
 
     def action_copy_path(self) -> None:
-        """The file's path to the clipboard."""
         if self._hit is not None:
             self._copy_path(self._hit)
 
@@ -98,7 +93,6 @@ class HitActions(SearchView):
             self._say("The path is on the clipboard.")
 
     def action_copy_text(self) -> None:
-        """The chunk's whole text to the clipboard."""
         if self._hit is not None:
             self._copy(self._hit)
 

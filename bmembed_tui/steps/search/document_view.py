@@ -56,7 +56,6 @@ class DocumentView(ScrollView, can_focus=True):
 
     @property
     def ready(self) -> bool:
-        """Whether the rows are there, and the place in sight."""
         return self._fits and self._goal is None
 
     @property
@@ -65,12 +64,10 @@ class DocumentView(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
         return len(self._rows) if self._rows else 0
 
     @property
     def top_offset(self) -> int:
-        """The first character in sight."""
         if not self._rows:
             return 0
         return self._rows.span(min(len(self._rows) - 1, int(self.scroll_offset.y)))[0]
@@ -80,12 +77,10 @@ class DocumentView(ScrollView, can_focus=True):
         return max(1, self.scrollable_content_region.width - GUTTER)
 
     def on_resize(self) -> None:
-        """Another width: break the text anew, keep the place."""
         if self._text and not self._fits:
             self.lay_out(*(self._goal or (self.top_offset, 0)))
 
     def lay_out(self, offset: int, above: int = ABOVE) -> None:
-        """Break the text into rows, and show the place at `offset`."""
         self._goal = offset, above
         self._break_rows()
 
@@ -129,7 +124,6 @@ class DocumentView(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is seen."""
         row, width = y + int(self.scroll_offset.y), self.size.width
         if self._rows is None or row >= len(self._rows):
             return Strip.blank(width, self.rich_style)

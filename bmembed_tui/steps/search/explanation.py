@@ -68,7 +68,6 @@ def _place(name: str, rank: int, score: float, hub_offset: float | None = None) 
 
 
 def _parts(similarity: float, hub_offset: float) -> str:
-    """A hubness-corrected similarity taken apart."""
     return f"cosine {similarity + hub_offset:.3f} less {hub_offset:.3f} as a hub"
 
 

@@ -25,7 +25,6 @@ class WhyDialog(ModalScreen[None]):
         self._rank, self._text = rank, text
 
     def compose(self) -> ComposeResult:
-        """The text, and a button."""
         with Vertical(classes="dialog"):
             yield SafeStatic(f"Why hit {self._rank}", classes="dialog-title")
             with VerticalScroll(classes="dialog-body"):
@@ -34,7 +33,6 @@ class WhyDialog(ModalScreen[None]):
                 yield SafeButton("Close", id="close", variant="primary")
 
     def on_mount(self) -> None:
-        """Up and down scroll a long text; Enter closes."""
         scroll = self.query_one(VerticalScroll)
         self.call_after_refresh(lambda: (scroll if scroll.max_scroll_y else self.query_one("#close")).focus())
 
@@ -44,5 +42,4 @@ class WhyDialog(ModalScreen[None]):
         self.action_close()
 
     def action_close(self) -> None:
-        """Close."""
         self.dismiss()

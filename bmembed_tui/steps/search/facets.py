@@ -5,6 +5,7 @@ one as a filter, and again lets it go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -54,12 +55,12 @@ class FacetList(Widget, can_focus=True):
     FacetList { width: 1fr; height: auto; }
     """
 
+    @dataclass
     class Chosen(Message):
         """A value was taken, or let go."""
 
-        def __init__(self, facet: str, value: str) -> None:
-            super().__init__()
-            self.facet, self.value = facet, value
+        facet: str
+        value: str
 
     class Done(Message):
         """Down from the last line."""
@@ -85,7 +86,6 @@ class FacetList(Widget, can_focus=True):
 
     @property
     def current(self) -> Value | None:
-        """The value at the cursor."""
         line, place = self._at
         return self._lines[line][place] if line < len(self._lines) else None
 
@@ -99,7 +99,6 @@ class FacetList(Widget, can_focus=True):
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """A line a facet."""
         return len(self._lines)
 
     def _shown(self, line: int) -> Iterator[tuple[int, int, str]]:
@@ -120,7 +119,6 @@ class FacetList(Widget, can_focus=True):
             column += widths[place]
 
     def render(self) -> Content:
-        """A line a facet: its name, then its values."""
         return Content("\n").join([self._drawn(line) for line in range(len(self._lines))])
 
     def _drawn(self, line: int) -> Content:
@@ -139,7 +137,6 @@ class FacetList(Widget, can_focus=True):
     # Choosing
 
     def action_sideways(self, by: int) -> None:
-        """To the next or the former value."""
         line, place = self._at
         if self._lines:
             self._at = (line, max(0, min(len(self._lines[line]) - 1, place + by)))
@@ -162,7 +159,6 @@ class FacetList(Widget, can_focus=True):
             self.post_message(self.Chosen(self.current.facet, self.current.value))
 
     def on_click(self, event: events.Click) -> None:
-        """The value under the mouse."""
         event.stop()
         if event.y < len(self._lines):
             for place, column, label in list(self._shown(event.y)):
@@ -173,11 +169,9 @@ class FacetList(Widget, can_focus=True):
                     return
 
     def on_focus(self) -> None:
-        """Show the cursor."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Without the cursor."""
         self.refresh()
 
 

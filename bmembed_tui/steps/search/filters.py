@@ -32,7 +32,6 @@ class CleanInput(Input):
     """An input that shows control characters instead of sending them to the terminal."""
 
     def validate_value(self, value: str) -> str:
-        """One sign for one sign."""
         return visible(value)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
@@ -51,7 +50,6 @@ class FilterRow(Vertical):
         self.shown_problem = ""
 
     def compose(self) -> ComposeResult:
-        """Three rows of two fields; the facets."""
         for row in ROWS:
             with Horizontal(classes="filter-line"):
                 for name in row:
@@ -66,16 +64,13 @@ class FilterRow(Vertical):
         yield FacetList(id="filter-facets")
 
     def on_mount(self) -> None:
-        """Nothing is wrong yet."""
         self.query_one("#filter-problem").display = False
 
     @property
     def filters(self) -> Filters:
-        """What is typed now."""
         return Filters(**{name: self.query_one(f"#filter-{name}", Input).value for name in FIELDS})
 
     def show_problem(self, problem: str) -> None:
-        """Show what is wrong, or that nothing is."""
         if problem != self.shown_problem:
             self.shown_problem = problem
             note = self.query_one("#filter-problem", SafeStatic)
@@ -83,7 +78,6 @@ class FilterRow(Vertical):
             note.display = bool(problem)
 
     def count(self, counts: Mapping[str, Mapping[str, int]]) -> None:
-        """Show what the found documents are."""
         self.query_one(FacetList).show(counts, self.filters)
 
     @on(FacetList.Chosen)
@@ -94,7 +88,6 @@ class FilterRow(Vertical):
             self.query_one(f"#filter-{name}", Input).value = getattr(wanted, name)
 
     def clear(self) -> None:
-        """Let everything pass."""
         for field in self.query(Input):
             field.value = ""
 

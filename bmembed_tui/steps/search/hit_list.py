@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -60,19 +61,17 @@ class HitList(ScrollView, can_focus=True):
     class Left(Message):
         """The user has gone up beyond the first hit."""
 
+    @dataclass
     class Sideways(Message):
         """Left or right was pressed."""
 
-        def __init__(self, by: int) -> None:
-            super().__init__()
-            self.by = by
+        by: int
 
+    @dataclass
     class Typed(Message):
         """A character that means nothing here."""
 
-        def __init__(self, character: str) -> None:
-            super().__init__()
-            self.character = character
+        character: str
 
     cursor: var[int] = var(0)
     """Which hit is selected, counted from 0."""
@@ -90,12 +89,10 @@ class HitList(ScrollView, can_focus=True):
 
     @property
     def current(self) -> Hit | None:
-        """The selected hit."""
         return self.hits[self.cursor] if self.cursor < len(self.hits) else None
 
     @property
     def judged(self) -> Mapping[int, bool]:
-        """Which chunks were judged, and how."""
         return self._judged
 
     def show(self, hits: Sequence[Hit], scale: str, judged: Mapping[int, bool], message: str = "") -> None:
@@ -111,7 +108,6 @@ class HitList(ScrollView, can_focus=True):
         self._show_cursor()
 
     def judge(self, judged: Mapping[int, bool]) -> None:
-        """Show other judgments."""
         if dict(judged) != self._judged:
             self._judged = dict(judged)
             self._arrange()
@@ -121,7 +117,6 @@ class HitList(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def _arrange(self) -> None:
-        """Break every hit into rows."""
         width, height, scale = self._width, self.size.height, self._scale
         self._strips.clear()
         if not width:
@@ -139,7 +134,6 @@ class HitList(ScrollView, can_focus=True):
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is seen."""
         line = y + int(self.scroll_offset.y)
         number = bisect_right(self._tops, line) - 1
         if not 0 <= number < len(self._rows):
@@ -168,21 +162,17 @@ class HitList(ScrollView, can_focus=True):
         return "▏   " if selected else "    "
 
     def notify_style_update(self) -> None:
-        """Another theme, or the focus has come or gone."""
         super().notify_style_update()
         self._strips.clear()
 
     def on_focus(self) -> None:
-        """The selected hit is drawn as such."""
         self._strips.clear()
         self.post_message(self.Entered())
 
     def on_blur(self) -> None:
-        """The selected hit is drawn more quietly."""
         self._strips.clear()
 
     def on_resize(self) -> None:
-        """Other widths, other rows."""
         self._arrange()
         self._show_cursor()
 
@@ -206,22 +196,18 @@ class HitList(ScrollView, can_focus=True):
             self.scroll_to(y=bottom - height, animate=False, immediate=True, force=True)
 
     def action_step(self, by: int) -> None:
-        """To another hit; up from the first one to the search field."""
         if by < 0 and self.cursor == 0:
             self.post_message(self.Left())
         else:
             self._move_to(self.cursor + by)
 
     def action_to(self, number: int) -> None:
-        """To a hit; −1 is the last one."""
         self._move_to(number if number >= 0 else len(self.hits) - 1)
 
     def action_side(self, by: int) -> None:
-        """To the hits of another mode, where several are shown."""
         self.post_message(self.Sideways(by))
 
     def action_open(self) -> None:
-        """Open the selected hit."""
         if self.current is not None:
             self.post_message(self.Opened())
 
@@ -233,7 +219,6 @@ class HitList(ScrollView, can_focus=True):
             self.post_message(self.Typed(letter))
 
     def on_click(self, event: events.Click) -> None:
-        """Select the hit under the mouse; a double click opens it."""
         event.stop()
         number = bisect_right(self._tops, event.y + int(self.scroll_offset.y)) - 1
         if not 0 <= number < len(self.hits):

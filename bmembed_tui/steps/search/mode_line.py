@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from textual import events
@@ -37,12 +38,11 @@ class ModeLine(Widget, can_focus=True):
     ModeLine:focus { text-style: bold; }
     """
 
+    @dataclass
     class Chosen(Message):
         """One was chosen."""
 
-        def __init__(self, value: str) -> None:
-            super().__init__()
-            self.value = value
+        value: str
 
     class Done(Message):
         """Down or Enter: on to the hits."""
@@ -53,7 +53,6 @@ class ModeLine(Widget, can_focus=True):
         self._current = ""
 
     def show(self, choices: Sequence[Choice], current: str) -> None:
-        """Other choices, or another current one."""
         if (tuple(choices), current) != (self._choices, self._current):
             self._choices, self._current = tuple(choices), current
             self.refresh()
@@ -66,7 +65,6 @@ class ModeLine(Widget, can_focus=True):
         ]
 
     def render(self) -> Content:
-        """The line."""
         parts = []
         for one, label in zip(self._choices, self._labels(), strict=True):
             chosen = one.value == self._current
@@ -74,7 +72,6 @@ class ModeLine(Widget, can_focus=True):
         return Content.assemble(*parts)
 
     def on_click(self, event: events.Click) -> None:
-        """The one under the mouse."""
         event.stop()
         at = 0
         for one, label in zip(self._choices, self._labels(), strict=True):
@@ -84,11 +81,9 @@ class ModeLine(Widget, can_focus=True):
                 return
 
     def action_step(self, by: int) -> None:
-        """The next or the former one."""
         values = [one.value for one in self._choices if one.mode]
         if self._current in values:
             self.post_message(self.Chosen(values[(values.index(self._current) + by) % len(values)]))
 
     def action_done(self) -> None:
-        """On to the hits."""
         self.post_message(self.Done())

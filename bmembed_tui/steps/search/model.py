@@ -33,11 +33,9 @@ class Filters:
 
     @property
     def count(self) -> int:
-        """How many are set."""
         return sum(bool(text.strip()) for text in astuple(self))
 
     def chosen(self, facet: str) -> list[str]:
-        """The values of a facet that are filters now."""
         match facet:
             case "type" | "language":
                 return list(dict.fromkeys(_words(self.formats if facet == "type" else self.languages)))
@@ -125,7 +123,6 @@ class Question:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to look for."""
         return not self.query.strip()
 
 

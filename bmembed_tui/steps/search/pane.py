@@ -49,7 +49,6 @@ class SearchPane(HitActions):
     ]
 
     def on_mount(self) -> None:
-        """Nothing is asked before the step is seen."""
         self.query_one(FilterRow).display = False
         self.query_one("#search-notes").display = False
         for shown in self._lists:
@@ -57,11 +56,9 @@ class SearchPane(HitActions):
         self._draw_frame()
 
     def entered(self) -> None:
-        """Load the encoder while the user begins to type."""
         self._open(focus=True)
 
     def left(self) -> None:
-        """What was typed too early is forgotten."""
         self._early = ""
 
     def typed(self, character: str) -> bool:
@@ -92,7 +89,6 @@ class SearchPane(HitActions):
             self.focus_primary()
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Columns where there is room for them."""
         inside = isinstance(self.screen.focused, HitList)
         self._draw_frame()
         if not self.question.empty:
@@ -101,7 +97,6 @@ class SearchPane(HitActions):
                 self.active_list.focus()
 
     def show_status(self, status: ProjectStatus) -> None:
-        """Another index may be there."""
         there = status.built("index")
         built = (there, *(status.state(stage) for stage in ("index", "embed")))
         before, self._built = self._built, built
@@ -115,11 +110,9 @@ class SearchPane(HitActions):
         self._draw_frame()
 
     def show_run(self, state: RunState) -> None:
-        """The button says what goes on."""
         self._draw_button()
 
     def engine_ended(self) -> None:
-        """The encoder is loaded again with the next question."""
         self.searching.lose()
         self._draw_status()
         self._draw_why()
@@ -127,7 +120,6 @@ class SearchPane(HitActions):
     # Asking
 
     def search_for(self, text: str) -> None:
-        """Look for a text, as if it had been typed."""
         field = self.query_one(QueryInput)
         field.value = visible(text)
         field.cursor_position = len(field.value)
@@ -179,7 +171,6 @@ class SearchPane(HitActions):
 
     @work(exclusive=True, group="offers")
     async def _offer(self) -> None:
-        """Offer a few of the project's own queries to begin with."""
         if self._offered:
             return
         try:
@@ -224,7 +215,6 @@ class SearchPane(HitActions):
     @on(HitList.Left)
     @on(Offers.Left)
     def action_focus_query(self) -> None:
-        """To the search field."""
         self.query_one(QueryInput).focus()
 
     @on(HitList.Typed)
@@ -253,7 +243,6 @@ class SearchPane(HitActions):
             self.active_list.focus()
 
     def action_mode(self, mode: str) -> None:
-        """Search in another way for the same query."""
         inside = isinstance(self.screen.focused, HitList)
         if mode != ALL:
             self.side = MODES.index(mode)
@@ -263,7 +252,6 @@ class SearchPane(HitActions):
             self.active_list.focus()
 
     def _switched(self) -> None:
-        """Other modes are shown."""
         self._draw_frame()
         for place, mode in enumerate(self._shown):
             if self.searching.answer(mode) is None and self._drawn.pop(place, None) is not None:
@@ -273,7 +261,6 @@ class SearchPane(HitActions):
             self._answered(self.mode)
 
     def action_next_mode(self) -> None:
-        """The next of the four."""
         modes = (*MODES, ALL)
         self.action_mode(modes[(modes.index(self.mode or MODES[0]) + 1) % len(modes)])
 
@@ -294,7 +281,6 @@ class SearchPane(HitActions):
         self.host.start_run(("ingest", "index"))
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """Modes and filters, and what can be done with a hit."""
         if not self.host.status.built("index"):
             return {}
         return texts.commands(self._hit is not None)

@@ -54,7 +54,6 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         self._starts: list[int] = []
 
     def compose(self) -> ComposeResult:
-        """Title and place, text, keys."""
         yield SafeStatic(plain(self._hit.title or self._hit.path, "bold"), id="preview-title")
         yield SafeStatic("", id="preview-place")
         yield DocumentView(id="preview-text")
@@ -62,7 +61,6 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Ask for the text."""
         self.query_one("#preview-note").display = False
         self._draw_place("reading …")
         self.query_one(DocumentView).focus()
@@ -70,7 +68,6 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
-        """Read the document and find the terms in it."""
         try:
             document = await self._ask(ReadDocument(self._hit.document_id))
         except EngineError as error:
@@ -110,7 +107,6 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         self.query_one("#preview-place", SafeStatic).update(plain(f"{path} · {rest}", "$text-muted"))
 
     def on_resize(self) -> None:
-        """The path takes the room there is."""
         if self.query_one(DocumentView).ready and self._text:
             self._draw_place()
 
@@ -128,12 +124,10 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         self._draw_place()
 
     def action_chunk(self) -> None:
-        """Back to the place that was found."""
         self.query_one(DocumentView).go_to(self._hit.start)
 
     @work(exclusive=True, group="open")
     async def action_open_file(self) -> None:
-        """Open the file with the system's viewer, at the page of the hit."""
         opened = await asyncio.to_thread(lambda: open_at(file_of(self._hit), self._hit.page))
         if opened.problem and self.is_attached:
             self.notify(opened.problem, markup=False, severity="warning", timeout=10)
@@ -141,19 +135,16 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
             self.notify(f"Opened: the hit is on {place_of(self._hit)}.", markup=False)
 
     def action_copy_chunk(self) -> None:
-        """The chunk's text to the clipboard."""
         if self._text:
             self.app.copy_to_clipboard(self._text[self._hit.start : self._hit.end])
             self.notify("The text of the hit is on the clipboard.", markup=False)
 
     @work(exclusive=True, group="copy")
     async def action_copy_path(self) -> None:
-        """The file's path to the clipboard."""
         file = await asyncio.to_thread(file_name, self._hit)  # it looks at the disk
         if self.is_attached:
             self.app.copy_to_clipboard(file)
             self.notify("The path is on the clipboard.", markup=False)
 
     def action_close(self) -> None:
-        """Back to the hits."""
         self.dismiss()

@@ -34,7 +34,6 @@ class Searching:
         self._bridged = False
 
     def warm_up(self) -> None:
-        """Let the engine load what searches need."""
         if not self.encoder:
             self.encoder = "loading"
             self._start(self._warm_up, "warm")
@@ -77,7 +76,6 @@ class Searching:
         return mode in self.pending or (answer is not None and not answer.error)
 
     def forget(self) -> None:
-        """The index may be another one now: ask again next time."""
         self.question = Question("")
         self.answers.clear()
         self.pending.clear()
@@ -117,13 +115,11 @@ class Facts:
         self._judged_known = False
 
     def of(self, query: str) -> None:
-        """Another query: nothing is known about its hits."""
         if query != self.query:
             self.query, self.explained, self.explain_error = query, None, ""
             self.judged, self._judged_known = {}, False
 
     def forget(self) -> None:
-        """The indexes may be others now."""
         self.query = ""
 
     def settle(self, query: str, chunk_ids: list[int], *, encoder: bool) -> None:

@@ -45,7 +45,6 @@ class Offers(SafeOptions):
         """The user has gone up beyond the first one."""
 
     def action_cursor_up(self) -> None:
-        """To the former one."""
         if self.highlighted:
             super().action_cursor_up()
         else:
@@ -73,7 +72,6 @@ class SearchView(StepPane):
     # What is there
 
     def compose_body(self) -> ComposeResult:
-        """From the search field down to the reasons."""
         with Vertical(id="search-nothing"):
             yield SafeStatic(texts.NOTHING)
             yield SafeButton("Read and index", id="primary", variant="primary")
@@ -114,7 +112,6 @@ class SearchView(StepPane):
 
     @property
     def question(self) -> Question:
-        """What is typed."""
         row = self.query_one(FilterRow)
         return Question(self.query_one(QueryInput).value, row.filters, facets=row.display)
 
@@ -126,7 +123,6 @@ class SearchView(StepPane):
 
     @property
     def active(self) -> str:
-        """The mode whose selected hit is meant."""
         return MODES[self.side] if self.mode == ALL else self.mode or MODES[0]
 
     @property
@@ -135,12 +131,10 @@ class SearchView(StepPane):
 
     @property
     def _place(self) -> int:
-        """The column of the active mode."""
         return self._shown.index(self.active)
 
     @property
     def active_list(self) -> HitList:
-        """The list whose selected hit is meant."""
         return self._lists[self._place]
 
     @property
@@ -149,12 +143,10 @@ class SearchView(StepPane):
 
     @property
     def _by(self) -> str:
-        """The mode that the hits in sight come from."""
         drawn = self._drawn.get(self._place)
         return drawn.by if drawn else self.active
 
     def _draw_frame(self) -> None:
-        """Show and hide what belongs to the state of things."""
         there, empty = self.host.status.built("index"), self.question.empty
         self.set_class(self.app.size.height < TALL, "low")
         self.query_one("#search-nothing").display = not there

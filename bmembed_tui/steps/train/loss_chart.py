@@ -46,7 +46,6 @@ class LossChart(Vertical):
         self._figures: list[Point] = []
 
     def compose(self) -> ComposeResult:
-        """A line that says what is drawn; the drawings come when there are points."""
         yield SafeStatic(WAITING, id="chart-legend")
         yield Container(id="chart-plots")
 
@@ -64,12 +63,10 @@ class LossChart(Vertical):
 
     @property
     def _columns(self) -> int:
-        """Columns within the frame of a drawing."""
         return max(4, self.content_size.width // (2 if self._beside else 1) - LEFT - RIM)
 
     @property
     def _rows(self) -> int:
-        """Rows within the frame of the lower drawing, about."""
         height = self.content_size.height - 1
         return max(2, (height if self._beside or not self._figures else height // 2) - 1 - RIM)
 
@@ -102,7 +99,6 @@ class LossChart(Vertical):
             self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        """Let the drawings take the size that they have now."""
         for plot in self._plots:
             plot.refresh(layout=True)
 

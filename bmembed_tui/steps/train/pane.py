@@ -95,7 +95,6 @@ Closing the app or losing the connection does not stop a run."""
         self.query_one("#train-more").display = bool(choices or warnings)
 
     def _offer(self) -> None:
-        """Label and show the buttons that have a meaning now."""
         host, state = self.host, self.host.run_state
         waits = state.paused or host.requested.startswith("paus")
         offered = (host.going, host.has_run, state.current, waits, host.status.done("train"), self._broken_off)
@@ -114,7 +113,6 @@ Closing the app or losing the connection does not stop a run."""
 
     @property
     def _broken_off(self) -> bool:
-        """Whether the last training can be gone on with."""
         run = self.host.run_state.stages.get("train")
         return run is not None and run.state in ("running", "failed", "lost") and self.host.run_state.over
 
@@ -166,7 +164,6 @@ Closing the app or losing the connection does not stop a run."""
         self.host.control("cancel")
 
     def action_detach(self) -> None:
-        """Back to the projects; the run goes on."""
         self.app.notify(DETACH_TOLD, markup=False)
         self.host.action_leave()
 

@@ -24,7 +24,6 @@ class SoundCanvas(Canvas):
     """A canvas whose empty lines have a style, too: without one they end an app that shows no colours."""
 
     def render_line(self, y: int) -> Strip:
-        """One line; blank where nothing was drawn for the present size yet."""
         strip = super().render_line(y)
         if all(segment.style is not None for segment in strip):
             return strip

@@ -41,7 +41,6 @@ def format_status(status: ProjectStatus, state: RunState, history: History, requ
 
 
 def _elsewhere(state: RunState, requested: str) -> Iterator[Content]:
-    """The run is at another stage."""
     run = state.stages.get("train")
     place = "Before training" if run is not None and run.state == "waiting" else "Now"
     how = requested or ("paused" if state.paused else "")
