@@ -79,8 +79,9 @@ def _run_offers(screen: ProjectScreen) -> Iterator[Offer]:
     if not screen.going:
         yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
     elif screen.has_run:
-        waits = screen.run_state.paused or screen.requested.startswith("paus")
-        what, text = ("resume", "the run goes on") if waits else ("pause", "the run waits at its next safe point")
+        what, text = (
+            ("resume", "the run goes on") if screen.waits else ("pause", "the run waits at its next safe point")
+        )
         yield Offer(f"Run: {what}", text, partial(screen.control, what))
         text = "at the next safe point; the next run goes on from there"
         yield Offer("Run: stop", text, partial(screen.control, "cancel"))

@@ -17,15 +17,16 @@ from engine.project.folder import ProjectFolder
 
 POLL_SECONDS = 0.2
 BATCH_BYTES = 1 << 18  # read and decoded in one go: a long history must not hold up typing
-STEPS_KEPT = 250  # of the steps in one batch: more cannot be told apart on a screen
+STEPS_KEPT = 250  # of the steps in one batch: a screen cannot show more
 EVENTS = "events.jsonl"
 
 
 class LogReader:
-    """Reads an event log from its beginning, a batch at a time, without what later events of the batch replace."""
+    """Reads an event log a batch at a time, without what later events of the batch replace. `last`: only so many bytes."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.offset = path, 0
+    def __init__(self, path: Path, last: int | None = None) -> None:
+        self.path = path
+        self.offset = 0 if last is None else max(0, _size(path) - last)
 
     def batch(self) -> tuple[list[Event], int, bool]:
         """The next events, how many were written in their place, and whether more is waiting. Never raises.

@@ -14,9 +14,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Button, Input, OptionList
+from textual.widgets import Input, OptionList
 
-from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.dialogs.confirmations import ask
 from bmembed_tui.dialogs.folder_picker import roots
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
@@ -131,7 +131,7 @@ Enter goes from field to field; on the last one it makes the project."""
                     placeholder="the folder with your documents: Tab completes", files=True, id="new-documents"
                 )
                 if self.app.is_web:  # in a window: what the system offers
-                    yield SafeButton("Browse …", id="browse")
+                    yield SafeButton("Browse …", id="browse", action="screen.browse")
             yield SafeStatic("", id="new-documents-note", classes="new-note")
             yield FolderTree(id="new-tree")
             with Horizontal(classes="new-row"):
@@ -145,8 +145,8 @@ Enter goes from field to field; on the last one it makes the project."""
                 yield SafeLabel("Training")
                 yield SafeOptions(id="new-preset")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Create", id="create", variant="primary")
-                yield SafeButton("Cancel", id="cancel")
+                yield SafeButton("Create", id="create", variant="primary", action="screen.create")
+                yield SafeButton("Cancel", id="cancel", action="screen.close")
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -157,15 +157,12 @@ Enter goes from field to field; on the last one it makes the project."""
         if self._first is not None:
             field.pick(self._first)
 
+    @on(OptionList.OptionHighlighted, "#new-preset")
     def _draw_presets(self) -> None:
         options = self.query_one("#new-preset", SafeOptions)
         at = options.highlighted or 0
         with self.prevent(OptionList.OptionHighlighted):
             options.show([(name, _preset(name, number == at)) for number, name in enumerate(PRESETS)])
-
-    @on(OptionList.OptionHighlighted, "#new-preset")
-    def _preset_chosen(self) -> None:
-        self._draw_presets()
 
     def wanted(self) -> Wanted:
         documents = self.query_one("#new-documents", PathField)
@@ -176,10 +173,8 @@ Enter goes from field to field; on the last one it makes the project."""
         )  # fmt: skip
 
     @property
-    def _alive(self) -> bool:
-        return self.is_attached and all(
-            self.query(part) for part in ("#new-documents-note", "#new-place-note", "#new-tree", "#new-name")
-        )
+    def _is_shown(self) -> bool:
+        return self.is_attached and not self._pruning
 
     # Typing
 
@@ -206,21 +201,21 @@ Enter goes from field to field; on the last one it makes the project."""
     async def check(self) -> None:
         """Say what is wrong, with the engine's own words; show what the folder holds."""
         await asyncio.sleep(CHECK_SECONDS)
-        if not self._alive:
+        if not self._is_shown:
             return
         wanted = self.wanted()
         documents, place = await asyncio.to_thread(wanted.problems)
-        if not self._alive:
+        if not self._is_shown:
             return
-        self._tell("#new-documents-note", documents if wanted.typed else None)
+        self._show_problem("#new-documents-note", documents if wanted.typed else None)
         shown = place if wanted.name else None
-        self._tell("#new-place-note", shown, "" if place else f"Its folder will be {wanted.place()}")
+        self._show_problem("#new-place-note", shown, "" if place else f"Its folder will be {wanted.place()}")
         if documents is None and not self._picked and wanted.documents is not None:
             folder = wanted.documents if wanted.documents.is_dir() else wanted.documents.parent
             self.query_one(FolderTree).show_roots(roots(folder))
         self._picked = False
 
-    def _tell(self, where: str, error: EngineError | None, otherwise: str = "") -> None:
+    def _show_problem(self, where: str, error: EngineError | None, otherwise: str = "") -> None:
         if error is None:
             self.query_one(where, SafeStatic).update(plain(otherwise, "$text-muted"))
             return
@@ -235,22 +230,12 @@ Enter goes from field to field; on the last one it makes the project."""
         order = ["new-documents", "new-name", "new-place", "new-preset"]
         self.query_one(f"#{order[order.index(str(event.input.id)) + 1]}").focus()
 
+    def action_browse(self) -> None:
+        self.query_one("#new-documents", PathField).browse()
+
     @on(OptionList.OptionSelected, "#new-preset")
-    def _last_field(self) -> None:
-        self.create()
-
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        if event.button.id == "create":
-            self.create()
-        elif event.button.id == "browse":
-            self.query_one("#new-documents", PathField).browse()
-        else:
-            self.action_close()
-
     @work(exclusive=True, group="check")
-    async def create(self) -> None:
+    async def action_create(self) -> None:
         wanted = self.wanted()
         documents, place = await asyncio.to_thread(wanted.problems)
         try:
@@ -258,9 +243,9 @@ Enter goes from field to field; on the last one it makes the project."""
                 raise documents or place or UsageError("")
             project = await asyncio.to_thread(wanted.create)
         except EngineError as error:
-            if self._alive:
+            if self._is_shown:
                 where = "documents" if error is documents else "place"
-                self._tell(f"#new-{where}-note", error)
+                self._show_problem(f"#new-{where}-note", error)
                 self.query_one("#new-documents" if error is documents else "#new-name").focus()
             return
         if self.is_active:
@@ -271,14 +256,8 @@ Enter goes from field to field; on the last one it makes the project."""
         if not (wanted.typed or wanted.name):
             self.dismiss(None)
             return
-        question = QuestionDialog(
-            "Make no project?", "What you typed would be lost.", (("stay", "Go on"), ("leave", "Leave"))
-        )
-        self.app.push_screen(question, self._close_answered)
-
-    def _close_answered(self, answer: str | None) -> None:
-        if answer == "leave":
-            self.dismiss(None)
+        answers = (("stay", "Go on"), ("leave", "Leave"))
+        ask(self.app, "Make no project?", "What you typed would be lost.", answers, leave=lambda: self.dismiss(None))
 
 
 def suggested_name(documents: Path) -> str:

@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bmembed_tui.client.run_watch import EVENTS, run_record
+from bmembed_tui.client.run_watch import EVENTS, LogReader, run_record
 from bmembed_tui.home.recents import recent
 from engine.core.errors import EngineError
-from engine.core.events import Event, HeldOut, Paused, Progress, Resumed, StageStarted, TrainStep, decode
+from engine.core.events import Event, HeldOut, Paused, Progress, Resumed, StageStarted, TrainStep
 from engine.project.folder import ProjectFolder, known_projects
 
 TAIL = 65_536  # bytes at the end of an event log that are looked at
@@ -50,7 +50,7 @@ def run_doing(path: Path) -> str:
     """Stage and progress of the newest run that says it goes on: `train · step 120 of 400`."""
     for folder in _run_folders(path):
         if run_record(folder).get("state") == "running":
-            return _format_doing(_tail(folder / EVENTS))
+            return _format_doing(LogReader(folder / EVENTS, last=TAIL).rest())
     return "starting"
 
 
@@ -75,18 +75,3 @@ def _format_doing(events: Iterator[Event]) -> str:
             case Paused() | Resumed():
                 stage, paused = event.stage, isinstance(event, Paused)
     return f"{'paused: ' if paused else ''}{stage or 'starting'}{progress}"
-
-
-def _tail(path: Path) -> Iterator[Event]:
-    """The last events of a log; a line that was cut at either end is left out."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL))
-            lines = file.read().split(b"\n")
-    except OSError:
-        return
-    for line in lines:
-        event = decode(line.decode("utf-8", "replace"))
-        if event is not None:
-            yield event

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Button
 
 from bmembed_tui.client.engine_client import order, parsed
 from bmembed_tui.dialogs.confirmations import QuestionDialog
@@ -48,7 +47,7 @@ class RemovalScreen(ModalScreen[bool]):
             with VerticalScroll(classes="dialog-body", id="removal-body"):
                 yield SafeStatic("", id="removal-outcome")
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Close", id="close", variant="primary")
+                yield SafeButton("Close", id="close", variant="primary", action="screen.close")
 
     def on_mount(self) -> None:
         self.remove_project()
@@ -67,11 +66,6 @@ class RemovalScreen(ModalScreen[bool]):
             self.query_one("#removal-title", SafeStatic).update(title)
             self.query_one("#removal-outcome", SafeStatic).update(text)
             self.query_one("#removal-body").focus()
-
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.action_close()
 
     def action_close(self) -> None:
         if self._over:

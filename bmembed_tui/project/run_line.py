@@ -23,7 +23,7 @@ class RunLine(SafeStatic):
         self._name, self._drawn = name, ""
 
     def draw(self, status: ProjectStatus, run: RunState, requested: str = "") -> None:
-        """Show what goes on. `asked`: what was asked for and has not come about yet."""
+        """`requested`: a control that has not taken effect yet."""
         activity = _activity(status, run, requested)
         if activity != self._drawn:
             self._drawn = activity

@@ -37,7 +37,7 @@ class RunScreen(Screen[None]):
         self.requested = ""
         self._following = False
         self.is_starting, self._live, self._looking, self._known = False, False, False, False
-        self.is_settling = False  # a run has ended, and the status does not tell yet what it left
+        self.is_settling = False  # a run has ended that the status does not show yet
         self._signature: tuple[object, ...] = ()
         self._watch: RunWatch | None = None
 
@@ -96,7 +96,7 @@ class RunScreen(Screen[None]):
 
     def follow_run(self, folder: Path, *, live: bool = True) -> None:
         """Follow the run whose records are in `folder`. `live`: it began, or goes on, while the app looks on; only of such
-        a run is a failure told in a dialog."""
+        a run is a failure shown in a dialog."""
         self.unfollow()
         watch = RunWatch(folder, lambda state: self.call_later(self._run_changed, state))
         self._watch, self._signature, self._live, self.requested = watch, (), live, ""
@@ -122,11 +122,16 @@ class RunScreen(Screen[None]):
 
     @property
     def activity(self) -> str:
-        return "starting …" if self.is_starting else self.requested
+        return "starting …" if self.is_starting else REQUESTED.get(self.requested, "")
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run is paused, or will be at its next safe point."""
+        return self.run_state.paused or self.requested == "pause"
 
     def _state_changed(self, state: RunState) -> None:
         self.requested = ""
-        if state.running or not self._live:  # of what ended before the app looked on, the status tells already
+        if state.running or not self._live:  # of what ended before the app looked on, the status shows already
             self.draw_status()
         if not self._live:
             return
@@ -179,7 +184,7 @@ class RunScreen(Screen[None]):
     async def _look_at_runs(self) -> None:
         newest = await asyncio.to_thread(newest_run, self.project.path)
         if not self.alive or self.is_starting or not self._known:
-            return  # before the first answer nobody can tell what is new
+            return  # before the first answer it is not known what is new
         if newest is not None and self._is_newer(newest):
             self.follow_run(newest)
             self.load()
@@ -209,7 +214,7 @@ class RunScreen(Screen[None]):
     def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
         """Start a run of `stages` in a process of its own, and follow it. `follow`: show the step of each stage.
 
-        Asked for once more while a run is being started: nothing.
+        Does nothing while a run is being started.
         """
         if not self.is_starting:
             self.is_starting = True
@@ -234,8 +239,8 @@ class RunScreen(Screen[None]):
 
     @work(group="control")
     async def control(self, what: str) -> None:
-        """`pause`, `resume`, `finish` or `cancel` the run. What was asked for is shown until it has come about."""
-        state, self.requested = self.run_state, REQUESTED.get(what, "")
+        """`pause`, `resume`, `finish` or `cancel` the run. The request is shown until it takes effect."""
+        state, self.requested = self.run_state, what
         if self.alive:
             self.draw_run()
         try:
@@ -247,7 +252,7 @@ class RunScreen(Screen[None]):
         if self.alive:
             self.draw_run()
 
-    # Telling
+    # Errors
 
     def show_error(self, error: EngineError) -> None:
         from bmembed_tui.dialogs.confirmations import ErrorDialog

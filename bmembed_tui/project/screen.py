@@ -24,13 +24,13 @@ from engine.core.messages.project import ReadStatus
 from engine.project.folder import ProjectFolder
 
 if TYPE_CHECKING:
-    from bmembed_tui.steps.base import StepHost, StepPane
+    from bmembed_tui.steps.base import StepPane
 
 STYLES = Path(__file__).parent.parent / "styles"
 
 
 class ProjectScreen(RunScreen):
-    """The wizard. Panes reach the engine through it: `desk` for questions, `start_run` and `control` for runs."""
+    """The wizard. Panes reach the engine through it: `client` for requests, `start_run` and `control` for runs."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         STYLES / "project.tcss",
@@ -131,7 +131,7 @@ class ProjectScreen(RunScreen):
         self.go(event.step)
 
     def action_leave(self) -> None:
-        """Back to the list of projects; a run goes on. Patterns that are typed and not kept are asked about."""
+        """Back to the list of projects; a run goes on. Asks first where patterns are typed and not kept."""
         from bmembed_tui.dialogs.confirmations import ask
         from bmembed_tui.widgets.fields import PatternField
 
@@ -169,7 +169,7 @@ class ProjectScreen(RunScreen):
     # Status
 
     def load(self) -> None:
-        """Read the project's status anew, and tell every step. Asked for while it is being read: once more."""
+        """Read the project's status anew, and show it in every step; while it is being read, read it once more."""
         self._stale = True
         if not self._loading:
             self._load()
@@ -185,7 +185,7 @@ class ProjectScreen(RunScreen):
             self._loading = False
 
     async def refresh_status(self) -> None:
-        """Read the project's status anew, and tell every step. Shows an error once, however often it is read."""
+        """Read the project's status anew, and show it in every step. Shows an error once, however often it is read."""
         try:
             status = await self.client.ask(ReadStatus())
         except EngineError as error:
@@ -214,7 +214,7 @@ class ProjectScreen(RunScreen):
                 pane.show_status(self.status)
 
     def _engine_ended(self) -> None:
-        """The search process has died; it is started again when something is asked."""
+        """The search process has died; the next request starts it again."""
         if self.alive:
             for pane in self._panes():
                 pane.engine_ended()
@@ -252,7 +252,3 @@ class ProjectScreen(RunScreen):
         self._run_line.draw(self.status, self.run_state, self.activity)
         if self.pane is not None:
             self.pane.show_run(self.run_state)
-
-
-if TYPE_CHECKING:
-    _: type[StepHost] = ProjectScreen  # checked here, as panes reach the screen by a cast

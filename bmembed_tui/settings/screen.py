@@ -111,6 +111,7 @@ What is searchable now stays searchable until then."""
 
     # The list
 
+    @on(Input.Changed, "#find")
     def _draw(self) -> None:
         words = self.query_one("#find", Input).value.lower().split()
         lines = [
@@ -157,10 +158,6 @@ What is searchable now stays searchable until then."""
             Content.assemble(plain(f"{setting.key.help}\n", lines=True), plain(facts, "$text-muted"))
         )
 
-    @on(Input.Changed, "#find")
-    def _found(self) -> None:
-        self._draw()
-
     @on(Input.Submitted, "#find")
     def _to_list(self) -> None:
         self.query_one("#setting-list").focus()
@@ -202,10 +199,6 @@ What is searchable now stays searchable until then."""
         if answer:
             self._change(setting, None if answer == DEFAULT else from_text(answer, setting))
 
-    @on(Input.Submitted, "#setting-value")
-    def _submitted(self) -> None:
-        self._close_value()
-
     @on(Input.Blurred, "#setting-value")
     def _left_value(self) -> None:
         if self.app.app_focus:  # else the user has gone to another window in the middle of typing
@@ -217,6 +210,7 @@ What is searchable now stays searchable until then."""
             self._shown_value = field.value
             self._change(setting, from_text(field.value, setting))
 
+    @on(Input.Submitted, "#setting-value")
     def _close_value(self) -> None:
         self._take_value()
         self._hide_value()
@@ -256,7 +250,7 @@ What is searchable now stays searchable until then."""
     # Applying
 
     def _apply_if_wanted(self, found: Effect) -> None:
-        """Apply was asked for before it was known what becomes stale: that has to be seen first."""
+        """Apply was pressed before it was known what becomes stale, which has to be seen first."""
         wanted, self._apply_wanted = self._apply_wanted and self._checked, False
         if wanted and not found.makes_stale:
             self._write()

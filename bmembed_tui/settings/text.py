@@ -18,18 +18,15 @@ from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, SettingsError
 from engine.project.folder import ProjectFolder
-
-_AT_LINE = re.compile(r"at line (\d+)")
-_KEY = re.compile(r"(?:^|'|; )(?:[\w-]+\.)*([\w-]+)(?:'|: )")
 
 
 class SettingsTextScreen(Screen[bool]):
     """Closes with whether a valid project.toml was written. Nothing else is ever written."""
 
     HELP = """project.toml as it stands on the disk. Something in it is not valid; the lines below the text say what.
-The cursor stands where the fault is told to be. Ctrl+S checks the text and writes it; Esc leaves the file as it is."""
+The cursor stands where the fault is. Ctrl+S checks the text and writes it; Esc leaves the file as it is."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", id="settings.back"),
         Binding("ctrl+s", "save", "save", id="settings.apply"),
@@ -75,7 +72,7 @@ The cursor stands where the fault is told to be. Ctrl+S checks the text and writ
 
     def _to_fault(self, error: EngineError) -> None:
         area = self.query_one(TextArea)
-        area.move_cursor((fault_line(area.text, error.why), 0), center=True)
+        area.move_cursor((fault_line(area.text, error), 0), center=True)
 
     @work(group="settings-text-save")
     async def action_save(self) -> None:
@@ -120,16 +117,15 @@ def restored(before: str, edited: str) -> str:
     return line_end.join(hidden.get(line, line) for line in edited.split("\n"))
 
 
-def fault_line(text: str, why: str) -> int:
-    """The line of `text`, from 0, that an error's `why` speaks of: by its number, or by the first key that it names.
-
-    0 where it speaks of none that is there.
-    """
+def fault_line(text: str, error: EngineError) -> int:
+    """The line of `text`, from 0, that an error is about; 0 where that is not known."""
+    if not isinstance(error, SettingsError):
+        return 0
     lines = text.split("\n")
-    if found := _AT_LINE.search(why):
-        return min(int(found[1]), len(lines)) - 1
-    for key in _KEY.findall(why):
-        written = re.compile(rf"\s*\[?\s*{re.escape(key)}\s*[=\]]")
+    if error.line:
+        return min(error.line, len(lines)) - 1
+    for part in filter(None, reversed(error.key.split("."))):
+        written = re.compile(rf"\s*\[?\s*{re.escape(part)}\s*[=\]]")
         at = next((at for at, line in enumerate(lines) if written.match(line)), None)
         if at is not None:
             return at

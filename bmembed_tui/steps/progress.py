@@ -15,14 +15,14 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def bar(share: float) -> str:
+def bar(share: float, columns: int = BAR) -> str:
     """`███░░░`: a share from 0 to 1."""
-    full = round(max(0.0, min(1.0, share)) * BAR) if math.isfinite(share) else 0
-    return "█" * full + "░" * (BAR - full)
+    full = round(max(0.0, min(1.0, share)) * columns) if math.isfinite(share) else 0
+    return "█" * full + "░" * (columns - full)
 
 
 def format_progress(run: RunState) -> str:
-    """` · 3 of 7 chunks`, of the stage at work; empty where it has told nothing yet."""
+    """` · 3 of 7 chunks`, of the stage at work; empty before its first progress."""
     stage = run.stages.get(run.current)
     if run.current == "train" and run.steps:
         return f" · step {run.steps[-1].step:,} of {run.steps[-1].steps:,}"

@@ -138,7 +138,3 @@ class ChoiceRow(Widget, can_focus=True):
 
     def on_blur(self) -> None:
         self._to_value()
-        self.refresh()
-
-    def on_focus(self) -> None:
-        self.refresh()

@@ -35,14 +35,8 @@ class SafeStatic(Static):
         super().update(_content(content), layout=layout)
 
 
-class SafeLabel(Label):
+class SafeLabel(SafeStatic, Label):
     """A `Label` that shows strings as typed."""
-
-    def __init__(self, content: VisualType = "", **options: Any) -> None:
-        super().__init__(_content(content), **{**options, "markup": False})
-
-    def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        super().update(_content(content), layout=layout)
 
 
 class SafeButton(Button):

@@ -186,7 +186,7 @@ def doctor(
         print_json(findings)
     else:
         for finding in findings:
-            sign = {"good": "✓", "problem": "✗"}[finding.state]
+            sign = {"good": "✓", "problem": "✗", "absent": "·"}[finding.state]
             print(harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}"))
     if any(finding.state == "problem" for finding in findings):
         raise typer.Exit(3)

@@ -10,6 +10,7 @@ import difflib
 import os
 import traceback
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 FAULTS_TOLD = 10  # of a chain of exceptions
 
@@ -57,6 +58,8 @@ class EngineError(Exception):
             kind = StageError
         fields = {name: str(data.get(name, "")) for name in ("what", "why", "to_do", "code", "stage", "command")}
         error = kind(**fields)
+        if isinstance(error, SettingsError):
+            error.at(key=str(data.get("key", "")), line=int(str(data.get("line") or 0)))
         if exit_code is not None:
             error.exit_code = exit_code
         return error
@@ -70,9 +73,20 @@ class UsageError(EngineError):
 
 
 class SettingsError(UsageError):
-    """project.toml is not valid."""
+    """project.toml is not valid. `key`: the first setting that is wrong, dotted; `line`: where the text is not TOML, from 1."""
 
     code = "settings-invalid"
+    key = ""
+    line = 0
+
+    def as_dict(self) -> dict[str, str]:
+        """With the place."""
+        return {**super().as_dict(), "key": self.key, "line": str(self.line)}
+
+    def at(self, *, key: str = "", line: int = 0) -> Self:
+        """This error, with the place in project.toml that it is about."""
+        self.key, self.line = key, line
+        return self
 
 
 class InputError(EngineError):

@@ -47,7 +47,7 @@ def gpu() -> list[Finding]:
     if gpus.cards:
         advice = "its driver is needed" if gpus.built_for_cuda else "a CUDA build of torch is needed"
         found += f", though the system lists {gpus.cards} NVIDIA card{'s' if gpus.cards > 1 else ''} ({advice})"
-    return [Finding("gpu", "good", found, WITH_A_GPU)]
+    return [Finding("gpu", "absent", found, WITH_A_GPU)]
 
 
 def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list[Finding]:

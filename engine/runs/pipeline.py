@@ -19,6 +19,7 @@ from engine.core import events
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, nearest
 from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
+from engine.core.messages.project import UP_TO_DATE
 from engine.core.subprocesses import crash, end, import_path, run_folder_missing, to_dict
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
@@ -61,7 +62,7 @@ def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageStatus:
         return StageStatus(stage, "stale", f"{current.folder} is missing", wanted)
     if current.fingerprint != wanted:
         return StageStatus(stage, "stale", "its settings or inputs changed", wanted)
-    return StageStatus(stage, "done", found.status_note(snapshot) or "up to date", wanted)
+    return StageStatus(stage, "done", found.status_note(snapshot) or UP_TO_DATE, wanted)
 
 
 def verified(snapshot: ProjectSnapshot, status: StageStatus) -> StageStatus:

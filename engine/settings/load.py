@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, get_args
@@ -45,9 +46,10 @@ def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
     try:
         return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
     except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
+        place = re.search(r"at line (\d+)", str(error))  # tomllib says it in its message only
         raise SettingsError(
             f"{origin} is not valid TOML.", str(error), "Correct that line and run again.", code="settings-not-toml"
-        ) from None
+        ).at(line=int(place[1]) if place else 0) from None
 
 
 def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
@@ -73,7 +75,7 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
         "; ".join(problems) + ".",
         " ".join(advice) or "Correct the value and run again.",
         code="settings-unknown-key" if advice else "settings-invalid",
-    )
+    ).at(key=".".join(str(part) for part in error.errors()[0]["loc"]))
 
 
 def _shortened(value: Any) -> str:

@@ -88,12 +88,12 @@ After reading, BM25 search works at once."""
                 self._unread, self._tried = found.files, found.known
         except EngineError as error:
             self._settings_error = error
-        if self.alive:
+        if self.is_attached:
             self._draw_skipped()
             self._draw()
 
     def _take(self, settings: Settings) -> None:
-        if not self.alive:
+        if not self.is_attached:
             return
         before, corpus = self.corpus, settings.corpus
         self.corpus = corpus
@@ -142,7 +142,7 @@ After reading, BM25 search works at once."""
         except EngineError as error:
             self._scan, self._scan_error = None, error
         self.scanned = wanted
-        if not self.alive:
+        if not self.is_attached:
             return
         if not self._is_changed():
             self._files_now = self._scan.files if self._scan else None
@@ -175,7 +175,7 @@ After reading, BM25 search works at once."""
         return await self._change(changes)
 
     async def _change(self, changes: dict[str, Any]) -> bool:
-        """Write them; what makes stages stale is said before, and asked for. Whether they were written."""
+        """Write them; what makes stages stale is confirmed first. Whether they were written."""
         host = self.host
         try:
             if not await self._agreed(await self.ask(WhatIf(changes))):
@@ -186,15 +186,15 @@ After reading, BM25 search works at once."""
             return False
         if host.alive:
             host.load()
-        return self.alive
+        return self.is_attached
 
     async def _agreed(self, found: Effect) -> bool:
-        """Whether the user agrees to a change with such an effect; one that is refused anyway is not asked about."""
+        """Whether the user agrees to a change with such an effect; no question for one that is refused anyway."""
         from bmembed_tui.dialogs.confirmations import QuestionDialog
         from bmembed_tui.widgets.change_line import format_effect
 
-        if not self.alive or found.problem or not found.makes_stale:
-            return self.alive
+        if not self.is_attached or found.problem or not found.makes_stale:
+            return self.is_attached
         answers = [("apply", "Apply"), ("keep", "Leave as it was")]
         question = QuestionDialog("Apply this change?", format_effect(found.stages).plain, answers)
         return await self.app.push_screen_wait(question) == "apply"
@@ -212,7 +212,7 @@ After reading, BM25 search works at once."""
     @work(exclusive=True, group="dropped")
     async def take_dropped(self, text: str) -> None:
         path = await asyncio.to_thread(dropped_path, text)
-        if path is not None and self.alive:
+        if path is not None and self.is_attached:
             self._added(path)
 
     def _added(self, path: Path | None) -> None:
@@ -272,7 +272,7 @@ After reading, BM25 search works at once."""
             self.host.show_error(error)
         finally:
             self._starting = False
-            if self.alive:
+            if self.is_attached:
                 self._draw()
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:

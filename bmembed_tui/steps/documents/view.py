@@ -27,18 +27,7 @@ HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
 PATH_COLUMNS = {
     True: 40,
     False: 24,
-}  # of a file that was left out, by whether the step is wide; its end tells it from others
-PARTS = (
-    "documents-status",
-    "formats",
-    "include",
-    "exclude",
-    "skipped-part",
-    "skipped-why",
-    "sources",
-    "primary",
-    "stop",
-)
+}  # of a file that was left out, by whether the step is wide; its end tells them apart
 
 
 @dataclass(frozen=True)
@@ -110,7 +99,7 @@ class DocumentsView(StepPane):
     def on_resize(self, event: events.Resize) -> None:
         was_wide = self.has_class("wide")
         self.set_class(event.size.width >= WIDE, "wide")
-        if self.has_class("wide") != was_wide and self.alive:
+        if self.has_class("wide") != was_wide and self.is_attached:
             self._draw_left_out()
 
     @on(SafeTable.RowHighlighted, "#skipped")
@@ -119,11 +108,6 @@ class DocumentsView(StepPane):
         self._draw_why(event.cursor_row)
         if event.data_table.has_focus:
             self.call_after_refresh(self.query_one("#skipped-why").scroll_visible, animate=False)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the widgets are there: an answer may come after the project has been left."""
-        return self.is_attached and all(self.query(f"#{part}") for part in PARTS)
 
     # What is known
 
@@ -143,7 +127,7 @@ class DocumentsView(StepPane):
     # Drawing
 
     def _draw(self) -> None:
-        if not self.alive:
+        if not self.is_attached:
             return
         reading, read = self.is_reading(), self.is_read()
         error = self._settings_error or (None if self._is_changed() else self._scan_error)

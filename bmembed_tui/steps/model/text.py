@@ -25,7 +25,7 @@ def format_choice(findings: Iterable[Finding], topic: str) -> Content:
     found = of_topic(findings, topic)
     if not found:
         return plain("not known while something else is wrong", "$text-muted")
-    if found[0].state != "good":
+    if found[0].state == "problem":
         return _problem(found[0])
     return Content.assemble(plain(f"→ {found[0].found}", "bold"), plain(f": {found[0].follows}"))
 
@@ -36,7 +36,7 @@ def format_model(findings: Iterable[Finding]) -> Content:
 
 
 def _line(finding: Finding) -> Content:
-    if finding.state != "good":
+    if finding.state == "problem":
         return _problem(finding)
     return Content.assemble(
         plain("✓ ", "$text-success"), plain(finding.found), plain(f"; {finding.follows}", "$text-muted")
@@ -50,26 +50,23 @@ def _problem(finding: Finding) -> Content:
 
 
 def format_machine(findings: Iterable[Finding]) -> Content:
-    """Memory, disk and the rest, problems first; topics that say nothing to the user are told where they are a problem."""
+    """Memory, disk and the rest, problems first; some topics are shown only as problems."""
     shown = [finding for finding in findings if finding.topic not in OWN_LINES]
-    wrong = [finding for finding in shown if finding.state != "good"]
-    good = [finding for topic in MACHINE for finding in of_topic(shown, topic) if finding.state == "good"]
+    wrong = [finding for finding in shown if finding.state == "problem"]
+    good = [finding for topic in MACHINE for finding in of_topic(shown, topic) if finding.state != "problem"]
     return Content("\n").join(_of_machine(finding) for finding in [*wrong, *good])
 
 
 def _of_machine(finding: Finding) -> Content:
     name = f"{finding.topic}: "
-    if finding.state != "good":
-        return Content.assemble(plain("✗ problem ", "bold $text-error"), plain(name, "bold"), plain(_both(finding)))
-    without = finding.topic == "gpu" and finding.found.startswith("no ")
-    sign = plain("· ", "$text-muted") if without else plain("✓ ", "$text-success")
+    if finding.state == "problem":
+        return Content.assemble(
+            plain("✗ problem ", "bold $text-error"), plain(name, "bold"), plain(f"{finding.found} — {finding.follows}")
+        )
+    sign = plain("· ", "$text-muted") if finding.state == "absent" else plain("✓ ", "$text-success")
     return Content.assemble(
         sign, plain(name, "bold"), plain(finding.found), plain(f" — {finding.follows}", "$text-muted")
     )
-
-
-def _both(finding: Finding) -> str:
-    return f"{finding.found} — {finding.follows}"
 
 
 def format_preset(preset: str, settings: Mapping[str, Any], values: Mapping[str, Any]) -> Content:

@@ -108,16 +108,13 @@ class QueryGeneration(Vertical):
         if free or (chosen and not self._by_server):
             self.sample()
 
+    @on(Button.Pressed, "#sample-button")
     def sample(self) -> None:
         self._sampled = True
         self.query_one(QuerySample).begin()
 
     def stop(self) -> None:
         self.query_one(QuerySample).stop()
-
-    @on(Button.Pressed, "#sample-button")
-    def _sample_pressed(self) -> None:
-        self.sample()
 
     # Changes
 

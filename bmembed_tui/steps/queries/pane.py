@@ -9,6 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.queries.generation import SAMPLE_STATES, QueryGeneration
 from bmembed_tui.steps.queries.query_list import QueryList
@@ -19,7 +20,6 @@ from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.messages.project import ProjectStatus
 
 READ = ("ingest", "index")
-EVERYTHING = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 PRIMARY = {
     "unknown": "Continue", "unread": "Read the documents first", "new": "Generate the queries and go on",
     "stale": "Generate the queries and go on", "running": "Working …", "busy": "Continue", "made": "Continue",
@@ -68,7 +68,7 @@ again, and make ranking and training stale."""
         yield SafeButton("Pause", id="pause")
         yield SafeButton("Stop", id="stop")
 
-    # What the host tells
+    # What changed
 
     def entered(self) -> None:
         self.draw()
@@ -85,6 +85,7 @@ again, and make ranking and training stale."""
 
     # Drawing
 
+    @on(QuerySample.Changed)
     def draw(self) -> None:
         status, run, before = self.host.status, self.host.run_state, self._state
         self._state = queries_state(status, run, self.host.going)
@@ -142,10 +143,6 @@ again, and make ranking and training stale."""
     def action_stop_sample(self) -> None:
         self.query_one(QueryGeneration).stop()
 
-    @on(QuerySample.Changed)
-    def _sample_changed(self) -> None:
-        self.draw()
-
     @on(QueryGeneration.Changed)
     def _source_changed(self) -> None:
         self._view = "source"
@@ -198,7 +195,7 @@ again, and make ranking and training stale."""
         if self._state == "unread":
             self._start(READ)
         elif self._state in ("new", "stale"):
-            self._start(EVERYTHING, follow=True)
+            self._start(STAGES, follow=True)
         else:
             self.host.go("index")
 

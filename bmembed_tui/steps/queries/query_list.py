@@ -203,9 +203,6 @@ class QueryList(Vertical):
             self._fetch(0)
 
     @on(QueryTable.Moved)
-    def _moved(self) -> None:
-        self._show_detail()
-
     def _show_detail(self) -> None:
         row, marked = self.table.current, len(self.table.marked)
         detail = self.query_one("#list-detail", SafeStatic)

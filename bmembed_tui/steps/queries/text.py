@@ -8,14 +8,13 @@ from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.progress import bar
 from bmembed_tui.widgets.plain import plain
-from engine.core.messages.project import ProjectStatus
+from engine.core.messages.project import UP_TO_DATE, ProjectStatus
 
 OWN_STAGES = ("ingest", "index", "generate")
 DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
 CHECKED = "chunks encoded"  # what the stage counts once the queries are made and are checked by the base encoder
 CHECKING = "checking the queries by the base encoder"
-UP_TO_DATE = "up to date"
-BY_MODEL = ("queries", "cost", "gpu layers")  # what is told only where a language model is asked, or could have been
+BY_MODEL = ("queries", "cost", "gpu layers")  # shown only where a language model is asked, or could have been
 NONE_MADE = (
     "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
 )
@@ -92,8 +91,8 @@ def format_run(run: RunState) -> Content:
 
 
 def format_generation(run: RunState, history: History) -> Content:
-    """What the stage tells, or told when it made the queries last, of how a language model is asked, what that takes and what each
-    filter leaves; and what needs a look. Empty where there is nothing of this."""
+    """What the stage reports of how a language model is asked, what that takes and what each filter leaves, and its warnings;
+    while it does not run, what it reported last. Empty where there is nothing of this."""
     if run.running and run.current == "generate":
         choices = {setting: choice for (stage, setting), choice in run.choices.items() if stage == "generate"}
         warnings = [warning.text for warning in run.warnings if warning.stage == "generate"]

@@ -16,7 +16,7 @@ from bmembed_tui.steps.search.hit_text import file_name, file_of
 from bmembed_tui.steps.search.model import terms_of
 from bmembed_tui.steps.search.view import SearchView
 from engine.core.errors import EngineError
-from engine.core.messages.search import Hit, ReadDocument
+from engine.core.messages.search import ReadDocument
 
 
 class HitActions(SearchView):
@@ -54,12 +54,11 @@ class HitActions(SearchView):
             text = why_text(self._hit, self._by, self.facts, loading=self.searching.encoder != "ready")
             self.app.push_screen(WhyDialog(self._hit.rank, text))
 
-    def action_judge(self, relevant: bool | None) -> None:
-        if self._hit is not None:
-            self._judge(self.searching.question.query, self._hit, relevant)
-
     @work(group="judge")
-    async def _judge(self, query: str, hit: Hit, relevant: bool | None) -> None:
+    async def action_judge(self, relevant: bool | None) -> None:
+        query, hit = self.searching.question.query, self._hit
+        if hit is None:
+            return
         try:
             before = await self.facts.mark_of(query, hit.chunk_id) if relevant is None else None
             if relevant is not None or before is not None:
@@ -71,33 +70,27 @@ class HitActions(SearchView):
         if self.is_attached:
             self._say(texts.judged(hit.rank, relevant, before, self.facts.judged_queries or 0))
 
-    def action_open_file(self) -> None:
-        if self._hit is not None:
-            self._open_beside(self._hit)
-
     @work(exclusive=True, group="open")
-    async def _open_beside(self, hit: Hit) -> None:
+    async def action_open_file(self) -> None:
+        if (hit := self._hit) is None:
+            return
         opened = await asyncio.to_thread(lambda: open_at(file_of(hit), hit.page))
         if self.is_attached:
             self._say(opened.problem or texts.opened(hit, at_page=opened.at_page))
 
-    def action_copy_path(self) -> None:
-        if self._hit is not None:
-            self._copy_path(self._hit)
-
     @work(exclusive=True, group="copy")
-    async def _copy_path(self, hit: Hit) -> None:
+    async def action_copy_path(self) -> None:
+        if (hit := self._hit) is None:
+            return
         file = await asyncio.to_thread(file_name, hit)  # it looks at the disk
         if self.is_attached:
             self.app.copy_to_clipboard(file)
             self._say("The path is on the clipboard.")
 
-    def action_copy_text(self) -> None:
-        if self._hit is not None:
-            self._copy(self._hit)
-
     @work(exclusive=True, group="copy")
-    async def _copy(self, hit: Hit) -> None:
+    async def action_copy_text(self) -> None:
+        if (hit := self._hit) is None:
+            return
         try:
             document = await self.ask(ReadDocument(hit.document_id))
         except EngineError as error:

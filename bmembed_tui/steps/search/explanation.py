@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from textual.content import Content
 
+from bmembed_tui.steps.progress import bar
 from bmembed_tui.steps.search.hit_text import heading_of, origin_of, place_of, ranker_score
 from bmembed_tui.steps.search.model import NAMES
 from bmembed_tui.steps.search.search_as_you_type import LOADING, Facts
@@ -22,9 +21,6 @@ APART = "had no part in this list"
 
 class WhyPanel(SafeStatic):
     """A few lines on the selected hit. Their number is always the same, so that nothing moves."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__("", **options)
 
     def draw(self, hit: Hit | None, mode: str, facts: Facts, *, loading: bool) -> None:
         """Show what is known. `mode`: the one that found it. `loading`: the encoder cannot be asked yet."""
@@ -59,7 +55,7 @@ def _ranked(name: str, hit: Hit, width: int) -> str:
 def _with_share(text: str, share: float | None, width: int) -> str:
     if share is None:
         return text
-    return f"{text:<26} {share_bar(share)} {share:4.0%}{' of the score' if width >= 64 else ''}"
+    return f"{text:<26} {bar(share, BAR)} {share:4.0%}{' of the score' if width >= 64 else ''}"
 
 
 def _place(name: str, rank: int, score: float, hub_offset: float | None = None) -> str:
@@ -89,12 +85,6 @@ def _hub_lines(similarity: float, hub_offset: float) -> list[str]:
         "half of how near the chunk is to questions about other documents, so that one that is near to",
         "whatever is asked does not stand before better ones. The adapter's ranks are by cosine alone.",
     ]
-
-
-def share_bar(share: float) -> str:
-    """A bar of ten columns for a share from 0 to 1."""
-    full = min(BAR, max(0, round(share * BAR)))
-    return "█" * full + "░" * (BAR - full)
 
 
 def adapter_text(hit: Hit, facts: Facts, *, loading: bool) -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Button
 
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 
@@ -18,7 +16,7 @@ from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 class WhyDialog(ModalScreen[None]):
     """All that is known of a hit."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,w", "close", "close", id="dialog.close-why")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,w", "dismiss", "close", id="dialog.close-why")]
 
     def __init__(self, rank: int, text: Content) -> None:
         super().__init__()
@@ -30,16 +28,8 @@ class WhyDialog(ModalScreen[None]):
             with VerticalScroll(classes="dialog-body"):
                 yield SafeStatic(self._text)
             with Horizontal(classes="dialog-buttons"):
-                yield SafeButton("Close", id="close", variant="primary")
+                yield SafeButton("Close", id="close", variant="primary", action="screen.dismiss")
 
     def on_mount(self) -> None:
         scroll = self.query_one(VerticalScroll)
         self.call_after_refresh(lambda: (scroll if scroll.max_scroll_y else self.query_one("#close")).focus())
-
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.action_close()
-
-    def action_close(self) -> None:
-        self.dismiss()

@@ -168,12 +168,6 @@ class FacetList(Widget, can_focus=True):
                     self.action_choose()
                     return
 
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
-
 
 def _line(facet: str, counts: Mapping[str, int], filters: Filters) -> list[Value]:
     chosen = filters.chosen(facet)

@@ -30,7 +30,7 @@ class PreviewScreen(Screen[None]):
     """The whole text, scrolled to the chunk, which has a bar at its left; the terms are marked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,v", "close", "back", id="preview.close"),
+        Binding("escape,q,v", "dismiss", "back", id="preview.close"),
         Binding("n", "match(1)", "next match", id="preview.next"),
         Binding("N,upper_n,p", "match(-1)", "previous", id="preview.previous", key_display="N"),
         Binding("h", "chunk", "the hit", id="preview.hit"),
@@ -145,6 +145,3 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
         if self.is_attached:
             self.app.copy_to_clipboard(file)
             self.notify("The path is on the clipboard.", markup=False)
-
-    def action_close(self) -> None:
-        self.dismiss()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from textual.content import Content
 
 from bmembed_tui.client.in_app import advice
+from bmembed_tui.steps.progress import count
 from bmembed_tui.steps.search.hit_text import hub_offset_of, place_of
 from bmembed_tui.steps.search.model import ALL, NAMES, Answer
 from bmembed_tui.steps.search.search_as_you_type import LOADING, Searching
@@ -21,7 +22,7 @@ F5 to F8 choose, F8 shows all three; F9 filters by path, type, date, author and 
 Below the filters stands what the found documents are: how many are of each type, author, language, year and folder. The
 arrows move there, Enter or a click takes one as a filter (✓), and once more lets it go; 'Clear' lets all of them go.
 
-On a hit: Enter looks inside the document, w tells why it was found, o opens the file, c copies its text, y its path.
+On a hit: Enter looks inside the document, w shows why it was found, o opens the file, c copies its text, y its path.
 + marks it as relevant, - as not relevant, 0 takes the mark back. A query with marks is a judged query: evaluation measures
 with it whether adaptation helped on what you really ask, so mark a few.
 
@@ -33,11 +34,6 @@ hundreds of documents. Search by meaning comes with the encoder, later.
 OFFER = "\nOr choose one of this project's own queries:"
 NO_OFFER = "\nHits come while you type."
 SCALES = {"bm25": "BM25 score", "semantic": "cosine", "hybrid": "fused score"}
-
-
-def count(number: int) -> str:
-    """`1 hit`, `2 hits`."""
-    return f"{number} hit{'' if number == 1 else 's'}"
 
 
 def took(answer: Answer) -> str:
@@ -55,8 +51,8 @@ def status(mode: str, searching: Searching) -> str:
     if answer.error:
         return ""
     if answer.by != mode and mode in searching.pending:
-        return f"{count(len(answer.hits))} by {NAMES[answer.by]} · {took(answer)} · {LOADING} …"
-    return f"{count(len(answer.hits))} · {scale(answer)} · {took(answer)}"
+        return f"{count(len(answer.hits), 'hit')} by {NAMES[answer.by]} · {took(answer)} · {LOADING} …"
+    return f"{count(len(answer.hits), 'hit')} · {scale(answer)} · {took(answer)}"
 
 
 def scale(answer: Answer) -> str:
@@ -72,7 +68,7 @@ def head(mode: str, searching: Searching, *, current: bool, alone: bool) -> Cont
     answer = searching.answer(mode)
     what = "searching …" if answer is None else "encoder is loading" if answer.by != mode else ""
     if answer is not None and not what and not answer.error:
-        what = f"{count(len(answer.hits))} · {took(answer)}"
+        what = f"{count(len(answer.hits), 'hit')} · {took(answer)}"
     sign = "▸" if current else " "
     others = f"   ← {MODES.index(mode) + 1} of {len(MODES)} →" if alone else ""
     return Content.assemble(

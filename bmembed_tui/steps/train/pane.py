@@ -19,10 +19,10 @@ from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.events import Choice
 
 WIDE = 100  # columns from which more lines of choices are shown
-KEEP_ASKED = "It ends with its best adapter and cannot be gone on with. The stages after it go on."
-KEEP_TOLD = "Training ends after this step with its best adapter. The stages after it go on."
-STOP_TOLD = "Stopping at the next safe point. The next run goes on from there."
-DETACH_TOLD = "The run goes on without the app. Open the project again to see it."
+KEEP_QUESTION = "It ends with its best adapter and cannot be gone on with. The stages after it go on."
+KEEP_NOTICE = "Training ends after this step with its best adapter. The stages after it go on."
+STOP_NOTICE = "Stopping at the next safe point. The next run goes on from there."
+DETACH_NOTICE = "The run goes on without the app. Open the project again to see it."
 
 
 class TrainPane(StepPane):
@@ -71,11 +71,11 @@ Closing the app or losing the connection does not stop a run."""
 
     def draw(self) -> None:
         if not self.query("#primary"):
-            return  # told something while the screen is being left
+            return  # called while the screen is being left
         host = self.host
         status, state, history = host.status, host.run_state, host.history
         self._offer()
-        self.query_one("#train-status", SafeStatic).update(format_status(status, state, history, host.requested))
+        self.query_one("#train-status", SafeStatic).update(format_status(status, state, history, host.activity))
         curve = history.curve(state, current=status.done("train"))
         going = state.running and state.current == "train"
         total = curve.steps[-1].steps if curve.steps and not curve.finished else 0
@@ -96,13 +96,12 @@ Closing the app or losing the connection does not stop a run."""
 
     def _offer(self) -> None:
         host, state = self.host, self.host.run_state
-        waits = state.paused or host.requested.startswith("paus")
-        offered = (host.going, host.has_run, state.current, waits, host.status.done("train"), self._broken_off)
+        offered = (host.going, host.has_run, state.current, host.waits, host.status.done("train"), self._broken_off)
         if offered == self._offered:
             return
         self._offered = offered
         self.query_one("#primary", SafeButton).label = self._primary_label()
-        self.query_one("#pause", SafeButton).label = "Resume" if waits else "Pause"
+        self.query_one("#pause", SafeButton).label = "Resume" if host.waits else "Pause"
         focused = self.screen.focused
         for name in ("pause", "stop", "detach", "keep"):
             button = self.query_one(f"#{name}")
@@ -146,25 +145,24 @@ Closing the app or losing the connection does not stop a run."""
         return host.has_run and (action != "keep" or host.run_state.current == "train")
 
     def action_pause(self) -> None:
-        waits = self.host.run_state.paused or self.host.requested.startswith("paus")
-        self.host.control("resume" if waits else "pause")
+        self.host.control("resume" if self.host.waits else "pause")
 
     def action_keep(self) -> None:
         """End the training with its best adapter, after a question: it cannot be gone on with."""
         answers = [("go-on", "Train on"), ("keep", "Keep the best")]
-        ask(self.app, "End the training now?", KEEP_ASKED, answers, keep=self._keep)
+        ask(self.app, "End the training now?", KEEP_QUESTION, answers, keep=self._keep)
 
     def _keep(self) -> None:
         if self.is_attached and self._has_meaning("keep"):
-            self.notify(KEEP_TOLD, markup=False)
+            self.notify(KEEP_NOTICE, markup=False)
             self.host.control("finish")
 
     def action_stop(self) -> None:
-        self.notify(STOP_TOLD, markup=False)
+        self.notify(STOP_NOTICE, markup=False)
         self.host.control("cancel")
 
     def action_detach(self) -> None:
-        self.app.notify(DETACH_TOLD, markup=False)
+        self.app.notify(DETACH_NOTICE, markup=False)
         self.host.action_leave()
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:

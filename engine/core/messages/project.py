@@ -31,6 +31,10 @@ class StartedRun:
     pid: int
 
 
+UP_TO_DATE = "up to date"
+"""The reason of a stage that is done and has nothing to add."""
+
+
 @dataclass(frozen=True, slots=True)
 class StageState:
     """`state`: done, stale or to do, because of `reason`. `code`: that of an error, where the reason is one."""
@@ -176,7 +180,10 @@ class ReadSchema(Request[SettingsSchema], method="schema"):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that `engine doctor` looked at. `state`: good or problem. `follows`: what it means for the user."""
+    """One thing that `engine doctor` looked at. `state`: good, problem, or absent for what can be done without.
+
+    `follows`: what it means for the user.
+    """
 
     topic: str
     state: str

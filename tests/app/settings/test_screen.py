@@ -15,6 +15,7 @@ from textual.widgets import Input, TextArea
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.settings.screen import SettingsScreen
 from bmembed_tui.settings.text import fault_line, restored
+from engine.core.errors import SettingsError
 from engine.project.folder import ProjectFolder
 from engine.settings.schema import Settings
 
@@ -263,18 +264,18 @@ async def until_words(pilot: Pilot[Any], words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why", "line"),
+    ("text", "key", "at", "line"),
     [
-        ("[corpus]\npaths = [\n[x]\n", "Unclosed array (at line 2, column 9)", 1),
-        ("[corpus]\n", "Expected ']' (at line 9, column 1)", 1),
-        ("# a\n[corpus]\npath = []\n", "unknown key 'corpus.path'.", 2),
-        ("[training]\nside = 1\nsteps = -5\n", "training.steps: Input should be greater than 0 (found -5).", 2),
-        ("a = 1\n[trainin]\nsteps = 5\n", "unknown key 'trainin'.", 1),
-        ("a = 1\n", "Nothing that it names.", 0),
+        ("[corpus]\npaths = [\n[x]\n", "", 2, 1),
+        ("[corpus]\n", "", 9, 1),
+        ("# a\n[corpus]\npath = []\n", "corpus.path", 0, 2),
+        ("[training]\nside = 1\nsteps = -5\n", "training.steps", 0, 2),
+        ("a = 1\n[trainin]\nsteps = 5\n", "trainin", 0, 1),
+        ("a = 1\n", "corpus.paths.0", 0, 0),
     ],
 )
-def test_the_line_of_a_fault_is_found(text: str, why: str, line: int) -> None:
-    assert fault_line(text, why) == line
+def test_the_line_of_a_fault_is_found(text: str, key: str, at: int, line: int) -> None:
+    assert fault_line(text, SettingsError("").at(key=key, line=at)) == line
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def finding(topic: str, state: str, found: str, follows: str) -> Finding:
 def test_problems_have_a_sign_and_words_and_come_first() -> None:
     findings = [
         finding("memory", "good", "9 GB free", "enough"),
-        finding("gpu", "good", "no CUDA GPU: none is there", "everything works without one"),
+        finding("gpu", "absent", "no CUDA GPU: none is there", "everything works without one"),
         finding("disk", "problem", "1 GB free", "free some"),
         finding("version", "problem", "peft is missing", "install it"),
         finding("model", "problem", "[b]x[/", "No safetensors."),

@@ -32,11 +32,11 @@ from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
 from bmembed_tui.steps.queries.generation import QueryGeneration
 from bmembed_tui.steps.queries.pane import QueriesPane
 from bmembed_tui.steps.queries.table import PAGES_HELD, QueryTable
-from bmembed_tui.steps.queries.text import UP_TO_DATE, format_generation, format_run, format_state, queries_state
+from bmembed_tui.steps.queries.text import format_generation, format_run, format_state, queries_state
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
-from engine.core.messages.project import ProjectStatus, StageState
+from engine.core.messages.project import UP_TO_DATE, ProjectStatus, StageState
 from engine.core.messages.queries import evidence_span
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder

@@ -11,7 +11,8 @@ import pytest
 from rich.cells import cell_len, get_character_cell_size
 from rich.style import Style
 
-from bmembed_tui.steps.search.explanation import adapter_text, ranker_lines, share_bar, why_text
+from bmembed_tui.steps.progress import bar
+from bmembed_tui.steps.search.explanation import BAR, adapter_text, ranker_lines, why_text
 from bmembed_tui.steps.search.hit_rows import snippet_rows
 from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of, score_text
 from bmembed_tui.steps.search.model import Answer, Filters, Question, find_terms, terms_of
@@ -206,8 +207,8 @@ def test_whether_the_adapter_moved_a_hit(served: str, standing: RankComparison, 
 
 
 def test_shares_are_drawn() -> None:
-    assert share_bar(0.75) == "████████░░"
-    assert share_bar(0.0) == "░░░░░░░░░░"
+    assert bar(0.75, BAR) == "████████░░"
+    assert bar(0.0, BAR) == "░░░░░░░░░░"
     lines = dict(ranker_lines(hit(), "hybrid", 40))
     assert lines["BM25"] == "rank 2   score 6.87        ████████░░  75%"
     assert lines["semantic"] == "not among its best         ██░░░░░░░░  25%"
