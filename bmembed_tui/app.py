@@ -137,7 +137,7 @@ class BmembedApp(App[None]):
         return collect(node.BINDINGS for node in nodes)
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
-        """Tell once that the user's key map gives one key two meanings."""
+        """Warn once that the user's key map gives one key two meanings."""
         names = ", ".join(sorted(str(binding.id) for binding in clashed_bindings))
         self.notify(f"Your key map gives one key two meanings: {names} lost theirs.", markup=False, severity="warning")
 
@@ -250,10 +250,10 @@ class BmembedApp(App[None]):
 
 
 def leave_on_signals(leave: Callable[[], object]) -> None:
-    """Leave as by a key when the terminal is lost or the app is asked to end: the processes behind it end, too."""
+    """Leave as by a key when the terminal is lost or the app is to end: the processes behind it end, too."""
     loop = asyncio.get_running_loop()
 
-    def asked(_signal: int, _frame: object) -> None:
+    def end_soon(_signal: int, _frame: object) -> None:
         # The loop waits for ever on a terminal that was lost in mid-paint: what ends the app then must not be of the loop.
         end = threading.Timer(LEAVE_SECONDS, os._exit, (1,))
         end.daemon = True
@@ -263,7 +263,7 @@ def leave_on_signals(leave: Callable[[], object]) -> None:
 
     for name in ("SIGHUP", "SIGTERM"):
         with suppress(AttributeError, ValueError):  # no SIGHUP on Windows; no signals outside the main thread
-            signal.signal(getattr(signal, name), asked)
+            signal.signal(getattr(signal, name), end_soon)
 
 
 def _light_terminal() -> bool:

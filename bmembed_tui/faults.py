@@ -1,4 +1,4 @@
-"""A fault of the app's own: recorded in a private file, told in a sentence; the terminal sees no traceback."""
+"""A fault of the app's own: recorded in a private file, shown in a sentence; the terminal sees no traceback."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
     os.umask(0o077)  # what the app writes is private to the user
     for name in ("COLUMNS", "LINES"):
-        os.environ.pop(name, None)  # a shell that exports them tells the size of another moment
+        os.environ.pop(name, None)  # a shell that exports them has the size of another moment
     from bmembed_tui.app import BmembedApp
 
     app = BmembedApp(project=chosen.project)

@@ -13,7 +13,7 @@ from bmembed_tui.pdf_viewers import paged_command
 
 
 class Opened(NamedTuple):
-    """What went wrong, or an empty text; and whether the viewer was told the page."""
+    """What went wrong, or an empty text; and whether the viewer was given the page."""
 
     problem: str = ""
     at_page: bool = False
@@ -27,7 +27,7 @@ def open_file(path: Path) -> str:
 def open_at(path: Path, page: int | None = None) -> Opened:
     """Hand `path` to the system's viewer, without a shell. It may take seconds.
 
-    A PDF is opened at `page` where the viewer that is the system's own for PDFs can be told one. Over SSH, or without a
+    A PDF is opened at `page` where the viewer that is the system's own for PDFs can take one. Over SSH, or without a
     display, there is none: the problem says so and names the path.
     """
     try:

@@ -1,4 +1,4 @@
-"""Viewers of PDF files that can be told a page: which one the user has, and the command that opens a file in it."""
+"""Viewers of PDF files that can open a page: which one the user has, and the command that opens a file in it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def paged_command(file: Path, page: int) -> list[str]:
 
 
 def on_macos(file: Path, page: int, *, skim: bool) -> list[str]:
-    """Preview, the system's own viewer, cannot be told a page; Skim can, where it is there."""
+    """Preview, the system's own viewer, cannot open a page; Skim can, where it is there."""
     return ["open", f"skim://{file.as_uri().removeprefix('file://')}#page={page}"] if skim else []
 
 
@@ -82,12 +82,12 @@ def _on_linux(file: Path, page: int) -> list[str]:
     if query is None:
         return []
     try:
-        asked = subprocess.run(
+        answer = subprocess.run(
             [query, "query", "default", "application/pdf"], capture_output=True, text=True, timeout=3, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    known = next((known for word, known in _ON_LINUX.items() if word in asked.stdout.lower()), None)
+    known = next((known for word, known in _ON_LINUX.items() if word in answer.stdout.lower()), None)
     program = shutil.which(known[0]) if known else None
     return [program, *_filled(known[1:], file, page)] if program and known else []
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
 END_SECONDS = 2.0
 LAST_SECONDS = 1.0  # for a process to end that has closed its output
-LAST_WORDS = 1 << 14  # bytes
+OUTPUT_TAIL = 1 << 14  # bytes
 SUPERSEDED = -32001
 
 
@@ -90,7 +90,7 @@ async def command(*arguments: str, good: Container[int] = (0,)) -> Any:
 
 
 async def order(*arguments: str) -> Any:
-    """As `command`, for what has to come about once the user has asked for it: to start, pause or stop a run.
+    """As `command`, for what must happen once the user wants it: to start, pause or stop a run.
 
     The process goes on when the task is cancelled, or the app is closed.
     """
@@ -228,15 +228,15 @@ class EngineClient:
     async def _read(self, process: asyncio.subprocess.Process, said: IO[bytes]) -> None:
         assert process.stdout is not None
         try:
-            with suppress(ValueError):  # a line over the limit: nothing after it can be told apart
+            with suppress(ValueError):  # a line over the limit: what follows it cannot be read
                 while line := await process.stdout.readline():
                     self._answer(line)
             await _ended(process)
         finally:
             with said:
-                words = _last_words(said)
-            for asked, future in self._waiting.values():
-                if asked is process and not future.done():
+                words = _output_tail(said)
+            for owner, future in self._waiting.values():
+                if owner is process and not future.done():
                     future.set_exception(_gone(words, process.returncode))
             if not self._closed:
                 self.on_end()
@@ -258,7 +258,7 @@ class EngineClient:
 
 
 def _retrieve(future: asyncio.Future[Any]) -> None:
-    """Whoever asked may be gone: asyncio would print an error that nobody took, across the screen."""
+    """The caller may be gone: asyncio would print an error that nobody took, across the screen."""
     if not future.cancelled():
         future.exception()
 
@@ -273,8 +273,8 @@ def _error(data: Mapping[str, Any]) -> EngineError:
     )
 
 
-def _last_words(said: IO[bytes]) -> bytes:
-    said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_WORDS))
+def _output_tail(said: IO[bytes]) -> bytes:
+    said.seek(max(0, said.seek(0, os.SEEK_END) - OUTPUT_TAIL))
     return said.read()
 
 

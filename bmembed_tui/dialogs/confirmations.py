@@ -53,7 +53,7 @@ class ErrorDialog(ModalScreen[str]):
                 yield SafeButton("Close", id="close", variant=variant, action="screen.dismiss")
 
     def on_mount(self) -> None:
-        """Enter does the likeliest thing; nothing but closing where nobody has asked."""
+        """Enter does the likeliest thing; nothing but closing in a dialog that comes unasked."""
         if self._unprompted:
             self.set_timer(QUIET_SECONDS, self._listen)
         else:

@@ -99,9 +99,8 @@ def _caught(check: Any) -> EngineError | None:
     except EngineError as error:
         return error
     except (OSError, ValueError) as error:
-        return UsageError(
-            "This folder cannot be used.", f"{error}.", "Choose another one.", code="project-folder-invalid"
-        )
+        what, to_do = "This folder cannot be used.", "Choose another one."
+        return UsageError(what, f"{error}.", to_do, code="project-folder-invalid")
     return None
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from bmembed_tui.steps.base import StepPane
 
 
@@ -18,9 +16,3 @@ def pane_types() -> tuple[type[StepPane], ...]:
     from bmembed_tui.steps.train.pane import TrainPane
 
     return (DocumentsPane, ModelPane, QueriesPane, IndexPane, TrainPane, ResultPane, SearchPane)
-
-
-def panes() -> Iterator[StepPane]:
-    """One pane for each step."""
-    for kind in pane_types():
-        yield kind(id=kind.step)

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.css.query import NoMatches
-from textual.widgets import ContentSwitcher
+from textual.widgets import ContentSwitcher, OptionList
 
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.client.project_status import STAGES, STEPS, step_of
@@ -59,13 +59,13 @@ class ProjectScreen(RunScreen):
         self._steps = ContentSwitcher(id="steps", initial=None)
 
     def compose(self) -> ComposeResult:
-        from bmembed_tui.project.registry import panes
+        from bmembed_tui.project.registry import pane_types
 
         yield self._run_line
         with Horizontal(id="main"):
             yield self._sidebar
             with self._steps:
-                yield from panes()
+                yield from (kind(id=kind.step) for kind in pane_types())
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -123,12 +123,9 @@ class ProjectScreen(RunScreen):
     def action_steps(self) -> None:
         self._sidebar.focus()
 
-    @on(Sidebar.Chosen)
-    def _chosen(self, event: Sidebar.Chosen) -> None:
-        self._following = False
-        if self.pane is not None and self.pane.step == event.step:
-            self.pane.entered()
-        self.go(event.step)
+    @on(OptionList.OptionSelected, "#sidebar")
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.action_go(str(event.option_id))
 
     def action_leave(self) -> None:
         """Back to the list of projects; a run goes on. Asks first where patterns are typed and not kept."""
@@ -145,10 +142,7 @@ class ProjectScreen(RunScreen):
     def action_settings(self) -> None:
         from bmembed_tui.settings.screen import SettingsScreen
 
-        self.app.push_screen(SettingsScreen(self.client, self.project), self._settings_closed)
-
-    def _settings_closed(self, _changed: bool | None) -> None:
-        self.load()
+        self.app.push_screen(SettingsScreen(self.client, self.project), lambda _changed: self.load())
 
     def action_export(self) -> None:
         from bmembed_tui.dialogs.export import ExportScreen

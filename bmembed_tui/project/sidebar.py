@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from textual import on
 from textual.content import Content
-from textual.message import Message
-from textual.widgets import OptionList
 
 from bmembed_tui.client.project_status import STEPS, step_state
 from bmembed_tui.client.run_state import RunState
@@ -23,13 +18,7 @@ SIGNS = {
 
 
 class Sidebar(SafeOptions):
-    """The steps; Enter or a click goes there. Each line says its state as a sign and as a word, not by colour alone."""
-
-    @dataclass
-    class Chosen(Message):
-        """The user wants to see a step."""
-
-        step: str
+    """The steps; Enter or a click selects one. Each line says its state as a sign and as a word, not by colour alone."""
 
     _current = STEPS[0].key
 
@@ -46,10 +35,6 @@ class Sidebar(SafeOptions):
 
     def on_blur(self) -> None:
         self.highlighted = self.get_option_index(self._current)
-
-    @on(OptionList.OptionSelected)
-    def _go(self, event: OptionList.OptionSelected) -> None:
-        self.post_message(self.Chosen(str(event.option_id)))
 
 
 def _line(number: int, title: str, state: str) -> Content:

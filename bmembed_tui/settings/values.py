@@ -27,11 +27,7 @@ class Setting:
     def range_text(self) -> str:
         """Which values are allowed, in words; empty where any is."""
         if self.key.kind in ("choice", "choices"):
-            return (
-                "one of: " + ", ".join(self.key.choices)
-                if self.key.kind == "choice"
-                else "any of: " + ", ".join(self.key.choices)
-            )
+            return f"{'one' if self.key.kind == 'choice' else 'any'} of: {', '.join(self.key.choices)}"
         if self.key.kind == "flag":
             return "true or false"
         if self.key.least is None and self.key.most is None:
@@ -58,7 +54,7 @@ def _is_bare(item: str) -> bool:
 
 
 def from_text(text: str, setting: Setting) -> Any:
-    """The value that a line means; None for the default. What cannot be read stays text: the engine tells what is wrong."""
+    """The value that a line means; None for the default. What cannot be read stays text: the engine says what is wrong."""
     if not text.strip():
         return None
     match setting.key.kind:
@@ -69,11 +65,8 @@ def from_text(text: str, setting: Setting) -> Any:
             return [_number(item) for item in items] if isinstance(items, list) else items
         case "integer" | "number":
             number = _number(text)
-            return (
-                int(number)
-                if setting.key.kind == "integer" and isinstance(number, float) and number.is_integer()
-                else number
-            )
+            whole = setting.key.kind == "integer" and isinstance(number, float) and number.is_integer()
+            return int(number) if whole else number
         case "flag":
             return {"true": True, "false": False}.get(text.strip().lower(), text)
         case _:

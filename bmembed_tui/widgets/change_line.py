@@ -26,14 +26,14 @@ USUAL = "its settings or inputs changed"
 
 
 class ChangeLine(Vertical):
-    """Takes changes {"section.key": value}. What makes nothing stale is written at once; else Apply is asked for.
+    """Takes changes {"section.key": value}. What makes nothing stale is written at once; else Apply confirms it.
 
     `ask`: requests to the engine. Nothing is shown while there is nothing to say.
     """
 
     DEFAULT_CSS = """
     ChangeLine { height: auto; max-height: 8; display: none; background: $panel; padding: 0 1; }
-    ChangeLine.-told { display: block; }
+    ChangeLine.-shown { display: block; }
     ChangeLine > .change-effect { height: auto; }
     ChangeLine > .change-buttons { height: 1; display: none; }
     ChangeLine.-asking > .change-buttons { display: block; }
@@ -80,7 +80,7 @@ class ChangeLine(Vertical):
         self.workers.cancel_group(self, "change")
         self._changes = {}
         self._give_focus_back()
-        self.remove_class("-told", "-asking")
+        self.remove_class("-shown", "-asking")
 
     def _give_focus_back(self) -> None:
         focused, came_from = self.screen.focused, self._came_from
@@ -90,7 +90,7 @@ class ChangeLine(Vertical):
 
     def _say(self, text: Content, *, asking: bool = False) -> None:
         self.query_one(".change-effect", SafeStatic).update(text)
-        self.add_class("-told")
+        self.add_class("-shown")
         self.set_class(asking, "-asking")
 
     @work(exclusive=True, group="change")

@@ -90,7 +90,7 @@ class FolderTree(SafeTree[Place]):
         return list(self.root.children).index(node) if node is not None else None
 
     def get_label_width(self, node: TreeNode[Place]) -> int:
-        """Counted without drawing: it is asked for every line of the tree at every change."""
+        """Counted without drawing: it is called for every line of the tree at every change."""
         label = node.label
         return (label.cell_len if isinstance(label, Text) else len(label)) + 2 * node.allow_expand
 

@@ -98,7 +98,7 @@ def segments(text: str, base: Style, parts: Iterable[tuple[int, int, Style]] = (
 
 
 def fitted(text: str, width: int, *, keep_end: bool = False) -> str:
-    """`text` as it is shown in at most `width` columns; what is left out, at its end or its beginning, is told by `…`."""
+    """`text` as it is shown in at most `width` columns; what is left out, at its end or its beginning, is marked by `…`."""
     shown = visible(text)
     if cell_len(shown) <= width:
         return shown

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 SIZE = (1120, 720)
 SMALLEST = (480, 320)
-ICON_SECONDS = (
-    3.0  # after the page is there: what knows where the icon lies takes 0.3 s to load, which are the first screen's
-)
+ICON_SECONDS = 3.0  # after the page is there: what knows where the icon lies takes 0.3 s to load
 # Of Chromium, where the kernel does not keep it off the network: no policy of a page forbids WebRTC and preconnecting.
 FLAGS = (
     "--disable-background-networking", "--no-pings", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -106,14 +104,8 @@ def _show(bridge: Bridge, page: Page) -> None:
 
     webview.settings["OPEN_EXTERNAL_LINKS_IN_BROWSER"] = False
     window = webview.create_window(
-        "bmembed",
-        html=page.html,
-        js_api=NOTHING,
-        width=SIZE[0],
-        height=SIZE[1],
-        min_size=SMALLEST,
-        background_color="#12181f",
-    )
+        "bmembed", html=page.html, js_api=NOTHING, width=SIZE[0], height=SIZE[1], min_size=SMALLEST, background_color="#12181f"
+    )  # fmt: skip
 
     def choose() -> str | None:
         found = window.create_file_dialog(webview.FileDialog.FOLDER)
@@ -146,11 +138,9 @@ def _show(bridge: Bridge, page: Page) -> None:
     window.events.before_load += fill
     window.events.loaded += begin
     webview.start(
-        gui="qt" if sys.platform.startswith("linux") else None,
-        http_server=False,
-        private_mode=True,
+        gui="qt" if sys.platform.startswith("linux") else None, http_server=False, private_mode=True,
         icon=_icon("bmembed.ico") if sys.platform == "win32" else None,
-    )
+    )  # fmt: skip
 
 
 def _load_qt() -> None:
@@ -175,7 +165,7 @@ def _icon(name: str) -> str:
 
 
 def _look_after(view: Any, bridge: Bridge) -> None:
-    """What Qt's web view and its window are not given by pywebview: drops, of which their page is not told, and an icon."""
+    """What Qt's web view and its window are not given by pywebview: drops, which do not reach their page, and an icon."""
     from bmembed_tui.window.qt import gui_thread
 
     def picture() -> None:
@@ -194,7 +184,7 @@ def _let_through(names: set[str]) -> None:
 
     call = util.js_bridge_call
     if not sys.platform.startswith("linux"):
-        names = {*names, "pywebviewEventHandler"}  # by which a drop is told
+        names = {*names, "pywebviewEventHandler"}  # which reports a drop
 
     def guarded(window: Any, name: str, values: Any, key: str) -> None:
         if name in names:

@@ -1,6 +1,6 @@
 """The kernel's refusal of the network to the window's own process, and to what the web view starts.
 
-A policy of a page does not cover all that a web view can be asked to connect to (WebRTC, preconnecting). The app's process is
+A policy of a page does not cover all that a web view can be made to connect to (WebRTC, preconnecting). The app's process is
 started before: where the settings name a server on site that writes queries, the engine must reach it. The engine's reading
 processes have a filter of their own, which forbids more (engine/corpus/sandbox/seccomp.py). This one shares no code with it: the
 app imports of the engine its project, settings, events and errors only, and the first of these takes a third of a second to load.
@@ -16,7 +16,7 @@ import sys
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF: load a word; jump if equal; jump if >=; return
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050061  # go on; fail with EAFNOSUPPORT, as where a family of addresses is not known
-_ARCHITECTURE, _NUMBER, _FIRST_ARGUMENT = 4, 0, 16  # places in what the kernel tells of a call
+_ARCHITECTURE, _NUMBER, _FIRST_ARGUMENT = 4, 0, 16  # places in the kernel's description of a call
 _X32, _IO_URING_SETUP = 0x40000000, 425  # the latter could make sockets unseen
 _SOCKET = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}  # number of the architecture, of the call
 _INET, _INET6 = 2, 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 from textual.content import Content
@@ -22,28 +21,17 @@ FORMATS = {"txt": "plain text", "md": "Markdown", "html": "HTML", "beir": "BEIR 
 SHOWN = 500  # files that are left out, in the table
 
 
-@dataclass(frozen=True)
-class DocumentsStatus:
-    """What is known about the documents. `scan`: the answer to the request of that name."""
-
-    status: ProjectStatus
-    run: RunState
-    reading: bool
-    scan: Scanned | None
-    error: EngineError | None
-
-
-def format_status(known: DocumentsStatus) -> Content:
+def format_status(
+    status: ProjectStatus, run: RunState, scan: Scanned | None, error: EngineError | None, *, is_reading: bool
+) -> Content:
     """How far the documents are, and what to do next."""
-    scan = known.scan
-    if known.reading:
-        return plain(_progress(known.run), "bold $text-accent", lines=True)
-    if known.error is not None:
-        return _error(known.error)
-    failed = known.run.error
-    if failed and any(_state(known.run, stage) == "failed" for stage in ("ingest", "index")):
+    if is_reading:
+        return plain(_progress(run), "bold $text-accent", lines=True)
+    if error is not None:
+        return _error(error)
+    failed = run.error
+    if failed and any(_state(run, stage) == "failed" for stage in ("ingest", "index")):
         return _error(failed, f"Now {files_text(scan)} can be read." if scan and scan.files else "")
-    status = known.status
     if status.done("ingest"):
         return plain(f"✓ {_counts(status)}", "$text-success")
     if status.built("ingest"):

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.documents.text import DocumentsStatus, files_text, format_status, formats_rows, skipped_rows
+from bmembed_tui.steps.documents.text import files_text, format_status, formats_rows, skipped_rows
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.plain import plain, rich_text
@@ -24,10 +24,7 @@ from engine.settings.schema import CorpusSettings
 OWN_STAGES = ("ingest", "index")
 WIDE = 90  # columns from which the folders stand beside the counts
 HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
-PATH_COLUMNS = {
-    True: 40,
-    False: 24,
-}  # of a file that was left out, by whether the step is wide; its end tells them apart
+PATH_COLUMNS = {True: 40, False: 24}  # of a file that was left out, by whether the step is wide
 
 
 @dataclass(frozen=True)
@@ -131,8 +128,8 @@ class DocumentsView(StepPane):
             return
         reading, read = self.is_reading(), self.is_read()
         error = self._settings_error or (None if self._is_changed() else self._scan_error)
-        known = DocumentsStatus(self.host.status, self.host.run_state, reading, self._scan, error)
-        self.query_one("#documents-status", SafeStatic).update(format_status(known))
+        text = format_status(self.host.status, self.host.run_state, self._scan, error, is_reading=reading)
+        self.query_one("#documents-status", SafeStatic).update(text)
         label = "Reading …" if reading else "Continue" if read else "Read the documents"
         self.query_one("#primary", SafeButton).label = label
         self.query_one("#again").display = read and not reading

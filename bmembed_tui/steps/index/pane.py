@@ -73,13 +73,13 @@ A change of the documents needs only what changed to be indexed again."""
             found = await self.ask(ReadSettings())
             self._facts = Facts(size, found.settings, found.preset)
         except EngineError:
-            pass  # the project's problem is told with its status
+            pass  # the project's problem is shown with its status
         if self.is_attached:
             self.draw()
 
     def draw(self) -> None:
         if not self.query("#primary"):
-            return  # told something while the screen is being left
+            return  # called while the screen is being left
         host = self.host
         text = format_status(host.status, host.run_state, host.history, self._facts)
         self.query_one("#index-status", HangingStatic).show(text, HEAD if host.status.built("index") else 0)

@@ -8,7 +8,7 @@ from bmembed_tui.widgets.plain import marked, plain
 
 
 def chunk_text(path: str, title: str, chunk: str, span: tuple[int, int] | None, evidence: str = "") -> Content:
-    """A chunk under its document's path and title, the evidence marked. `evidence` is told where it is not in it."""
+    """A chunk under its document's path and title, the evidence marked. `evidence` follows where it is not in it."""
     parts = [Content("\n").join(part for part in (plain(path, "$text-muted"), plain(title, "bold")) if part.plain)]
     parts.append(Content("\n\n"))
     parts.append(marked(chunk, [span] if span else [], lines=True) if chunk else plain("The document is gone."))

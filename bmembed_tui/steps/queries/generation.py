@@ -30,7 +30,7 @@ class QueryGeneration(Vertical):
     """`ask`: requests to the engine about the project in `project`. The owner says by `stand` where the queries stand.
 
     A sample is shown at once where it costs nothing (`new` queries, built-in), and after a change of the source. A server
-    is asked only when the user says so, for it gets the documents' text.
+    is used only when the user says so, for it gets the documents' text.
     """
 
     DEFAULT_CSS = """

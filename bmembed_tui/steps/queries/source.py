@@ -34,7 +34,7 @@ MEANINGS = {
     "it. Works offline.",
     "both": "The built-in queries and your own ones together. Works offline.",
     "auto": "The server or the GGUF file that is named; else a model that 'engine models add' has added; else the documents' "
-    "own sentences. The run tells which, and why.",
+    "own sentences. The run shows which, and why.",
 }
 NEEDS = {
     "gguf": "Type the path of a GGUF file, then Enter; or take one of those that lie on this machine.",
@@ -45,7 +45,7 @@ NEEDS = {
 
 
 class QuerySource(Vertical):
-    """Shows the section [queries] of the settings. Tells what the user wants by `Wanted` and `Import`; writes nothing."""
+    """Shows the section [queries] of the settings. Posts what the user wants as `Wanted` or `Import`; writes nothing."""
 
     DEFAULT_CSS = """
     QuerySource { height: auto; }

@@ -14,7 +14,7 @@ OWN_STAGES = ("ingest", "index", "generate")
 DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
 CHECKED = "chunks encoded"  # what the stage counts once the queries are made and are checked by the base encoder
 CHECKING = "checking the queries by the base encoder"
-BY_MODEL = ("queries", "cost", "gpu layers")  # shown only where a language model is asked, or could have been
+BY_MODEL = ("queries", "cost", "gpu layers")  # shown only where a language model is used, or could have been
 NONE_MADE = (
     "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
 )

@@ -17,7 +17,7 @@ STYLES = {"better": "$text-success", "worse": "$text-error"}
 def interval_chart(figures: Sequence[Figure], width: int) -> Content:
     """Name, value, interval as `├──●──┤` on a common scale, difference to base. At most `width` cells a line.
 
-    Where the width does not suffice for the drawing, the interval is told as `low–high`; then that of the difference goes.
+    Where the width does not suffice for the drawing, the interval is written as `low–high`; then that of the difference goes.
     """
     if not figures:
         return plain("Nothing was measured.")
@@ -42,8 +42,8 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
 
 
 def _format_intervals(figures: Sequence[Figure]) -> list[str]:
-    told = [f"{figure.low:.1f}–{figure.high:.1f}" for figure in figures]
-    return [text.ljust(max(map(len, told))) for text in told]
+    intervals = [f"{figure.low:.1f}–{figure.high:.1f}" for figure in figures]
+    return [text.ljust(max(map(len, intervals))) for text in intervals]
 
 
 def interval_line(figure: Figure, low: float, high: float, width: int) -> str:

@@ -11,7 +11,7 @@ from engine.core.messages.project import EvaluationReport
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "="}
 MILLION = 1_000_000
-FEW = 200  # queries under which a difference of some points cannot be told from chance
+FEW = 200  # queries under which a difference of some points may be chance
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def hybrid_of(queries: QuerySet, served_name: str) -> str:
     if served_name == "base":
         return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10."
     found_gap = queries.pairs.get(f"{queries.fusion}_served − {queries.fusion}_base", {}).get("ndcg@10")
-    told = f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base"
-    return f"{told}: {_format_gap(found_gap)}." if found_gap else f"{told}."
+    text = f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base"
+    return f"{text}: {_format_gap(found_gap)}." if found_gap else f"{text}."
 
 
 def _format_gap(gap: Mapping[str, Any]) -> str:
@@ -189,8 +189,8 @@ def _verdict(result: Result) -> tuple[str, str]:
     by = f"{figure.gap:+.1f} nDCG@10 ({interval}) on {measured.queries} {measured.name}"
     if measured.kind == "judged" and figure.verdict == "no difference shown":
         shown = "Search serves {}: better on held-out queries. On {} judged ones no difference is shown: {:+.1f} nDCG@10 ({}){}."
-        told = shown.format(result.served, measured.queries, figure.gap, interval, needed)
-        return VERDICT_SIGNS[figure.verdict], told
+        text = shown.format(result.served, measured.queries, figure.gap, interval, needed)
+        return VERDICT_SIGNS[figure.verdict], text
     words = {"better": "Adaptation helped", "worse": "Adaptation made it worse"}
     word = words.get(figure.verdict, "No difference shown")
     return VERDICT_SIGNS.get(figure.verdict, "="), f"{word}: {by}{needed}. Search serves {result.served}."

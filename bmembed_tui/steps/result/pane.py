@@ -50,7 +50,7 @@ class ResultPane(StepPane):
     help_text = """Each line is one way to search, measured on questions with known answers.
 ● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range stands in
 numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference shown (the
-interval holds 0, or Fisher's randomisation test does not tell the two apart).
+interval holds 0, or Fisher's randomisation test finds none).
 
 Judged queries are real questions with known answers: yours, or marked in Search with + and −. Held-out queries were made
 from your documents, kept out of training; they flatter the adapted encoder, so judge some hits yourself.
@@ -107,7 +107,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         except NotBuiltError:
             self._result = None
         except EngineError as error:
-            if self.is_attached and error.as_dict() != self._problem:  # it is asked for with every status
+            if self.is_attached and error.as_dict() != self._problem:  # it is read with every status
                 self._problem = error.as_dict()
                 self.host.show_error(error)
             return

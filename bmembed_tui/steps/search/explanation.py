@@ -23,7 +23,7 @@ class WhyPanel(SafeStatic):
     """A few lines on the selected hit. Their number is always the same, so that nothing moves."""
 
     def draw(self, hit: Hit | None, mode: str, facts: Facts, *, loading: bool) -> None:
-        """Show what is known. `mode`: the one that found it. `loading`: the encoder cannot be asked yet."""
+        """Show what is known. `mode`: the one that found it. `loading`: the encoder cannot be used yet."""
         if hit is None:
             self.update("", layout=False)
             return

@@ -91,10 +91,6 @@ class HitList(ScrollView, can_focus=True):
     def current(self) -> Hit | None:
         return self.hits[self.cursor] if self.cursor < len(self.hits) else None
 
-    @property
-    def judged(self) -> Mapping[int, bool]:
-        return self._judged
-
     def show(self, hits: Sequence[Hit], scale: str, judged: Mapping[int, bool], message: str = "") -> None:
         """Other hits. `scale`: the mode whose scores they bear. `message`: what stands there without hits.
 

@@ -58,17 +58,13 @@ class ModeLine(Widget, can_focus=True):
             self.refresh()
 
     def _labels(self) -> list[str]:
-        ends = {True: "›‹", False: "  "}
-        return [
-            f"{ends[one.value == self._current][0]}{one.key} {one.name}{ends[one.value == self._current][1]}"
-            for one in self._choices
-        ]
+        names = ((f"{one.key} {one.name}", one.value == self._current) for one in self._choices)
+        return [f"›{name}‹" if is_current else f" {name} " for name, is_current in names]
 
     def render(self) -> Content:
         parts = []
         for one, label in zip(self._choices, self._labels(), strict=True):
-            chosen = one.value == self._current
-            parts.append(plain(label, "bold reverse" if chosen else ""))
+            parts.append(plain(label, "bold reverse" if one.value == self._current else ""))
         return Content.assemble(*parts)
 
     def on_click(self, event: events.Click) -> None:

@@ -119,7 +119,7 @@ class Question:
 
     query: str
     filters: Filters = Filters()
-    facets: bool = False  # whether what the found documents are is asked for
+    facets: bool = False  # whether to count what the found documents are
 
     @property
     def empty(self) -> bool:

@@ -26,8 +26,8 @@ from engine.core.messages.queries import ReadQueries
 from engine.core.messages.search import MODES
 
 FILTERS = " (filters)"  # ends what is said of them
-DEBOUNCE = 0.15  # seconds without a key before a question is asked
-SETTLE = 0.3  # seconds without an answer before more is asked about the hits
+DEBOUNCE = 0.15  # seconds without a key before a search
+SETTLE = 0.3  # seconds without an answer before the hits are explained
 
 
 class SearchPane(HitActions):

@@ -19,9 +19,9 @@ LOADING = "the encoder is loading"
 
 
 class Searching:
-    """What was asked, and the newest answer of each mode. `changed(mode)` is called when one has come.
+    """The question, and the newest answer of each mode. `changed(mode)` is called when one has come.
 
-    `encoder`: `""` while nobody has asked for it, `loading`, or `ready`. Every search is of a series of its mode, so that the
+    `encoder`: `""` before the first search, `loading`, or `ready`. Every search is of a series of its mode, so that the
     engine leaves out those that a newer one has overtaken.
     """
 
@@ -54,7 +54,7 @@ class Searching:
         self.encoder = ""
 
     def look(self, question: Question, mode: str, *, again: bool = False) -> None:
-        """Look for something in a mode, or in all. What was answered already is not asked again unless `again`."""
+        """Look for something in a mode, or in all. What was answered already is kept unless `again`."""
         if question != self.question:
             self.question = question
             self.answers.clear()
@@ -81,7 +81,7 @@ class Searching:
         self.pending.clear()
 
     def answer(self, mode: str) -> Answer | None:
-        """The newest answer of a mode; that of BM25 to a question that was asked while the encoder was loading."""
+        """The newest answer of a mode; that of BM25 while the encoder is loading."""
         return self.answers.get(mode) or (self.answers.get("bm25") if self._bridged else None)
 
     async def _search(self, question: Question, mode: Mode) -> None:
@@ -103,7 +103,7 @@ class Searching:
 
 
 class Facts:
-    """What is asked about hits once the user pauses: whether the adapter moved them, and how they were judged."""
+    """What is read about hits once the user pauses: whether the adapter moved them, and how they were judged."""
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[], None]) -> None:
         self._ask, self._start, self._changed = ask, start, changed
@@ -123,7 +123,7 @@ class Facts:
         self.query = ""
 
     def settle(self, query: str, chunk_ids: list[int], *, encoder: bool) -> None:
-        """Ask about these hits what is not known yet. `encoder`: whether it can be asked."""
+        """Ask about these hits what is not known yet. `encoder`: whether it is ready."""
         self.of(query)
         self._start(partial(self._read_judgments, query), "judgments")
         known = self.explained.chunks if self.explained else {}

@@ -1,4 +1,4 @@
-"""What the Search step looks like: its widgets, and how they are drawn from what was asked and answered."""
+"""What the Search step looks like: its widgets, and how they are drawn from question and answers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SearchView(StepPane):
                         yield self._lists[place]
             yield self._why
 
-    # What is asked for
+    # Questions
 
     def _start(self, work: Callable[[], Coroutine[None, None, None]], group: str) -> None:
         self.run_worker(work(), group=group, exclusive=True)

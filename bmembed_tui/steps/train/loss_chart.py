@@ -30,7 +30,7 @@ ROOM = 0.6  # cells between a curve and the frame
 
 
 class LossChart(Vertical):
-    """Draws a `Curve`. Each step's loss is a faint dot, its running mean a line of blocks: told apart without colour.
+    """Draws a `Curve`. Each step's loss is a faint dot, its running mean a line of blocks, so that they differ without colour.
 
     The plotting library is loaded when there is something to draw.
     """

@@ -12,9 +12,9 @@
 
   // Stands in for the connection that the terminal's code wants: it goes nowhere but to the bridge.
   window.BridgeSocket = class {
-    constructor() { this.heard = {}; ready.then(() => { this.tell("open", {}); this.listen(); }); }
+    constructor() { this.heard = {}; ready.then(() => { this.post("open", {}); this.listen(); }); }
     addEventListener(name, take) { (this.heard[name] ||= []).push(take); }
-    tell(name, event) { for (const take of this.heard[name] || []) take(event); }
+    post(name, event) { for (const take of this.heard[name] || []) take(event); }
     send(text) {
       const [kind, value] = JSON.parse(text);
       if (kind === "stdin") call("type", value);
@@ -25,8 +25,8 @@
       const encoder = new TextEncoder();
       for (;;) {
         const found = await api.read();
-        if (found.output) this.tell("message", { data: encoder.encode(found.output).buffer });
-        for (const message of found.messages) if (act(message)) { this.tell("close", {}); return; }
+        if (found.output) this.post("message", { data: encoder.encode(found.output).buffer });
+        for (const message of found.messages) if (act(message)) { this.post("close", {}); return; }
       }
     }
   };
