@@ -35,7 +35,7 @@ class SafeStatic(Static):
         super().update(_content(content), layout=layout)
 
 
-class SafeLabel(SafeStatic, Label):
+class SafeLabel(Label, SafeStatic):
     """A `Label` that shows strings as typed."""
 
 
