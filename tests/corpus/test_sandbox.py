@@ -248,7 +248,7 @@ def test_compiled_modules_are_kept_for_the_next_start_unless_python_was_told_not
 ) -> None:
     """By what loads them before it reads: readers are loaded by no other process of the program, so none else would keep them."""
     program = (
-        "import sys; from pathlib import Path; from engine.corpus.sandbox import Pool\n"
+        "import sys; from pathlib import Path; from engine.corpus.sandbox.pool import Pool\n"
         "pool = Pool(1); print(len(pool.read(Path(sys.argv[1]), 'txt').documents)); pool.close()"
     )
     tree = tmp_path / "tree"
@@ -313,7 +313,8 @@ def test_a_fork_server_that_does_not_answer_holds_up_neither_the_next_file_nor_t
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux 5.3")
 def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from engine.corpus.sandbox import Limits, Pool\n"
+        "import sys; from pathlib import Path; from engine.corpus.sandbox.outcome import Limits\n"
+        "from engine.corpus.sandbox.pool import Pool\n"
         "pool = Pool(1, Limits(seconds=60)); pool.read(Path(sys.argv[1]), 'txt'); print(flush=True)\n"
         "pool.read(Path(sys.argv[2]), 'html')"
     )

@@ -221,7 +221,8 @@ def test_missing_source(tmp_path: Path) -> None:
 
 def test_importing_the_room_loads_no_heavy_library() -> None:
     code = (
-        "import engine.corpus, sys; from engine.corpus import ScannedFile, reader_for, Chunker;"
+        "import sys; from engine.corpus.scan import ScannedFile; from engine.corpus.readers import reader_for;"
+        "from engine.corpus.chunking import Chunker;"
         "heavy = {'tokenizers', 'semantic_text_splitter', 'lxml', 'charset_normalizer', 'torch'};"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -24,7 +24,7 @@ from engine.training.config import TrainingConfig
 def test_it_is_resumed_made_once_and_made_anew_when_it_is_damaged(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meter, "_EMIT_SECONDS", 0.0)  # a fast machine would make all steps before the second is told
+    monkeypatch.setattr(meter, "EMIT_SECONDS", 0.0)  # a fast machine would make all steps before the second is told
     folder, told = ProjectFolder.open(project), list[Event]()
     folder.change_settings({"evaluation.cl_baseline": True})
     store = folder.store()

@@ -175,7 +175,9 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
 
 PAUSING = """
 import sys
-from engine import control, events, pipeline
+from engine.core import events
+from engine.project import control
+from engine.runs import pipeline
 from engine.project.folder import ProjectFolder
 project = ProjectFolder.open(sys.argv[1])
 def listen(event):

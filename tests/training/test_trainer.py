@@ -278,10 +278,10 @@ def test_a_full_disk_is_a_resource_error(run: Run, recipe: TrainingConfig, monke
 
     from engine.training import checkpoint
 
-    def fail(path: Path, payload: bytes) -> None:
+    def fail(temporary: Path, final: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "_write", fail)
+    monkeypatch.setattr(checkpoint, "complete_folder", fail)
     with fails(ResourceError, "write-failed"):
         run(recipe)
 
