@@ -87,7 +87,7 @@ class TrainingSettings(Section):
     target_entropy: float | None = Field(
         default=None, gt=0, description="entropy of the target in nats, where target is entropy"
     )
-    student_temperature: float | None = Field(default=None, gt=0, description="tau of the student's softmax")
+    student_temperature: float | None = Field(default=None, ge=1e-4, le=100, description="tau of the student's softmax")
     infonce_weight: float | None = Field(default=None, ge=0, le=1, description="share of InfoNCE in the mixed loss")
     teacher_bm25_weight: float | None = Field(default=None, ge=0, le=1, description="share of BM25 in the mixture")
     triplet_margin: float | None = Field(default=None, ge=0, le=2, description="margin of the triplet loss, in cosine")

@@ -8,6 +8,7 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import SettingsError
+from engine.settings.load import validate
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.schedule import learning_rate
 
@@ -96,17 +97,18 @@ def test_the_default_is_the_standard_preset() -> None:
         ("steps", 0),
         ("learning_rate", float("nan")),
         ("infonce_weight", 1.5),
-        ("negative_ranks", (5, 5)),
         ("label_smoothing", 0.51),
         ("triplet_margin", -0.1),
         ("refresh_every", -1),
         ("mined_per_query", 0),
         ("lora_dropout", 1),
+        ("student_temperature", 0.0),
+        ("queries_per_step", 0),
     ],
 )
 def test_values_out_of_range_are_named(key: str, value: object) -> None:
-    with fails(SettingsError, "training-setting-invalid", key):
-        TrainingConfig().with_overrides({key: value})
+    with fails(SettingsError, "settings-invalid", key):
+        validate({"training": {key: value}})
 
 
 def test_importing_the_room_loads_nothing_heavy() -> None:
