@@ -11,11 +11,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import psutil
@@ -23,13 +22,11 @@ import torch
 import torch.distributed as dist
 
 from engine.core.errors import CancelledError, StageError, UsageError
-from engine.core.events import Choice, Emit
+from engine.core.events import Choice
 from engine.encoders.hardware import Hardware
-from engine.encoders.model_folder import ModelFolder
 from engine.training.compute.launch import Launch, find_launch
 from engine.training.compute.peers import Peers
-from engine.training.config import TrainingConfig
-from engine.training.data import TrainingData
+from engine.training.job import Job, ignore, never
 from engine.training.loop import STAGE, TrainResult
 from engine.training.trainer import train
 
@@ -42,18 +39,6 @@ _PATIENCE = timedelta(days=30)  # a run may be paused, and what comes before tra
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 _WATCH_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What a follower has to know."""
-
-    model: ModelFolder
-    data: TrainingData
-    config: TrainingConfig
-    hardware: Hardware
-    checkpoints: Path
-    start: Path | None
 
 
 class Group(Peers):
@@ -79,10 +64,7 @@ class Group(Peers):
         return box[0]  # type: ignore[return-value]
 
 
-def train_together(
-    model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder_checkpoints: Path, emit: Emit,
-    should_stop: Callable[[], bool], should_finish: Callable[[], bool] = lambda: False, start: Path | None = None,
-) -> TrainResult:  # fmt: skip
+def train_together(job: Job) -> TrainResult:
     """As `engine.training.trainer.train`, together with the other processes of this launch where there are any.
 
     The adapter is that of a single process up to rounding. Raises UsageError for more processes than GPUs, StageError
@@ -90,14 +72,13 @@ def train_together(
     """
     launch = find_launch()
     if launch is None:
-        return train(model, data, config, hardware, folder_checkpoints, emit, should_stop, should_finish, start)
-    _check_devices(launch, hardware)
+        return train(job)
+    _check_devices(launch, job.hardware)
     why = "as launched; every process takes its share of a step's micro-batches"
-    emit(Choice(stage=STAGE, setting="processes", value=str(launch.count), reason=why))
+    job.emit(Choice(stage=STAGE, setting="processes", value=str(launch.count), reason=why))
     with _joined(launch, _APPEAR) as peers:
-        peers.decide(_Job(model, data, config, hardware, folder_checkpoints, start))
-        own = _own(hardware, launch)
-        return train(model, data, config, own, folder_checkpoints, emit, should_stop, should_finish, start, peers)
+        peers.decide(replace(job, emit=ignore, should_stop=never, should_finish=never))
+        return train(replace(job, hardware=_own(job.hardware, launch)), peers)
 
 
 def follow() -> None:
@@ -112,13 +93,9 @@ def follow() -> None:
         signal.signal(number, signal.SIG_IGN)  # the leader hears them too, and stops all at the next safe point
     threading.Thread(target=_leave_with, args=(_leader(),), daemon=True).start()
     with _joined(launch, _PATIENCE) as peers:
-        job: _Job = peers.decide(None)  # type: ignore[assignment]  # the leader's value
-        own = _own(job.hardware, launch)
+        job: Job = peers.decide(None)  # type: ignore[assignment]  # the leader's value
         try:
-            train(
-                job.model, job.data, job.config, own, job.checkpoints,
-                lambda _event: None, lambda: False, lambda: False, job.start, peers,
-            )  # fmt: skip
+            train(replace(job, hardware=_own(job.hardware, launch)), peers)
         except CancelledError:
             return
 

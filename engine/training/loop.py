@@ -7,7 +7,8 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -15,16 +16,15 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from engine.core.events import Choice, Emit, HeldOut, Warned
-from engine.encoders.hardware import Hardware
+from engine.core.events import Choice, HeldOut, Warned
 from engine.training import checkpoint
 from engine.training.compute import faults, optimizer_state
 from engine.training.compute.peers import ALONE, Peers
-from engine.training.compute.plan import Plan
-from engine.training.compute.workers import Workers
-from engine.training.config import TrainingConfig
-from engine.training.data import FloatArray, TrainingData
+from engine.training.compute.plan import Plan, look, make_plan
+from engine.training.compute.workers import Workers, choose_workers
+from engine.training.data import FloatArray
 from engine.training.heldout import HeldOutPool, measure
+from engine.training.job import Job
 from engine.training.meter import Meter
 from engine.training.model.adapter_folder import write_adapter
 from engine.training.model.encoding import StudentEncoder
@@ -55,28 +55,34 @@ class TrainResult:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a training works on, and with. `folder`: of its checkpoints. The callables are those of `trainer.train`."""
+    """A job with its model loaded, and how its steps are computed."""
 
+    job: Job
     student: Student
-    data: TrainingData
-    config: TrainingConfig
-    hardware: Hardware
     workers: Workers
     plan: Plan
-    folder: Path
-    emit: Emit
-    should_stop: Callable[[], bool]
-    should_finish: Callable[[], bool]
     peers: Peers = ALONE
 
     def key(self, before: Sequence[str] = (), after: Sequence[str] = ()) -> str:
-        """Names the training by all that decides its result: a checkpoint of another one must not be resumed.
-
-        `before` and `after`: what else decides it.
-        """
-        device, dtype = self.hardware.device.partition(":")[0], self.hardware.dtype
-        own = [self.student.model.fingerprint, self.data.digest(), asdict(self.config), device, dtype]
+        """Names the training by all that decides its result, and what else is given: a checkpoint of another is not resumed."""
+        job = self.job
+        device, dtype = job.hardware.device.partition(":")[0], job.hardware.dtype
+        own = [job.model.fingerprint, job.data.digest(), asdict(job.config), device, dtype]
         return hashlib.sha256(json.dumps([*before, *own, *after], sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def prepared(job: Job, peers: Peers = ALONE, *, report: bool = True) -> Iterator[Setup]:
+    """Load the model and decide how steps are computed; `report`: emit these choices. Missing memory is a ResourceError."""
+    config, hardware = job.config, job.hardware
+    with faults.memory_errors():
+        student = Student(job.model, config, hardware)
+        plan = peers.decide(make_plan(student, config, hardware, look(hardware, peers.count)))
+        for choice in plan.choices if report else ():
+            job.emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
+        student.rework_blocks(checkpointing=plan.checkpointing, compiled=plan.compiled)
+        with Workers(*peers.decide(choose_workers(student, config, hardware, processes=peers.count))) as workers:
+            yield Setup(job, student, workers, plan, peers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +111,14 @@ class Loop(ABC):
     optimizer: torch.optim.AdamW
 
     def __init__(self, setup: Setup, steps: int, pool: HeldOutPool | None, key: str) -> None:
-        self.student, self.data, self.config, self.hardware = setup.student, setup.data, setup.config, setup.hardware
-        self.workers, self.plan, self.peers = setup.workers, setup.plan, setup.peers
-        self.folder, self.emit = setup.folder, setup.emit
-        self.should_stop, self.should_finish = setup.should_stop, setup.should_finish
+        self.job, self.student, self.workers = setup.job, setup.student, setup.workers
+        self.plan, self.peers = setup.plan, setup.peers
+        self.data, self.config, self.hardware, self.emit = (
+            setup.job.data,
+            setup.job.config,
+            setup.job.hardware,
+            setup.job.emit,
+        )
         self.steps, self.pool, self.key = steps, pool, key
         asked = [self.data.heldout_queries[i] for i in pool.queries] if pool else []
         self.pool_queries: Rows = self.student.query_rows(asked)
@@ -165,7 +175,7 @@ class Loop(ABC):
             if finished:
                 return self._result("no gain" if state.stopped else "all steps")
             self._stop_if_asked()
-            if state.step > 0 and self.peers.decide(self.should_finish()):
+            if state.step > 0 and self.peers.decide(self.job.should_finish()):
                 return self._finish_early()
             self._step()
 
@@ -249,7 +259,7 @@ class Loop(ABC):
         return self.encoder.chunks(self.pool_chunks)
 
     def _stop_if_asked(self) -> None:
-        if not self.peers.decide(self.should_stop()):
+        if not self.peers.decide(self.job.should_stop()):
             return
         if self.prepared:
             self._save_checkpoint()
@@ -257,10 +267,10 @@ class Loop(ABC):
 
     def _save_checkpoint(self) -> None:
         if self.peers.leads:
-            checkpoint.save(self.folder, self.key, self.state, self._tensors())
+            checkpoint.save(self.job.folder, self.key, self.state, self._tensors())
 
     def _resume(self) -> None:
-        found = self.peers.decide(checkpoint.load_newest(self.folder, self.key) if self.peers.leads else None)
+        found = self.peers.decide(checkpoint.load_newest(self.job.folder, self.key) if self.peers.leads else None)
         if found is None:
             return
         self.state, tensors = found
@@ -273,7 +283,9 @@ class Loop(ABC):
         if why := self._why(ended):
             self._tell(f"steps{self.of_what}", why)
         tensors = self.student.snapshot() if self.pool is None else self.best
-        adapter = write_adapter(self.folder, self.student, tensors) if self.peers.leads else self.folder / "adapter"
+        adapter = (
+            write_adapter(self.job.folder, self.student, tensors) if self.peers.leads else self.job.folder / "adapter"
+        )
         if state.best_step is None:
             return TrainResult(adapter, state.step, state.step, None, state.history, ended)
         return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder
     from engine.training.config import TrainingConfig
     from engine.training.data import TrainingData
+    from engine.training.job import Job
     from engine.training.trainer import TrainResult
 
 PRETRAINING = "pretraining"  # the folder of its checkpoints, inside that of the training's
@@ -30,6 +31,7 @@ def learn(
     """
     from engine.training.compute.launch import lacks_others, trains_alone
     from engine.training.distributed import train_together
+    from engine.training.job import Job
     from engine.training.query_refinement import FOLDER as REFINEMENT
     from engine.training.query_refinement import counted_to, refine_queries
 
@@ -40,45 +42,38 @@ def learn(
         )
     if trains_alone():
         context.choose("processes", "1", "the others of this launch helped with its first training, and have ended")
-    start: Path | None = None
+    job = Job(model, data, config, hardware, folder, context.emit, context.should_stop, context.should_finish)
     if config.method != "FT":
-        result, reason = _pretrained(context, model, data, config, hardware, folder / PRETRAINING)
+        result, reason = _pretrained(context, replace(job, folder=folder / PRETRAINING))
         if config.method == "PT":
             return result, reason
         if result is None:
             context.warn(f"Pre-training was skipped: {reason}. Fine-tuning goes on without it.")
         else:
-            start = result.adapter
+            job = replace(job, start=result.adapter)
             why = f"pre-training gave it in {result.steps} steps on the corpus (training.method is PT-FT)"
             context.choose("first adapter", "pre-trained", why)
-    refines = config.adapter_scope == "both-then-queries"
-    result = train_together(
-        model, data, replace(config, adapter_scope="both") if refines else config, hardware, folder,
-        emit=counted_to(context.emit, config.query_steps) if refines else context.emit, should_stop=context.should_stop,
-        should_finish=context.should_finish, start=start,
-    )  # fmt: skip
-    if refines and result.ended != "asked":
+    if config.adapter_scope != "both-then-queries":
+        return train_together(job), ""
+    emit = counted_to(context.emit, config.query_steps)
+    result = train_together(replace(job, config=replace(config, adapter_scope="both"), emit=emit))
+    if result.ended != "asked":
         if hardware.device != "cpu":
             _give_back_memory()
-        result = refine_queries(context, model, data, config, hardware, folder / REFINEMENT, result)
+        result = refine_queries(context, replace(job, folder=folder / REFINEMENT), result)
     return result, ""
 
 
-def _pretrained(
-    context: StageContext, model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder: Path,
-) -> tuple[TrainResult | None, str]:  # fmt: skip
+def _pretrained(context: StageContext, job: Job) -> tuple[TrainResult | None, str]:
     from engine.training.pretraining.loop import pretrain
     from engine.training.pretraining.mlm_head import unsuitable
 
-    reason = unsuitable(model, data.chunks)
-    if reason:
+    config = job.config
+    if reason := unsuitable(job.model, job.data.chunks):
         return None, reason
     context.choose("pre-training", f"{config.pretrain_steps} steps", f"training.method is {config.method}")
-    result = pretrain(
-        model, data, config, hardware, folder, emit=context.emit, should_stop=context.should_stop,
-        should_finish=context.should_finish,
-    )  # fmt: skip
-    if hardware.device != "cpu":
+    result = pretrain(job)
+    if job.hardware.device != "cpu":
         _give_back_memory()
     if config.method == "PT" and result.best_step == 0:
         return None, f"no step of pre-training, of {result.steps}, found the held-out queries' chunks better than base"

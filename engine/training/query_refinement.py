@@ -17,31 +17,26 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.hardware import Hardware
-    from engine.encoders.model_folder import ModelFolder
-    from engine.training.config import TrainingConfig
-    from engine.training.data import TrainingData
+    from engine.training.job import Job
     from engine.training.trainer import TrainResult
 
 FOLDER = "queries"  # of its checkpoints, inside that of the training's
 
 
-def refine_queries(
-    context: StageContext, model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder: Path,
-    both: TrainResult,
-) -> TrainResult:  # fmt: skip
+def refine_queries(context: StageContext, job: Job, both: TrainResult) -> TrainResult:
     """Train on from `both`, the adapter of both sides, for queries alone: `adapter` of the result encodes queries,
     `chunk_adapter` chunks. It is `both` itself where no step found the held-out queries' chunks better.
 
-    Steps are counted on from those of `both`. `config`: the recipe of both parts. Raises what `train` raises.
+    Steps are counted on from those of `both`. `job` has the recipe of both parts. Raises what `train` raises.
     """
     from engine.training.trainer import train
 
     vectors = adapted_chunk_vectors(context, both.adapter)
     result = train(
-        model, replace(data, fixed_chunks=vectors), config.for_refinement(), hardware, folder,
-        emit=counted_on(context.emit, both.steps), should_stop=context.should_stop, should_finish=context.should_finish,
-        start=both.adapter,
+        replace(
+            job, data=replace(job.data, fixed_chunks=vectors), config=job.config.for_refinement(),
+            emit=counted_on(context.emit, both.steps), start=both.adapter,
+        )
     )  # fmt: skip
     if result.best_step == 0:
         why = f"no step of {result.steps} on queries alone found the held-out queries' chunks better"

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 from torch import Tensor
 
-from engine.core.events import Choice, Emit, Progress
+from engine.core.events import Choice, Progress
 from engine.encoders.fingerprint import adapter_digest
-from engine.encoders.hardware import Hardware
-from engine.encoders.model_folder import ModelFolder
-from engine.training.compute import faults
 from engine.training.compute.peers import ALONE, Peers
-from engine.training.compute.plan import look, make_plan
-from engine.training.compute.workers import Workers, choose_workers
-from engine.training.config import TrainingConfig
-from engine.training.data import BatchSampler, FloatArray, TrainingData
+from engine.training.data import BatchSampler, FloatArray
 from engine.training.gradients import BatchGradients
 from engine.training.heldout import HeldOutPool, build_pool
-from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult
+from engine.training.job import Job
+from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult, prepared
 from engine.training.model.adapter_folder import start_of
-from engine.training.model.student import Student
 from engine.training.objectives.objective import Objective
 from engine.training.objectives.pair_scores import pair_scores
 from engine.training.objectives.teachers import PairScores
@@ -37,37 +28,21 @@ _WHY = {
 }
 
 
-def train(
-    model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder_checkpoints: Path, emit: Emit,
-    should_stop: Callable[[], bool], should_finish: Callable[[], bool] = lambda: False, start: Path | None = None,
-    peers: Peers = ALONE,
-) -> TrainResult:  # fmt: skip
-    """Train a LoRA adapter for `model`; on a CPU the same input gives the same adapter to the bit, broken off or not.
+def train(job: Job, peers: Peers = ALONE) -> TrainResult:
+    """Train a LoRA adapter; on a CPU the same input gives the same adapter to the bit, broken off or not.
 
-    `start`: the peft folder of an adapter of the same shape to begin with, such as a pre-trained one. `peers`: the
-    processes that train together; only the leading one asks, tells and writes (`engine.training.distributed`).
+    `peers`: the processes that train together; only the leading one asks, emits and writes (`engine.training.distributed`).
 
-    Resumes from the newest sound checkpoint in `folder_checkpoints` that was made from the same model, data and recipe.
-    `should_stop` is asked between steps and may wait, which no figure counts. `should_finish` is asked after each step:
-    once it says so, a last held-out check is made and the best adapter so far is the result. No checkpoint remembers
-    that: a training that is broken off after it goes on to its last step when resumed.
+    Resumes from the newest sound checkpoint that was made from the same model, data and recipe. Once `should_finish` says so, a
+    last held-out check is made and the best adapter so far is the result; no checkpoint remembers that, so a training broken off
+    after it goes on to its last step when resumed.
     Raises CancelledError after a checkpoint when `should_stop` says so; ResourceError when memory or disk runs out;
     StageError when the loss is no longer finite; ModelError for a model without places for LoRA.
     """
-    with faults.memory_errors():
-        student = Student(model, config, hardware)
-        plan = peers.decide(make_plan(student, config, hardware, look(hardware, peers.count)))
-        for choice in plan.choices:
-            emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
-        student.rework_blocks(checkpointing=plan.checkpointing, compiled=plan.compiled)
-        count, threads = peers.decide(choose_workers(student, config, hardware, processes=peers.count))
-        emit(Choice(stage=STAGE, setting="micro-batches at a time", value=str(count), reason=_WHY[count == 1]))
-        with Workers(count, threads) as workers:
-            setup = Setup(
-                student, data, config, hardware, workers, plan, folder_checkpoints, emit, should_stop, should_finish,
-                peers,
-            )  # fmt: skip
-            return _Training(setup, start).run()
+    with prepared(job, peers) as setup:
+        count = setup.workers.count
+        job.emit(Choice(stage=STAGE, setting="micro-batches at a time", value=str(count), reason=_WHY[count == 1]))
+        return _Training(setup).run()
 
 
 class _Training(Loop):
@@ -75,11 +50,10 @@ class _Training(Loop):
     of_what = ""
     rate_setting = "learning_rate"
 
-    def __init__(self, setup: Setup, start: Path | None) -> None:
-        data, config = setup.data, setup.config
+    def __init__(self, setup: Setup) -> None:
+        data, config, start = setup.job.data, setup.job.config, setup.job.start
         key = setup.key(after=[adapter_digest(start)] if start else [])
         super().__init__(setup, config.steps, build_pool(data, config), key)
-        self.start = start
         self.optimizer = self._adamw(self.student.masters.values())
         self.sampler = BatchSampler(data, config)
         self.refresh = Refresh(data, config, self.sampler)
@@ -90,8 +64,8 @@ class _Training(Loop):
         base = self.encoder.base_vectors(self.data, self.config, self._progress) if self.config.needs_vectors else None
         self.fixed = self._fixed(base[1] if base else None)
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
-        if self.start is not None:  # not before: the teacher's vectors are those of the untouched encoder
-            self.student.load(start_of(self.start, self.student))
+        if self.job.start is not None:  # not before: the teacher's vectors are those of the untouched encoder
+            self.student.load(start_of(self.job.start, self.student))
             self.best = self.student.snapshot()
         return self._repeat()
 

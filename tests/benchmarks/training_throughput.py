@@ -31,6 +31,7 @@ from engine.encoders.hardware import Hardware, choose_hardware
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.model_size import model_size
 from engine.training.config import PRESETS
+from engine.training.job import Job
 from engine.training.trainer import train
 
 DECODERS = {
@@ -63,7 +64,7 @@ def main() -> None:
 
         recipe = replace(PRESETS["standard"], steps=options.steps, eval_every=0, teacher="bm25")
         data = _data(argparse.Namespace(dataset=None, queries=2000))
-        train(model, data, recipe, hardware, Path(folder) / "checkpoints", watch, lambda: False)
+        train(Job(model, data, recipe, hardware, Path(folder) / "checkpoints", watch, lambda: False))
         counted = [event.tokens_per_second for event in seen[len(seen) // 2 :]]
         pace, peak = sum(counted) / len(counted), matrix_speed(hardware)
     work = pace * 4 * size.in_blocks

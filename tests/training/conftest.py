@@ -17,6 +17,7 @@ from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.ranking.sampling import SampledLists
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
+from engine.training.job import Job
 
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
@@ -92,7 +93,7 @@ def run(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., 
         from engine.training.trainer import train
 
         changed = replace(recipe, **changes)
-        return train(tiny, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish)
+        return train(Job(tiny, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish))
 
     return go
 
@@ -121,7 +122,7 @@ def go(tiny: ModelFolder, data: TrainingData, tmp_path: Path) -> Callable[..., T
         from engine.training.pretraining.loop import pretrain
 
         changed = replace(recipe, **changes)
-        return pretrain(model, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish)
+        return pretrain(Job(model, given, changed, hardware, tmp_path / name, emit, should_stop, should_finish))
 
     return run
 

@@ -22,6 +22,7 @@ from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
+from engine.training.job import Job
 from engine.training.model.student import Student
 from engine.training.objectives import losses
 from engine.training.trainer import TrainResult, train
@@ -104,7 +105,7 @@ def test_a_trained_adapter_is_merged_and_encodes(
 ) -> None:
     model = models[kind, "left"]
     short = replace(recipe, steps=6, eval_every=0, learning_rate=1e-3)
-    result = train(model, data, short, CPU, tmp_path / "run", lambda event: None, lambda: False)
+    result = train(Job(model, data, short, CPU, tmp_path / "run"))
     base = Encoder.load(model, hardware=CPU).encode_chunks(data.chunks[:20])
     for scale in (0.5, 1.0):
         merged = Encoder.load(model, adapter=result.adapter, adapter_scale=scale, hardware=CPU)

@@ -26,6 +26,7 @@ from engine.training.compute.launch import Launch, find_launch, follows, lacks_o
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
+from engine.training.job import Job
 from engine.training.trainer import train
 
 CPU = Hardware("cpu", "float32", 1, ())
@@ -38,6 +39,7 @@ from pathlib import Path
 from engine.core.environment import prepare
 prepare()
 from engine.training.distributed import follow, train_together
+from engine.training.job import Job
 from engine.training.compute.launch import follows
 from engine.core.errors import CancelledError
 folder = Path(sys.argv[1])
@@ -51,7 +53,7 @@ def stop():
     asked.append(1)
     return stop_after is not None and len([e for e in events if type(e).__name__ == "TrainStep"]) >= stop_after
 try:
-    result = train_together(model, data, config, hardware, folder / "run", events.append, stop)
+    result = train_together(Job(model, data, config, hardware, folder / "run", events.append, stop))
 except CancelledError as error:
     print(json.dumps({"cancelled": error.what}))
     sys.exit(130)
@@ -103,7 +105,7 @@ def test_two_processes_train_what_one_does(
 ) -> None:  # fmt: skip
     model = tiny if kind == "bert" else decoder
     config = replace(recipe, steps=6, eval_every=3, learning_rate=1e-3, graph_memory_mb=graphs)
-    alone = train(model, data, config, CPU, tmp_path / "alone", lambda event: None, lambda: False)
+    alone = train(Job(model, data, config, CPU, tmp_path / "alone"))
     (code, answer), follower = launch(tmp_path / "both", [model, data, config, CPU, None])
     assert code == 0
     assert follower == (0, {"followed": True})
@@ -120,7 +122,7 @@ def test_more_processes_than_micro_batches(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
 ) -> None:
     config = replace(recipe, steps=3, eval_every=0, queries_per_step=3, micro_batch_tokens=4096)  # two micro-batches
-    train(tiny, data, config, CPU, tmp_path / "alone", lambda event: None, lambda: False)
+    train(Job(tiny, data, config, CPU, tmp_path / "alone"))
     answers = launch(tmp_path / "three", [tiny, data, config, CPU, None], count=3)
     assert [code for code, _ in answers] == [0, 0, 0]
     assert difference(tmp_path / "alone", tmp_path / "three" / "run") < 1e-5
@@ -131,7 +133,7 @@ def test_a_stopped_training_is_resumed_by_both(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
 ) -> None:
     config = replace(recipe, steps=6, eval_every=3, learning_rate=1e-3, checkpoint_every=2)
-    train(tiny, data, config, CPU, tmp_path / "alone", lambda event: None, lambda: False)
+    train(Job(tiny, data, config, CPU, tmp_path / "alone"))
     (code, answer), follower = launch(tmp_path / "both", [tiny, data, config, CPU, 1])
     assert code == 130
     assert "step" in answer["cancelled"]
@@ -224,4 +226,4 @@ def test_more_processes_than_gpus_are_refused(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     gpu = Hardware("cuda", "bfloat16", 1, ())
     with fails(UsageError, "processes-too-many", "2 processes", "1 GPU"):
-        train_together(tiny, data, recipe, gpu, tmp_path, lambda event: None, lambda: False)
+        train_together(Job(tiny, data, recipe, gpu, tmp_path))

@@ -24,6 +24,7 @@ from engine.encoders.model_folder import ModelFolder
 from engine.project.stage import StageContext
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
+from engine.training.job import Job
 from engine.training.methods import PRETRAINING, learn
 from engine.training.model.student import Student
 from engine.training.pretraining.loop import pretrain
@@ -108,14 +109,12 @@ def test_step_0_of_pt_ft_is_the_pre_trained_model_and_its_teacher_the_base(
 ) -> None:
     """Held-out figures at step 0 are the pre-trained model's; the teacher looks at the untouched encoder's vectors."""
     config = replace(masked, method="PT-FT")
-    start = pretrain(tiny, data, config, CPU, tmp_path / "pt", lambda event: None, lambda: False).adapter
+    start = pretrain(Job(tiny, data, config, CPU, tmp_path / "pt")).adapter
     handed = []
     for given in (data, with_base(tiny, data)):
-        result = train(
-            tiny, given, config, CPU, tmp_path / f"ft{len(handed)}", lambda event: None, lambda: False, start=start
-        )
+        result = train(Job(tiny, given, config, CPU, tmp_path / f"ft{len(handed)}", start=start))
         handed.append(result)
-    plain = train(tiny, data, config, CPU, tmp_path / "ft", lambda event: None, lambda: False)
+    plain = train(Job(tiny, data, config, CPU, tmp_path / "ft"))
     assert handed[0].history[0]["ndcg_at_10"] != plain.history[0]["ndcg_at_10"]
     for name, value in adapter(handed[0]).items():
         np.testing.assert_allclose(value, adapter(handed[1])[name], atol=2e-3)
@@ -195,10 +194,7 @@ def test_an_adapter_of_another_shape_is_no_start(
 ) -> None:
     start = go(masked, method="PT-FT").adapter
     with fails(ModelError, "adapter-mismatch"):
-        train(
-            tiny, data, replace(masked, lora_rank=8), CPU, tmp_path / "ft", lambda event: None, lambda: False,
-            start=start,
-        )  # fmt: skip
+        train(Job(tiny, data, replace(masked, lora_rank=8), CPU, tmp_path / "ft", start=start))
 
 
 def test_a_pre_trained_adapter_is_served_and_merged_as_any_other(

@@ -21,6 +21,7 @@ from engine.training import query_refinement
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
+from engine.training.job import Job
 from engine.training.methods import learn
 from engine.training.query_refinement import counted_on, counted_to, joined
 from engine.training.trainer import TrainResult, train
@@ -77,10 +78,9 @@ def test_the_first_part_is_the_training_of_both_sides_and_the_second_goes_on_fro
     both = go(replace(staged, adapter_scope="both"), "both")
     assert same(chunk_tensors(result), adapter(both))
     vectors = Encoder.load(tiny, adapter=both.adapter, hardware=CPU, max_tokens=128).encode_chunks(list(seen.chunks))
-    alone = train(
+    alone = train(Job(
         tiny, replace(seen, fixed_chunks=vectors), staged.for_refinement(), CPU, tmp_path / "alone",
-        lambda event: None, lambda: False, start=both.adapter,
-    )  # fmt: skip
+        start=both.adapter))  # fmt: skip
     assert same(adapter(result), adapter(alone))
     assert not same(adapter(result), adapter(both))
 

@@ -77,16 +77,16 @@ def test_a_text_is_tokenised_once(
     run: Run, recipe: TrainingConfig, data: TrainingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over several epochs, refreshes of the negatives and held-out checks."""
-    from engine.training.model.student import Student
+    from engine.encoders.text_model import TextModel
 
     asked: Counter[str] = Counter()
-    tokenised = Student._encoded
+    tokenised = TextModel.token_rows
 
-    def counted(student: Student, prompt: str, texts: list[str]) -> object:
+    def counted(model: TextModel, texts: list[str]) -> list[list[int]]:
         asked.update(texts)
-        return tokenised(student, prompt, texts)
+        return tokenised(model, texts)
 
-    monkeypatch.setattr(Student, "_encoded", counted)
+    monkeypatch.setattr(TextModel, "token_rows", counted)
     run(recipe, steps=12, queries_per_step=40, refresh_every=4)
     assert {asked[query] for query in data.queries} == {1}
     assert {asked[chunk] for chunk in data.chunks} <= {0, 1}

@@ -6,22 +6,12 @@ is needed for this alone and is thrown away.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from torch import Tensor
 
-from engine.core.events import Choice, Emit
-from engine.encoders.hardware import Hardware
-from engine.encoders.model_folder import ModelFolder
-from engine.training.compute import faults
-from engine.training.compute.plan import look, make_plan
-from engine.training.compute.workers import Workers, choose_workers
-from engine.training.config import TrainingConfig
-from engine.training.data import TrainingData
+from engine.core.events import Choice
 from engine.training.heldout import build_pool
-from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult
-from engine.training.model.student import Student
+from engine.training.job import Job
+from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult, prepared
 from engine.training.pretraining.masked_batches import MaskedBatches
 from engine.training.pretraining.masked_loss import masked_gradients
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
@@ -31,27 +21,15 @@ _HEAD_ALONE = 0.2  # share of the steps in which a fresh head learns alone, so t
 _FRESH_HEAD_RATE = 1e-3
 
 
-def pretrain(
-    model: ModelFolder, data: TrainingData, config: TrainingConfig, hardware: Hardware, folder_checkpoints: Path, emit: Emit,
-    should_stop: Callable[[], bool], should_finish: Callable[[], bool] = lambda: False,
-) -> TrainResult:  # fmt: skip
-    """Pre-train a LoRA adapter for `model` on `data.chunks`; as `train` as to resuming, stopping, finishing and errors.
+def pretrain(job: Job) -> TrainResult:
+    """Pre-train a LoRA adapter on the chunks; as `train` as to resuming, stopping, finishing and errors.
 
     With the method PT, held-out checks stop it and choose the best step, as in fine-tuning. With PT-FT the last step is
     the result and nothing is measured: masked words say little about search, and what follows is to make use of them.
     Ask `engine.training.pretraining.mlm_head.unsuitable` before.
     """
-    with faults.memory_errors():
-        student = Student(model, config, hardware)
-        plan = make_plan(student, config, hardware, look(hardware))
-        for choice in plan.choices if config.method == "PT" else ():  # fine-tuning tells them where it follows
-            emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
-        student.rework_blocks(checkpointing=plan.checkpointing, compiled=plan.compiled)
-        with Workers(*choose_workers(student, config, hardware)) as workers:
-            setup = Setup(
-                student, data, config, hardware, workers, plan, folder_checkpoints, emit, should_stop, should_finish
-            )
-            return _Pretraining(setup).run()
+    with prepared(job, report=job.config.method == "PT") as setup:  # else fine-tuning follows and reports the choices
+        return _Pretraining(setup).run()
 
 
 def of_new_head(alone: int) -> str:
@@ -66,7 +44,7 @@ class _Pretraining(Loop):
     rate_setting = "pretrain_learning_rate"
 
     def __init__(self, setup: Setup) -> None:
-        data, config = setup.data, setup.config
+        data, config = setup.job.data, setup.job.config
         pool = build_pool(data, config) if config.method == "PT" else None
         super().__init__(setup, config.pretrain_steps, pool, setup.key(before=["pre-training"]))
         self.batches = MaskedBatches(self.student, data.chunks, config, self._stop_if_asked)

@@ -20,6 +20,7 @@ from engine.settings.load import validate
 from engine.training.compute.plan import Plan, Room, look, make_plan
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
+from engine.training.job import Job
 from engine.training.model.student import Student
 from engine.training.recipe import config_of
 from engine.training.trainer import train
@@ -125,12 +126,12 @@ def test_training_tells_the_choices(
 ) -> None:
     events: list[Event] = []
     short = replace(recipe, steps=1, gradient_checkpointing="on", eval_every=0)
-    train(tiny, data, short, CPU, tmp_path, events.append, lambda: False)
+    train(Job(tiny, data, short, CPU, tmp_path, events.append, lambda: False))
     choices = {event.setting: event.value for event in events if isinstance(event, Choice)}
     assert choices["gradient checkpointing"] == "on"
     assert choices["compiled blocks"] == "off"
     assert choices["GradCache"] == "off"
-    train(tiny, data, replace(short, graph_memory_mb=0), CPU, tmp_path / "b", events.append, lambda: False)
+    train(Job(tiny, data, replace(short, graph_memory_mb=0), CPU, tmp_path / "b", events.append, lambda: False))
     last = [event for event in events if isinstance(event, Choice) and event.setting == "GradCache"][-1]
     assert (last.value, "0 MB may be kept" in last.reason) == ("on", True)
 

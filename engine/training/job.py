@@ -1,0 +1,41 @@
+"""What to train, and from what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core.events import Emit, Event
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import ModelFolder
+from engine.training.config import TrainingConfig
+from engine.training.data import TrainingData
+
+
+def never() -> bool:
+    """An answer for `should_stop` and `should_finish`."""
+    return False
+
+
+def ignore(_event: Event) -> None:
+    """An `emit` for events that nobody reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training, with its checkpoints in `folder`.
+
+    `should_stop` is called between steps and may wait. `should_finish` is called after each step: once it is true, the best adapter
+    so far is the result. `start`: the peft folder of an adapter of the same shape to begin with, such as a pre-trained one.
+    """
+
+    model: ModelFolder
+    data: TrainingData
+    config: TrainingConfig
+    hardware: Hardware
+    folder: Path
+    emit: Emit = ignore
+    should_stop: Callable[[], bool] = never
+    should_finish: Callable[[], bool] = never
+    start: Path | None = None
