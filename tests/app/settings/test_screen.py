@@ -24,7 +24,7 @@ class AloneScreen(SettingsScreen):
     """Ends the server that the project's screen owns in the app."""
 
     async def on_unmount(self) -> None:
-        await self._desk.close()
+        await self._client.close()
 
 
 async def opened(pilot: Pilot[Any], project: Path) -> SettingsScreen:
