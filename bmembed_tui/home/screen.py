@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -20,7 +20,6 @@ from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 
 if TYPE_CHECKING:
-    from bmembed_tui.app import BmembedApp
     from bmembed_tui.home.projects import Known
     from engine.core.errors import EngineError, SettingsError
     from engine.project.folder import ProjectFolder
@@ -29,6 +28,16 @@ PITCH = "Adapts an embedding model to your documents, on this machine, offline, 
 SAMPLE, NEW, OTHER = "sample", "new", "other"
 AT = "at:"  # then a project's path: the id of its line
 LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
+
+
+class ProjectOpener(Protocol):
+    """What the first screen asks of the app."""
+
+    def open_project(self, project: ProjectFolder, step: str | None = None) -> None:
+        """Show a project."""
+
+    def show_error(self, error: EngineError) -> None:
+        """Show an error of the engine."""
 
 
 class HomeScreen(Screen[None]):
@@ -70,8 +79,8 @@ A run in progress stands first: closing the app does not end it."""
             self.open(self._wanted)
 
     @property
-    def bmembed(self) -> BmembedApp:
-        return cast("BmembedApp", self.app)
+    def bmembed(self) -> ProjectOpener:
+        return cast(ProjectOpener, self.app)
 
     @work(exclusive=True, group="known")
     async def load(self) -> None:

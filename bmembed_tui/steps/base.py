@@ -1,9 +1,9 @@
-"""What every step of the wizard shares: a head, a body that scrolls, and a row of buttons."""
+"""What every step of the wizard shares: a head, a body that scrolls, a row of buttons, and what it asks of its screen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -11,15 +11,71 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Button
 
+from bmembed_tui.client.engine_client import EngineClient
+from bmembed_tui.client.project_status import STAGES
+from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.safe import SafeStatic
+from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.wire import Request
-
-if TYPE_CHECKING:
-    from bmembed_tui.project.screen import ProjectScreen
+from engine.project.folder import ProjectFolder
 
 A = TypeVar("A")
+
+
+class StepHost(Protocol):
+    """What a step may ask of the project screen that it is on."""
+
+    project: ProjectFolder
+    client: EngineClient
+    status: ProjectStatus
+    run_state: RunState
+    history: History
+    requested: str
+    is_settling: bool  # a run has ended that the status does not show yet
+
+    @property
+    def pane(self) -> StepPane | None:
+        """The visible step."""
+
+    @property
+    def alive(self) -> bool: ...
+    @property
+    def going(self) -> bool:
+        """Whether a run goes on, is being started, or has ended only just."""
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a run that can be paused and ended."""
+
+    @property
+    def activity(self) -> str:
+        """What was just asked of the run, in a word."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run is paused, or will be at its next safe point."""
+
+    def load(self) -> None:
+        """Read the project's status anew."""
+
+    def go(self, step: str) -> None: ...
+
+    def search_for(self, text: str) -> None:
+        """Show the search, and search for `text`."""
+
+    def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
+        """Start a run of `stages`. `follow`: show the step of each stage."""
+
+    def control(self, what: str) -> object:
+        """`pause`, `resume`, `finish` or `cancel` the run."""
+
+    def show_error(self, error: EngineError) -> None: ...
+
+    def action_export(self) -> None: ...
+
+    def action_leave(self) -> None: ...
 
 
 class StepPane(Vertical):
@@ -55,8 +111,8 @@ class StepPane(Vertical):
         await self.run_action(str(event.button.id).replace("-", "_"))
 
     @property
-    def host(self) -> ProjectScreen:
-        return cast("ProjectScreen", self.screen)
+    def host(self) -> StepHost:
+        return cast(StepHost, self.screen)
 
     @property
     def is_attached(self) -> bool:
