@@ -41,20 +41,20 @@ def main(arguments: list[str]) -> int:
     log = EventLog(project.path / "runs" / run / "events.jsonl")
     try:
         with project.locked("stage", wait=LOCK_WAIT_SECONDS):
-            _work(project, stage, wanted, run, log, stopping, forced=bool(more))
+            work(project, stage, wanted, run, log, stopping, forced=bool(more))
         return 0
     except BaseException as caught:
-        error = _explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
-        error.stage = error.stage or stage
+        error = explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
         if not isinstance(error, CancelledError):
             log(StageFailed(stage=stage, error=to_dict(error)))
         os.write(answer, (json.dumps(to_dict(error), ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
         return error.exit_code
 
 
-def _work(
+def work(
     project: ProjectFolder, stage: str, wanted: str, run: str, log: EventLog, stopping: threading.Event, *, forced: bool
 ) -> None:
+    """Run a stage in this process and log its end."""
     started = time.monotonic()
     gate = Gate(project.path / "runs" / run, stage, log, stopping.is_set)
     with closing(project.store()) as store:
@@ -118,7 +118,14 @@ def _note(caught: BaseException | None) -> None:
         sys.stderr.flush()
 
 
-def _explain(caught: BaseException, stage: str, log: Path) -> EngineError:
+def explain(caught: BaseException, stage: str, log: Path) -> EngineError:
+    """The error that ended a stage, as an EngineError that names the stage."""
+    error = _explained(caught, stage, log)
+    error.stage = error.stage or stage
+    return error
+
+
+def _explained(caught: BaseException, stage: str, log: Path) -> EngineError:
     if isinstance(caught, EngineError):
         return caught
     _note(caught)
