@@ -131,9 +131,7 @@ class QuerySettings(Section):
     kinds: list[Literal["question", "keyword", "title", "claim"]] = Field(
         default=["question", "keyword", "title", "claim"],
         min_length=1,
-        description=(
-            "kinds of queries, unless they are imported; extractive makes questions in German, French and Spanish only"
-        ),
+        description="kinds of queries, unless they are imported",
     )
     per_chunk: int = Field(default=3, ge=1, le=20, description="queries per chunk, at most")
     model: str = Field(

@@ -5,20 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from engine.queries.rules.clauses import DETERMINERS, PREPOSITIONS, parse_clause
+from engine.queries.rules.clauses import parse_clause
 from engine.queries.rules.compression import clean, without_lead, without_loose_end, without_tail
+from engine.queries.rules.english import shorten
 from engine.queries.rules.generalisation import generalise_clause
 from engine.queries.rules.languages import Language
 from engine.queries.rules.salience import Sentence
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.verbs import AUXILIARIES, verb_form
-from engine.queries.rules.vocabulary import word_set
 
 _SUBORDINATE = ("though", "although", "so", "because", "if", "while")
 MIN_WORDS, MAX_WORDS = 4, 26
-_CUT_BEFORE = (PREPOSITIONS - word_set("of per up down out off to than")) | word_set(
-    "and or which that who but because if"
-)
 
 
 def claim_query(sentence: Sentence, language: Language, statistics: TermStatistics, rng: random.Random) -> str | None:
@@ -45,26 +42,6 @@ def claim_query(sentence: Sentence, language: Language, statistics: TermStatisti
     if language.code == "en" and not _has_verb(text.casefold().split()):
         return None
     return text[:1].upper() + text[1:] if _long_enough(text) else None
-
-
-def shorten(rest: str, most: int) -> str:
-    """About `most` words, cut before a preposition or conjunction or after a comma; uncut without such a place."""
-    words = rest.split()
-    if len(words) <= most:
-        return rest
-    places = [at for at in range(4, min(len(words), most + 8)) if _may_cut(words, at)]
-    fitting = [at for at in places if at <= most]
-    if not places:
-        return rest
-    return " ".join(words[: fitting[-1] if fitting else places[0]]).strip(" ,")
-
-
-def _may_cut(words: list[str], at: int) -> bool:
-    if words[at - 1].endswith(","):
-        return True
-    if words[at - 1].casefold() in PREPOSITIONS | DETERMINERS or words[at - 1].endswith("ing"):
-        return False
-    return words[at].casefold() in _CUT_BEFORE
 
 
 def _has_verb(words: Sequence[str]) -> bool:

@@ -49,14 +49,17 @@ MAX_SUBJECT = 12
 class Clause:
     """`auxiliary subject verb rest` asks it: *announced* gives (did, announce), *is* gives (is, "").
 
-    `statement` is the finite part as written (*announced*, *is*, *has seen* without its rest).
+    `statement` is the finite part as written (*announced*, *is*, *has seen* without its rest). `lead` is an adverbial
+    that stood before the subject; `insertion` an apposition cut out of it.
     """
 
+    lead: str
     subject: str
     auxiliary: str
     verb: str
     rest: str
     statement: str
+    insertion: str = ""
 
     @property
     def is_be(self) -> bool:
@@ -67,7 +70,8 @@ class Clause:
 def parse_clause(text: str, statistics: TermStatistics) -> Clause | None:
     """The main clause of a cleaned English sentence, or None when the rules are not sure where its verb stands."""
     tokens = tokenize(text)
-    tokens = _without_insertion(_without_lead(tokens), statistics)
+    lead, tokens = _split_lead(text, tokens)
+    tokens, insertion = _cut_insertion(text, tokens, statistics)
     at = _find_verb(tokens, statistics)
     if at is None:
         return None
@@ -79,10 +83,12 @@ def parse_clause(text: str, statistics: TermStatistics) -> Clause | None:
     subject = lower_first(text[subject_tokens[0].start : subject_tokens[-1].end], statistics)
     end = _clause_end(tokens, at + 1)
     rest = text[tokens[at].end : tokens[end - 1].end].strip() if end > at + 1 else ""
-    return _assemble(subject, tokens, at, rest, statistics)
+    return _assemble(lower_first(lead, statistics), subject, tokens, at, rest, insertion, statistics)
 
 
-def _assemble(subject: str, tokens: Sequence[Token], at: int, rest: str, statistics: TermStatistics) -> Clause | None:
+def _assemble(
+    lead: str, subject: str, tokens: Sequence[Token], at: int, rest: str, insertion: str, statistics: TermStatistics
+) -> Clause | None:
     word = tokens[at].folded
     negated = word in NEGATED
     auxiliary = NEGATED.get(word, word)
@@ -92,7 +98,7 @@ def _assemble(subject: str, tokens: Sequence[Token], at: int, rest: str, statist
     if word in AUXILIARIES and not _is_main_have(auxiliary, following):
         if not rest:
             return None
-        return Clause(subject, auxiliary, "", rest, auxiliary)
+        return Clause(lead, subject, auxiliary, "", rest, auxiliary, insertion)
     reading = reading_of("have" if auxiliary in ("has", "have") else word, statistics)
     if reading is None:
         return None
@@ -101,7 +107,7 @@ def _assemble(subject: str, tokens: Sequence[Token], at: int, rest: str, statist
     else:
         base = reading.base
         helper = {"third": "does", "base": "do"}.get("third" if word == "has" else reading.form, "did")
-    return Clause(subject, helper, base, rest, tokens[at].text)
+    return Clause(lead, subject, helper, base, rest, tokens[at].text, insertion)
 
 
 def _is_main_have(auxiliary: str, following: Sequence[str]) -> bool:
@@ -111,24 +117,24 @@ def _is_main_have(auxiliary: str, following: Sequence[str]) -> bool:
     return not (content and (content[0] in ("been", "had", "done") or is_participle(content[0])))
 
 
-def _without_lead(tokens: list[Token]) -> list[Token]:
-    """Without an adverbial before the subject (*On Monday, …*)."""
+def _split_lead(text: str, tokens: list[Token]) -> tuple[str, list[Token]]:
     if tokens and tokens[0].folded in _LEADS:
         for position, token in enumerate(tokens[:16]):
             if token.text == "," and position > 1 and position + 3 < len(tokens):
-                return tokens[position + 1 :]
-    return tokens
+                return text[: token.start], tokens[position + 1 :]
+    return "", tokens
 
 
-def _without_insertion(tokens: list[Token], statistics: TermStatistics) -> list[Token]:
-    """Without a subject's apposition between two commas (*X, head of Y, said*)."""
+def _cut_insertion(text: str, tokens: list[Token], statistics: TermStatistics) -> tuple[list[Token], str]:
+    """A subject's apposition between two commas (*X, head of Y, said*) is cut out."""
     commas = [position for position, token in enumerate(tokens[:26]) if token.text == ","]
     if len(commas) < 2 or not 1 <= commas[0] <= 8 or _find_verb(tokens[: commas[0] + 1], statistics) is not None:
-        return tokens
+        return tokens, ""
     after = commas[1] + 1
     if after < len(tokens) and (tokens[after].folded in AUXILIARIES or verb_form(tokens[after].folded) is not None):
-        return tokens[: commas[0]] + tokens[after:]
-    return tokens
+        cut = text[tokens[commas[0] + 1].start : tokens[commas[1]].start]
+        return tokens[: commas[0]] + tokens[after:], cut.strip()
+    return tokens, ""
 
 
 def _find_verb(tokens: Sequence[Token], statistics: TermStatistics) -> int | None:

@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from engine.core.records import Chunk, Query, QueryKind
 from engine.queries.backend import Answer, Item
 from engine.queries.rules.claims import claim_query
-from engine.queries.rules.generalisation import generalise
+from engine.queries.rules.clauses import Clause, parse_clause
+from engine.queries.rules.compression import clean
+from engine.queries.rules.english import questions
+from engine.queries.rules.frames import relation_question
+from engine.queries.rules.generalisation import generalise, generalise_clause
 from engine.queries.rules.keywords import Topic, keyword_query, title_query, topic_of
 from engine.queries.rules.languages import Language, language_of
 from engine.queries.rules.salience import Sentence, salient_sentences
@@ -137,6 +141,9 @@ class Writer:
             text = self._one(kind, sentence, topic, rng)
             if text is not None and fold(text) != fold(chunk.text):
                 return self._loosened(text, kind, rng), sentence
+        if kind == "question" and self.language.code == "en" and rng.random() < 0.5:
+            text = relation_question(sentences[0].best(4), topic.name, rng)
+            return (text, sentences[0]) if text is not None else None
         return None
 
     def _one(self, kind: QueryKind, sentence: Sentence, topic: Topic, rng: random.Random) -> str | None:
@@ -144,9 +151,16 @@ class Writer:
             text: str | None = keyword_query(sentence, topic, rng)
         elif kind == "claim":
             text = claim_query(sentence, self.language, self.table, rng)
+        elif self.language.code == "en":
+            clause = parse_clause(clean(sentence.text, self.language), self.table)
+            text = self._ask(clause, rng) if clause is not None else None
         else:
             text = template_question(sentence, self.language.code, rng)
         return text if text is not None and len(text) > 3 else None
+
+    def _ask(self, clause: Clause, rng: random.Random) -> str | None:
+        asked = questions(generalise_clause(clause, self.table, rng), self.table, rng)
+        return asked[0].text if asked else None
 
     def _loosened(self, text: str, kind: QueryKind, rng: random.Random) -> str:
         """Less specific, and with everyday words exchanged: the student must not live by exact matches alone."""
@@ -154,4 +168,4 @@ class Writer:
             return text
         if kind == "keyword":
             text = generalise(text, self.table, self.language, rng, share=0.25)
-        return paraphrase(text, self.table, rng)
+        return paraphrase(text, self.table, rng, begin=4 if kind == "question" else 1)

@@ -24,15 +24,17 @@ def _table(text: str) -> Mapping[str, tuple[str, ...]]:
     return {word: tuple(others.split(",")) for word, others in entries}
 
 
-def paraphrase(text: str, statistics: TermStatistics, rng: random.Random, share: float = 0.6, most: int = 3) -> str:
+def paraphrase(
+    text: str, statistics: TermStatistics, rng: random.Random, share: float = 0.6, most: int = 3, begin: int = 1
+) -> str:
     """`text` with up to `most` everyday words replaced by a synonym, each with probability `share`.
 
-    Names, codes, words beside a capitalised word and the first token are left alone. An
+    Names, codes, words beside a capitalised word and tokens before `begin` are left alone. An
     abbreviation that the corpus spells out is spelled out, and a spelled-out form shortened, with probability one half.
     """
     text = _swap_abbreviation(text, statistics, rng)
     tokens = tokenize(text)
-    places = [position for position in range(1, len(tokens)) if _may_change(tokens, position)]
+    places = [position for position in range(begin, len(tokens)) if _may_change(tokens, position)]
     rng.shuffle(places)
     present = {token.folded for token in tokens}
     changes: dict[int, str] = {}

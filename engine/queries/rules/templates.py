@@ -1,4 +1,4 @@
-"""Questions: a few sentences of a language with gaps for two phrases. English ones are left to language models."""
+"""Questions in languages for which the generator has no grammar: a few sentences with gaps for two phrases."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TEMPLATES = {
 
 
 def has_templates(code: str) -> bool:
-    """Whether the generator can ask questions in the language."""
-    return code in _TEMPLATES
+    """Whether the generator can ask questions in the language: by a template, or in English by grammar."""
+    return code in _TEMPLATES or code == "en"
 
 
 def template_question(sentence: Sentence, code: str, rng: random.Random) -> str | None:

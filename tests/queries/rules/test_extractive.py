@@ -57,12 +57,9 @@ def test_evidence_stands_in_the_source_chunk_and_texts_are_distinct():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_can_be_asked_for_alone(kind):
-    """English questions are left to language models."""
     queries = generate(CHUNKS, TITLES, kinds=(kind,), per_chunk=2)
-    assert {query.kind for query in queries} == ({kind} if kind != "question" else set())
-    german = generate(CHUNKS, TITLES, language="de", kinds=(kind,), per_chunk=2)
-    assert {query.kind for query in german} == {kind}
-    assert all(query.text.endswith("?") == (kind == "question") for query in german)
+    assert {query.kind for query in queries} == {kind}
+    assert all(query.text.endswith("?") == (kind == "question") for query in queries)
 
 
 def test_same_seed_same_queries_other_seed_others():
@@ -208,10 +205,12 @@ def test_real_news_give_mixed_queries_that_are_no_copies():
     queries = generate(source, {number: title for title, number in documents.items()}, per_chunk=3)
     kinds = Counter(query.kind for query in queries)
     assert len(queries) > 2 * len(source)
-    assert kinds["question"] == 0
-    assert min(kinds[kind] for kind in KINDS if kind != "question") > 0.4 * len(source)
+    assert min(kinds[kind] for kind in KINDS) > 0.4 * len(source)
     by_id = {one.id: one for one in source}
     assert all(query.evidence in by_id[query.chunk_id].text for query in queries)
+    asked = [query for query in queries if query.kind == "question"]
+    copied = [query for query in asked if fold(query.text).rstrip("?") in fold(by_id[query.chunk_id].text)]
+    assert len(copied) < 0.01 * len(asked)
     assert all(re.match(r"\W*\w", query.text) for query in queries)
 
 

@@ -1,4 +1,4 @@
-"""English: verb forms, clauses, claims, everyday words."""
+"""English: verb forms, clauses, questions, claims, everyday words."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import random
 
 import pytest
 
-from engine.queries.rules.claims import claim_query, shorten
+from engine.queries.rules.claims import claim_query
 from engine.queries.rules.clauses import parse_clause
 from engine.queries.rules.compression import clean, without_lead, without_loose_end, without_tail
+from engine.queries.rules.english import questions, shorten
 from engine.queries.rules.generalisation import generalise
 from engine.queries.rules.languages import ENGLISH
+from engine.queries.rules.noun_phrases import first_noun_phrase, what_word, who_word
 from engine.queries.rules.salience import salient_sentences
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.synonyms import agree, inflect_phrase, paraphrase
@@ -24,6 +26,14 @@ TABLE = TermStatistics(
     named=frozenset({"acme", "turo"}),
     people=frozenset({"moses"}),
 )
+
+
+def asked(sentence: str, asks: str) -> set[str]:
+    """All the questions of one sort over several random orders."""
+    clause = parse_clause(clean(sentence, ENGLISH), TABLE)
+    assert clause is not None
+    found = (question for seed in range(20) for question in questions(clause, TABLE, random.Random(seed)))
+    return {question.text for question in found if question.asks == asks}
 
 
 def test_inflections():
@@ -58,7 +68,8 @@ def test_verb_readings(word, reading):
 def test_a_plain_past_sentence_is_taken_apart():
     clause = parse_clause("On Monday, the company announced a new pump for the plant", TABLE)
     assert clause is not None
-    assert (clause.subject, clause.auxiliary, clause.verb, clause.rest, clause.statement) == (
+    assert (clause.lead, clause.subject, clause.auxiliary, clause.verb, clause.rest, clause.statement) == (
+        "on Monday",
         "the company", "did", "announce", "a new pump for the plant", "announced",
     )  # fmt: skip
 
@@ -66,8 +77,8 @@ def test_a_plain_past_sentence_is_taken_apart():
 def test_an_apposition_is_cut_out_of_the_subject():
     clause = parse_clause("Acme, maker of valves, has opened a plant", TABLE)
     assert clause is not None
-    assert (clause.subject, clause.auxiliary, clause.verb, clause.rest) == (
-        "Acme", "has", "", "opened a plant",
+    assert (clause.subject, clause.insertion, clause.auxiliary, clause.verb, clause.rest) == (
+        "Acme", "maker of valves", "has", "", "opened a plant",
     )  # fmt: skip
 
 
@@ -92,6 +103,74 @@ def test_an_unknown_regular_past_has_its_base_from_the_corpus():
 )  # fmt: skip
 def test_sentences_without_a_clear_subject_are_left(text):
     assert parse_clause(text, TABLE) is None
+
+
+def test_when():
+    assert "When did Turo introduce a payment option?" in asked(
+        "Turo introduced a payment option in March 2023.", "date"
+    )
+
+
+def test_why_and_how_and_under_what_conditions():
+    assert asked("The board rejected the offer because the price was low.", "reason") == {
+        "Why did the board reject the offer?"
+    }
+    assert asked("The pump saves energy by storing heat in a vessel.", "manner") == {"How does the pump save energy?"}
+    assert asked("The company may end the contract if the fee is late.", "condition") == {
+        "Under what conditions may the company end the contract?"
+    }
+
+
+def test_how_many_and_how_much():
+    assert asked("Acme opened 12 plants in Spain.", "count") == {"How many plants did Acme open in Spain?"}
+    assert asked("The company lost $450 million on the deal.", "amount") == {
+        "How much did the company lose on the deal?"
+    }
+    assert asked("The pump has 12 blades of steel.", "count") == {"How many blades does the pump have of steel?"}
+
+
+def test_the_object_is_asked_for_and_left_out():
+    assert asked("Turo has introduced a payment option for drivers.", "object") == {
+        "What has Turo introduced for drivers?"
+    }
+
+
+def test_the_subject_is_asked_for_and_left_out():
+    assert asked("Barr Moses founded a data company in Boston.", "subject") == {"Who founded a data company in Boston?"}
+
+
+def test_definition_and_speech():
+    assert asked("A valve is a device that controls flow.", "definition") == {"What is a valve?"}
+    assert asked("Acme said that the new pump would fail in winter.", "speech") == {
+        "What did Acme say about the new pump?"
+    }
+
+
+def test_modal_sentences_ask_for_leave():
+    assert "Must the company keep the report secret?" in asked("The company shall keep the report secret.", "polar")
+
+
+def test_events_become_nouns():
+    found = asked("Turo introduced a payment option.", "event")
+    assert "What is the impact of Turo introducing a payment option?" in found
+    assert "What led Turo to introduce a payment option?" in found
+
+
+def test_noun_phrase_ends_at_prepositions_verbs_and_marks():
+    assert first_noun_phrase("a payment option for drivers") == "a payment option"
+    assert first_noun_phrase("the price of gold in March") == "the price of gold"
+    assert first_noun_phrase("the new pump would fail") == "the new pump"
+    assert first_noun_phrase("it again") == ""
+
+
+def test_question_words():
+    nobody: frozenset[str] = frozenset()
+    assert who_word("Taylor Swift", nobody) == "who"
+    assert who_word("Petersen", frozenset({"petersen"})) == "who"
+    assert who_word("Acme", nobody, "the chief executive of Foo") == "who"
+    assert who_word("the old pump", nobody) == "which pump"
+    assert who_word("Acme", nobody) == "what"
+    assert what_word("new safety rules", random.Random(0)) in {"what rules", "which rules", "what"}
 
 
 def test_long_rests_are_cut_before_a_preposition():

@@ -1,0 +1,105 @@
+"""English noun phrases: where one ends, and which question word stands for it."""
+
+from __future__ import annotations
+
+import random
+
+from engine.queries.rules.clauses import DETERMINERS, PREPOSITIONS
+from engine.queries.rules.names import GIVEN_NAMES
+from engine.queries.rules.tokens import tokenize
+from engine.queries.rules.verbs import AUXILIARIES, verb_form
+from engine.queries.rules.vocabulary import word_set
+
+MAX_WORDS = 9
+_STOPS = word_set("which who where when or but if because not how what while whether so than as")
+_PRONOUNS = word_set("""
+it them him her us me you they he she we there this that itself himself themselves
+""")
+_PEOPLE = word_set("""
+president ceo chief minister director officer founder author analyst coach senator judge lawyer professor researcher
+player actor singer king queen spokesperson spokesman spokeswoman manager chairman engineer scientist doctor editor
+writer attorney executive governor mayor secretary star quarterback striker midfielder captain
+""")
+
+
+def first_noun_phrase(text: str) -> str:
+    """The words up to the first preposition (except *of*), verb, conjunction or mark; may be empty."""
+    end, count = 0, 0
+    for token in tokenize(text):
+        folded = token.folded
+        if not token.text[-1].isalnum():
+            if token.text in ("%", "'", "’"):
+                continue
+            break
+        if (
+            (folded in PREPOSITIONS and not (folded == "of" and count))
+            or folded in _STOPS
+            or (folded == "that" and count)
+        ):
+            break
+        if (folded == "and" and not 0 < count <= 3) or (count and folded in _PRONOUNS):
+            break
+        if count == 0 and folded in _PRONOUNS:
+            return ""
+        if count and _is_verb(folded, count) and not token.is_capital:
+            break
+        end, count = token.end, count + 1
+        if count == MAX_WORDS:
+            break
+    return _without_loose_end(text[:end].strip())
+
+
+def _is_verb(word: str, count: int) -> bool:
+    if word in AUXILIARIES:
+        return True
+    reading = verb_form(word)
+    return reading is not None and (reading.form == "participle" or (reading.form in ("past", "third") and count > 1))
+
+
+def _without_loose_end(text: str) -> str:
+    words = text.split()
+    while words and words[-1].casefold() in DETERMINERS | PREPOSITIONS | {"and", "or"}:
+        words.pop()
+    return " ".join(words)
+
+
+def what_word(noun: str, rng: random.Random) -> str:
+    """*what*, or *which/what kind of* with the head of a plural noun phrase."""
+    words = [word for word in noun.split(" of ")[0].split() if word.casefold() not in DETERMINERS]
+    head = words[-1] if words else ""
+    if is_plural(head) and head.islower() and len(words) > 1:
+        return rng.choice((f"what {head}", f"which {head}", "what"))
+    return "what"
+
+
+def who_word(subject: str, people: frozenset[str], insertion: str = "") -> str:
+    """*who* for people, *which HEAD* for a described thing, else *what*."""
+    words = _head_part(subject)
+    folded = [word.casefold().strip(".,") for word in words]
+    if not folded:
+        return "what"
+    if (
+        folded[0] in GIVEN_NAMES
+        or folded[-1] in people
+        or set(folded) & _PEOPLE
+        or set(insertion.casefold().split()) & _PEOPLE
+    ):
+        return "who"
+    head = folded[-1]
+    if words[-1].islower() and folded[0] in DETERMINERS and len(words) > 2 and head.isalpha() and not is_plural(head):
+        return f"which {head}"
+    return "what"
+
+
+def _head_part(phrase: str) -> list[str]:
+    words: list[str] = []
+    for word in phrase.split():
+        if word.casefold() in PREPOSITIONS and words:
+            break
+        words.append(word)
+    return words
+
+
+def is_plural(word: str) -> bool:
+    """Whether a noun looks plural."""
+    return word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us", "is", "'s", "ics"))
