@@ -1,4 +1,4 @@
-"""Settings under the names that they had before 0.9: read for this version, and reported once in each run."""
+"""Settings under the names that they had before 0.2: read for this version, and reported once in each run."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_a_number_that_is_not_in_report_json_is_noticed(report):
 def test_the_baseline_stands_in_the_tables_and_changes_nothing_else(report, finished):
     former = read_report(Path(json.loads(engine_here("report", str(finished), "--json").stdout)["folder"]))
     assert report["baseline"]["steps"] == 12
-    assert report["baseline"]["side"] == "both"
+    assert report["baseline"]["adapter_scope"] == "both"
     assert report["baseline"]["seconds"] > 0
     for part in report["query_sets"]:
         assert {"cl", "rrf_cl", "weighted_cl"} <= set(part["comparison"]["systems"])

@@ -138,5 +138,7 @@ def _query_set_reports(
 
 
 def _baseline_summary(work: Evaluation) -> dict[str, Any] | None:
-    told = ("reason", "side", "steps", "best_step", "ended", "seconds")
-    return {key: value for key, value in work.baseline.to_dict().items() if key in told} if work.baseline else None
+    if work.baseline is None:
+        return None
+    shown = ("reason", "adapter_scope", "steps", "best_step", "ended", "seconds")
+    return {key: value for key, value in work.baseline.to_dict().items() if key in shown}

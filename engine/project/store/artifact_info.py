@@ -20,7 +20,7 @@ FORMER_KEYS = {
     "hubness": "hubs",
     "hubness_key": "hubs",
 }
-"""Field → its key in projects made before 0.9, read where the field's own name is missing."""
+"""Field → its key in projects made before 0.2, read where the field's own name is missing."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from engine.queries.backend import Answer, Item
 from engine.queries.rules.claims import claim_query
 from engine.queries.rules.clauses import Clause, parse_clause
 from engine.queries.rules.compression import clean
-from engine.queries.rules.english import questions
-from engine.queries.rules.frames import relation_question
+from engine.queries.rules.english import questions, relation_question
 from engine.queries.rules.generalisation import generalise, generalise_clause
 from engine.queries.rules.keywords import Topic, keyword_query, title_query, topic_of
 from engine.queries.rules.languages import Language, language_of

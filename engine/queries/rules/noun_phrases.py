@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 
 from engine.queries.rules.clauses import DETERMINERS, PREPOSITIONS
-from engine.queries.rules.names import GIVEN_NAMES
 from engine.queries.rules.tokens import tokenize
 from engine.queries.rules.verbs import AUXILIARIES, verb_form
-from engine.queries.rules.vocabulary import word_set
+from engine.queries.rules.vocabulary import GIVEN_NAMES, word_set
 
 MAX_WORDS = 9
 _STOPS = word_set("which who where when or but if because not how what while whether so than as")

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.core.records import Chunk
-from engine.queries.rules.names import GIVEN_NAMES
 from engine.queries.rules.sentences import split_sentences
 from engine.queries.rules.tokens import Token, fold, tokenize
+from engine.queries.rules.vocabulary import GIVEN_NAMES
 
 SAMPLE = 50_000
 _SHORT_FORM = re.compile(r"\(\s*[\"“”']?([A-Z][A-Za-z&-]{1,6}[A-Z]s?|[A-Z]{2,7}s?)[\"“”']?\s*\)")

@@ -46,7 +46,7 @@ def test_generation_that_kept_no_query_is_not_marked_as_done(counts: dict[str, i
     assert step_state(STEP["queries"], made, RunState()) == shown
     assert step_state(STEP["queries"], replace(made, stages=status(generate="stale").stages), RunState()) == "stale"
     assert shown in SIGNS
-    assert SIGNS[shown] == {"none": "✗", "done": "✓"}[shown]
+    assert SIGNS[shown][0] == {"none": "✗", "done": "✓"}[shown]
 
 
 def test_nothing_is_said_before_anything_is_known() -> None:
