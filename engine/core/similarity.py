@@ -1,8 +1,14 @@
-"""The score of a query's vector and a chunk's, as the inner product of a form of each: whatever ranks or indexes uses the forms."""
+"""The score of a query's vector and a chunk's, as the inner product of a form of each: whatever ranks uses the forms.
+
+An index serves it by cosine, over rows that may be wider than the vectors: how, says the similarity's `IndexForm`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from engine.core.unit_vectors import unit_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -11,8 +17,45 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 
+class IndexForm:
+    """How an index of cosines serves a similarity: this one as the cosine of the vectors themselves, others override it.
+
+    `added`: how many numbers a row has more than a vector. `manifest`: what names the form in an index's manifest. `corrects`:
+    whether the similarity is the vectors' cosine less a correction of each chunk.
+    """
+
+    added: ClassVar[int] = 0
+    corrects: ClassVar[bool] = False
+    manifest: Mapping[str, Any] = {}
+
+    def query_rows(self, queries: Floats) -> Floats:
+        """Rows (…, d + added) of queries (…, d), to be compared with those of chunks."""
+        return queries
+
+    def similarities(self, cosines: Floats, query_row: Floats) -> Floats:
+        """What the cosines (n,) of stored rows with a query's row stand for."""
+        return cosines
+
+    def vectors(self, rows: NDArray[Any]) -> Floats:
+        """The encoder's unit vectors (n, d) of stored rows (n, d + added), up to rounding."""
+        return unit_rows(rows)
+
+    def corrections(self, rows: NDArray[Any]) -> Floats:
+        """What is taken from the cosines (n,) of stored rows, up to rounding."""
+        import numpy as np
+
+        return np.zeros(len(rows), np.float32)
+
+
 class Similarity(Protocol):
     """How an encoder's vectors are compared."""
+
+    @property
+    def index_form(self) -> IndexForm:
+        """How an index serves it."""
+
+    def index_rows(self, chunks: Floats) -> Floats:
+        """Vectors of chunks (n, d) as an index of that form stores them, (n, d + added)."""
 
     def query_form(self, queries: Floats) -> Floats:
         """Vectors of queries (q, d) as the inner product takes them (q, e)."""
@@ -24,13 +67,13 @@ class Similarity(Protocol):
 class Cosine:
     """The inner product of unit vectors as they are."""
 
-    def query_form(self, queries: Floats) -> Floats:
-        """The vectors themselves."""
-        return queries
+    index_form = IndexForm()
 
-    def chunk_form(self, chunks: Floats) -> Floats:
+    def index_rows(self, chunks: Floats) -> Floats:
         """The vectors themselves."""
         return chunks
+
+    query_form = chunk_form = index_rows
 
 
 COSINE = Cosine()

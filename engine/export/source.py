@@ -63,7 +63,7 @@ class Source(ProjectSnapshot):
         """
         from engine.ranking.hubness import read_reference
 
-        if not self.index.augmented or self.evaluation is None:
+        if not self.index.form.corrects or self.evaluation is None:
             return None
         reference = read_reference(self.project.folder_of(self.evaluation))
         return reference.articles.tolist(), reference.vectors

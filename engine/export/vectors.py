@@ -51,7 +51,7 @@ def write_parquet(source: Source, folder: Path) -> None:
     from pyarrow import parquet
 
     types = {"chunk_id": "int64", "path": "string", "start": "int64", "end": "int64", "content_hash": "string"}
-    types |= {"hub_offset": "float64", "article": "int64"} if source.index.augmented else {}
+    types |= {"hub_offset": "float64", "article": "int64"} if source.index.form.corrects else {}
     width = source.index.width
     fields = [pyarrow.field(name, getattr(pyarrow, kind)()) for name, kind in types.items()]
     schema = pyarrow.schema([*fields, pyarrow.field("vector", pyarrow.list_(pyarrow.float32(), width))])
@@ -92,11 +92,9 @@ def _blocks(source: Source) -> Iterator[tuple[list[dict[str, Any]], NDArray[np.f
              "content_hash": chunk.content_hash}
             for chunk in found
         ]  # fmt: skip
-        if source.index.augmented:
-            offsets, articles = (
-                source.index.offsets(stored[places]).tolist(),
-                article_numbers(found, documents).tolist(),
-            )
+        if source.index.form.corrects:
+            offsets = source.index.form.corrections(stored[places]).tolist()
+            articles = article_numbers(found, documents).tolist()
             for label, offset, article in zip(labels, offsets, articles, strict=True):
                 label |= {"hub_offset": round(offset, 6), "article": article}
-        yield labels, source.index.unit_vectors_of(stored[places])
+        yield labels, source.index.form.vectors(stored[places])

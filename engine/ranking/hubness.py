@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.core.errors import DamagedError
+from engine.core.similarity import IndexForm
 from engine.core.unit_vectors import unit_rows
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ MIN_QUERIES = 200
 MIN_ARTICLES = 10
 """Made of fewer, they leave out most queries for the chunks of some articles, and none for those of others."""
 MAX_QUERIES = 6000
-ADDED = 2
-SCALE = 2.0
 FILE = "hub_queries.npz"
 _BLOCK = 1024
 
@@ -48,11 +47,47 @@ class HubnessReference:
     articles: NDArray[np.int64]
 
 
+class CslsIndexForm(IndexForm):
+    """Two numbers more: twice the cosine is the similarity."""
+
+    added, corrects = 2, True
+    manifest: Mapping[str, Any] = {"lifted": True}
+
+    def query_rows(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """[q, 1, 0]/√2."""
+        import numpy as np
+
+        added = np.broadcast_to(np.array([1.0, 0.0], np.float32), (*queries.shape[:-1], self.added))
+        return np.asarray(np.concatenate([queries, added], axis=-1) / np.sqrt(2.0), np.float32)
+
+    def similarities(self, cosines: NDArray[np.float32], query_row: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Twice the cosines."""
+        return 2 * cosines
+
+    def vectors(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Without the numbers that were added."""
+        return unit_rows(rows[:, : -self.added])
+
+    def corrections(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """The offsets."""
+        import numpy as np
+
+        return np.asarray(-rows[:, -self.added] * np.sqrt(2.0), np.float32)
+
+
 @dataclass(frozen=True)
 class Csls:
     """Cosines less `offsets` (n,), one of each chunk."""
 
     offsets: NDArray[np.float32]
+    index_form: ClassVar[CslsIndexForm] = CslsIndexForm()
+
+    def index_rows(self, chunks: NDArray[np.float32]) -> NDArray[np.float32]:
+        """[c, −o, √(1 − o²)]/√2, for offsets in [−1, 1]."""
+        import numpy as np
+
+        rest = np.sqrt(np.maximum(0.0, 1.0 - self.offsets**2))
+        return np.asarray(np.column_stack([chunks, -self.offsets, rest]) / np.sqrt(2.0), np.float32)
 
     def query_form(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
         """[q, 1]."""
@@ -93,34 +128,6 @@ def hub_offsets(
     return np.asarray(np.clip(offsets, -1.0, 1.0), np.float32)
 
 
-def augmented(vectors: NDArray[np.float32], offsets: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Unit vectors (n, d + 2) of chunks with unit vectors (n, d) and `offsets` (n,) in [−1, 1]."""
-    import numpy as np
-
-    rest = np.sqrt(np.maximum(0.0, 1.0 - offsets**2))
-    return np.asarray(np.column_stack([vectors, -offsets, rest]) / np.sqrt(2.0), np.float32)
-
-
-def augmented_query(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Unit vectors (…, d + 2) of queries with unit vectors (…, d): `SCALE` times their product with a chunk's is the similarity."""
-    import numpy as np
-
-    added = np.broadcast_to(np.array([1.0, 0.0], np.float32), (*vectors.shape[:-1], ADDED))
-    return np.asarray(np.concatenate([vectors, added], axis=-1) / np.sqrt(2.0), np.float32)
-
-
-def stripped(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """The unit vectors (n, d) of augmented rows (n, d + 2), up to rounding."""
-    return unit_rows(vectors[:, :-ADDED])
-
-
-def stored_offsets(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """The offsets (n,) of augmented rows (n, d + 2), up to rounding."""
-    import numpy as np
-
-    return np.asarray(-vectors[:, -ADDED] * np.sqrt(2.0), np.float32)
-
-
 def write_reference(folder: Path, reference: HubnessReference) -> None:
     """Keep the queries' vectors, in half precision, and their articles in `folder`."""
     import numpy as np
@@ -138,12 +145,8 @@ def read_reference(folder: Path) -> HubnessReference:
         with np.load(folder / FILE, allow_pickle=False) as kept:
             reference = HubnessReference(kept["vectors"].astype(np.float32), kept["articles"].astype(np.int64))
         shape = reference.vectors.shape
-        if (
-            len(shape) != 2
-            or not shape[0]
-            or reference.articles.shape != shape[:1]
-            or not np.isfinite(reference.vectors).all()
-        ):
+        fitting = len(shape) == 2 and shape[0] and reference.articles.shape == shape[:1]
+        if not fitting or not np.isfinite(reference.vectors).all():
             raise ValueError(f"vectors of shape {shape} cannot be used")
     except (
         OSError,

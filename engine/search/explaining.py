@@ -115,7 +115,7 @@ class Explainer:
         import numpy as np
 
         artifact, index = self._loaded.vector_index()
-        if served_name(artifact.info) == "base" and not index.augmented:
+        if served_name(artifact.info) == "base" and not index.form.corrects:
             return None
         stored = self._vectors(artifact, index)
         population = self._chunks(artifact, stored.keys)
@@ -132,7 +132,7 @@ class Explainer:
     def _vectors(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> Stored:
         def read() -> Stored:
             keys, rows = index.stored()
-            return Stored(keys, index.without_offsets(rows), index.offsets(rows) if index.augmented else None)
+            return Stored(keys, index.vectors(rows), index.form.corrections(rows) if index.form.corrects else None)
 
         return self._stored.get((self._loaded.repairs, artifact.folder), read)
 

@@ -244,7 +244,7 @@ class Searcher:
     def _hub_offsets(self, ids: Sequence[int]) -> dict[int, float]:
         """By chunk, what semantic search has taken from its cosine; empty where it takes off nothing."""
         try:
-            return self._loaded.vector_index()[1].hub_offsets(ids)
+            return self._loaded.vector_index()[1].corrections_of(ids)
         except EngineError:  # the index was replaced a moment ago
             return {}
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
-from engine.core.unit_vectors import unit_rows
-from engine.ranking.hubness import ADDED, SCALE, augmented, augmented_query, stored_offsets, stripped
+from engine.core.similarity import COSINE, Similarity
+from engine.ranking.similarities import index_form
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,13 +25,10 @@ DTYPES = {"f16": "f16", "f32": "f32", "i8": "i8"}
 
 
 class VectorIndex:
-    """Cosine index over chunk vectors. Made by `build` or `update`, read by `open`.
-
-    With hubness correction its vectors are augmented (engine/ranking/hubness.py), and similarities are cosines less the offsets.
-    """
+    """Cosine index over chunk vectors, in the form that serves a similarity. Made by `build` or `update`, read by `open`."""
 
     def __init__(self, index: Any, manifest: dict[str, Any]) -> None:
-        self._index, self.manifest = index, manifest
+        self._index, self.manifest, self.form = index, manifest, index_form(manifest)
 
     @classmethod
     def build(
@@ -40,20 +37,20 @@ class VectorIndex:
         ids: NDArray[np.int64],
         vectors: NDArray[np.float32],
         *,
-        offsets: NDArray[np.float32] | None = None,
+        similarity: Similarity = COSINE,
         dtype: str = "f16",
         expansion: int = 128,
     ) -> VectorIndex:
         """Write an index of `vectors` (float32, (n, d), unit norm) under keys `ids` (n,) into `folder`.
 
-        `offsets` (n,): what is taken from each one's cosines; an index with offsets can be updated with offsets only.
+        It can be updated with vectors for the same kind of `similarity` only.
         Raises EngineError for vectors that are not finite: usearch would return them as hits. ValueError for ids that
         are not unique or do not fit the vectors.
         """
-        rows = _rows(vectors, offsets)
+        rows = similarity.index_rows(vectors)
         index = _empty(rows.shape[1], dtype, expansion)
         _add(index, ids, rows)
-        return cls._write(folder, index, dtype, expansion, removed=0, augmented=offsets is not None)
+        return cls._write(folder, index, dtype, expansion, 0, similarity)
 
     @classmethod
     def update(
@@ -63,7 +60,7 @@ class VectorIndex:
         add: NDArray[np.int64],
         vectors: NDArray[np.float32],
         remove: Iterable[int],
-        offsets: NDArray[np.float32] | None = None,
+        similarity: Similarity = COSINE,
     ) -> VectorIndex | None:
         """Write a copy of the index in `former`, with keys removed and added, into `folder`; `former` is not changed.
 
@@ -80,14 +77,14 @@ class VectorIndex:
             return None
         if len(gone):
             old._index.remove(gone.astype(np.uint64))
-        _add(old._index, add, _rows(vectors, offsets))
+        _add(old._index, add, similarity.index_rows(vectors))
         return cls._write(
-            folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed, offsets is not None
+            folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed, similarity
         )
 
     @classmethod
     def _write(
-        cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int, augmented: bool = False
+        cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int, similarity: Similarity
     ) -> VectorIndex:
         path = folder / "index.usearch"
         try:
@@ -105,7 +102,7 @@ class VectorIndex:
             "dtype": dtype,
             "expansion": expansion,
             "removed": removed,
-            **({"lifted": True} if augmented else {}),
+            **similarity.index_form.manifest,
             "sha256": _sha256(path),
         }
         write_text(folder / "manifest.json", json.dumps(manifest))
@@ -130,19 +127,9 @@ class VectorIndex:
         return int(self.manifest["count"])
 
     @property
-    def augmented(self) -> bool:
-        """Whether similarities are hubness-corrected: cosines less offsets."""
-        return bool(self.manifest.get("lifted", False))
-
-    @property
     def width(self) -> int:
-        """Numbers of the encoder's vectors, d; those that are stored have two more where the index is augmented."""
-        return int(self.manifest["dimension"]) - (ADDED if self.augmented else 0)
-
-    @property
-    def scale(self) -> float:
-        """What the cosine of a stored vector and `query_row` is multiplied by to give the similarity."""
-        return SCALE if self.augmented else 1.0
+        """Numbers of the encoder's vectors, d; rows that are stored may have more."""
+        return int(self.manifest["dimension"]) - self.form.added
 
     def query_row(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """A query's vector (d,) as it is compared with stored ones. Raises EngineError for one that is not finite, or of another
@@ -150,41 +137,34 @@ class VectorIndex:
         if vector.shape != (self.width,):
             raise EngineError(
                 f"A query vector of {vector.shape[-1]} numbers does not fit the index of {self.width}.",
-                "The model was changed since the documents were embedded.",
-                "Run 'engine run' to embed them again.",
-                code="model-changed",
-                stage="embed",
-                command="run",
-            )
+                "The model was changed since the documents were embedded.", "Run 'engine run' to embed them again.",
+                code="model-changed", stage="embed", command="run",
+            )  # fmt: skip
         _refuse_not_finite(vector)
-        return augmented_query(vector) if self.augmented else vector
+        return self.form.query_rows(vector)
 
-    def unit_vectors_of(self, stored: NDArray[Any]) -> NDArray[np.float32]:
-        """The encoder's unit vectors (n, d) of rows as `stored` gives them."""
-        return stripped(stored) if self.augmented else unit_rows(stored)
-
-    def without_offsets(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """Rows as `stored` gives them, in the same precision, without the numbers that augment them (n, d): for cosines."""
+    def vectors(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """The encoder's vectors (n, d) in rows as `stored` gives them, in the same precision, but for their lengths."""
         import numpy as np
 
-        return np.ascontiguousarray(stored[:, : self.width]) if self.augmented else stored
+        return np.ascontiguousarray(stored[:, : self.width])
 
-    def offsets(self, stored: NDArray[Any]) -> NDArray[np.float32]:
-        """What is taken from the cosines (n,) of rows as `stored` gives them: 0 where the index is not augmented."""
+    def corrections_of(self, ids: Sequence[int]) -> dict[int, float]:
+        """Id → what is taken from its cosines, of those of `ids` that the index holds; nothing where it corrects nothing."""
         import numpy as np
 
-        return stored_offsets(stored) if self.augmented else np.zeros(len(stored), np.float32)
-
-    def hub_offsets(self, ids: Sequence[int]) -> dict[int, float]:
-        """Id → what is taken from its cosines, of those of `ids` that the index holds; nothing where it takes nothing off."""
-        import numpy as np
-
-        keys = np.unique(np.array(ids, np.int64)) if self.augmented and len(ids) else np.empty(0, np.int64)
-        keys = keys[self._index.contains(keys.astype(np.uint64))] if len(keys) else keys
-        if not len(keys):
+        if not self.form.corrects:
             return {}
-        rows = np.asarray(self._index.get(keys.astype(np.uint64), dtype=np.float32))
-        return dict(zip(keys.tolist(), stored_offsets(rows).tolist(), strict=True))
+        keys, rows = self._held(np.array(ids, np.int64))
+        return {} if rows is None else dict(zip(keys.tolist(), self.form.corrections(rows).tolist(), strict=True))
+
+    def _held(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+        """Those of `ids` that the index holds, ascending (n,), and their rows; None for no rows."""
+        import numpy as np
+
+        keys = np.unique(ids[ids >= 0])
+        keys = keys[self._index.contains(keys.astype(np.uint64))] if len(keys) else keys
+        return keys, np.asarray(self._index.get(keys.astype(np.uint64), dtype=np.float32)) if len(keys) else None
 
     def keys(self) -> NDArray[np.int64]:
         """All chunk ids in the index, (n,)."""
@@ -212,7 +192,8 @@ class VectorIndex:
         if self.count == 0 or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         matches = self._index.search(query_row.astype(np.float32), min(k, self.count), exact=self.count <= EXACT_UP_TO)
-        return _ordered(matches.keys.astype(np.int64), (1.0 - matches.distances.astype(np.float32)) * self.scale)
+        cosines = 1.0 - matches.distances.astype(np.float32)
+        return _ordered(matches.keys.astype(np.int64), self.form.similarities(cosines, query_row))
 
     def search_among(
         self, vector: NDArray[np.float32], allowed: NDArray[np.int64], k: int
@@ -221,18 +202,13 @@ class VectorIndex:
         import numpy as np
 
         query_row = self.query_row(vector)
-        allowed = np.unique(allowed[allowed >= 0]) if len(allowed) else allowed
-        keys = allowed[self._index.contains(allowed.astype(np.uint64))] if len(allowed) else allowed
-        if len(keys) == 0 or k < 1:
+        keys, rows = self._held(allowed)
+        if rows is None or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        rows = np.asarray(self._index.get(keys.astype(np.uint64), dtype=np.float32))
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query_row) / self.scale
-        scores = np.divide(rows @ query_row, lengths, out=np.zeros(len(keys), np.float32), where=lengths > 0)
-        return tuple(part[:k] for part in _ordered(keys, scores))  # type: ignore[return-value]
-
-
-def _rows(vectors: NDArray[np.float32], offsets: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    return vectors if offsets is None else augmented(vectors, offsets)
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query_row)
+        cosines = np.divide(rows @ query_row, lengths, out=np.zeros(len(keys), np.float32), where=lengths > 0)
+        keys, found = _ordered(keys, self.form.similarities(cosines, query_row))
+        return keys[:k], found[:k]
 
 
 def _empty(dimension: int, dtype: str, expansion: int) -> Any:
@@ -261,11 +237,9 @@ def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
 
     if not np.isfinite(vectors).all():
         raise EngineError(
-            "The encoder made vectors that are not finite.",
-            "The model's weights may be damaged.",
-            "Check the model, or use another.",
-            code="vectors-not-finite",
-        )
+            "The encoder made vectors that are not finite.", "The model's weights may be damaged.",
+            "Check the model, or use another.", code="vectors-not-finite",
+        )  # fmt: skip
 
 
 def _ordered(ids: NDArray[np.int64], scores: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -292,7 +266,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if (
         not known
         or not all(type(number) is int and 0 <= number < 2**31 for number in numbers)
-        or manifest["dimension"] < (ADDED + 1 if manifest.get("lifted") else 1)
+        or manifest["dimension"] <= index_form(manifest).added
     ):
         raise _damaged(folder, "its manifest holds impossible values")
     return cast(dict[str, Any], manifest)
@@ -305,10 +279,7 @@ def _sha256(path: Path) -> str:
 
 def _damaged(folder: Path, why: str) -> DamagedError:
     return DamagedError(
-        f"The vector index in {folder} is damaged.",
-        f"{why}.",
+        f"The vector index in {folder} is damaged.", f"{why}.",
         "Run 'engine embed --force' to build it again; BM25 search goes on meanwhile.",
-        code="index-damaged",
-        stage="embed",
-        command="embed --force",
-    )
+        code="index-damaged", stage="embed", command="embed --force",
+    )  # fmt: skip

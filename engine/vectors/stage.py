@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError, TooLittleTextError
+from engine.core.similarity import COSINE, Similarity
 from engine.encoders.for_project import (
     check_device,
     chunk_adapter,
@@ -168,15 +169,17 @@ def _write(
     """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
     import numpy as np
 
-    from engine.ranking.hubness import hub_offsets
+    from engine.ranking.hubness import Csls, hub_offsets
     from engine.vectors.index import VectorIndex
 
     settings = context.settings.vectors
     ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
     articles = article_numbers(chunks, context.store.documents())
 
-    def offsets(rows: NDArray[np.bool_]) -> NDArray[np.float32] | None:
-        return hub_offsets(vectors[rows], articles[rows], reference, context.check_stop) if reference else None
+    def similarity(rows: NDArray[np.bool_]) -> Similarity:
+        if reference is None:
+            return COSINE
+        return Csls(hub_offsets(vectors[rows], articles[rows], reference, context.check_stop))
 
     former = context.store.artifact(VectorsInfo)
     forced = (
@@ -191,13 +194,18 @@ def _write(
                 known = old.keys()
                 fresh = ~np.isin(ids, known)
                 gone = np.setdiff1d(known, ids).tolist()
-                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone, offsets(fresh)):
+                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone, similarity(fresh)):
                     return int(fresh.sum())
         except DamagedError as error:
             context.warn(f"{error.what} It is built anew.")
     everything = np.ones(len(ids), dtype=bool)
     VectorIndex.build(
-        folder, ids, vectors, offsets=offsets(everything), dtype=settings.dtype, expansion=settings.expansion_search
+        folder,
+        ids,
+        vectors,
+        similarity=similarity(everything),
+        dtype=settings.dtype,
+        expansion=settings.expansion_search,
     )
     return len(ids)
 

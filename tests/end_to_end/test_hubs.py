@@ -63,9 +63,9 @@ def corrected(project: Path) -> Path:
 
 def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, corrected: Path) -> None:
     index = index_of(corrected)
-    assert index.augmented
+    assert index.form.corrects
     keys, stored = index.stored()
-    unit_vectors_of = index.unit_vectors_of(stored)
+    unit_vectors_of = index.form.vectors(stored)
     with closing(ProjectFolder(corrected).store()) as store:
         artifact = store.artifact(EvaluationInfo)
     assert artifact is not None
@@ -88,10 +88,10 @@ def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, 
     assert embedded(corrected)["added"] == 1
     grown = index_of(corrected)
     after, rows = grown.stored()
-    assert (grown.augmented, len(after)) == (True, len(keys) + 1)
+    assert (grown.form.corrects, len(after)) == (True, len(keys) + 1)
     new = ~np.isin(after, keys)
     assert -rows[new, -2].astype(np.float32) * np.sqrt(2) == pytest.approx(
-        hub_offsets(grown.unit_vectors_of(rows[new]), articles_of(corrected, after[new]), reference), abs=2e-3
+        hub_offsets(grown.form.vectors(rows[new]), articles_of(corrected, after[new]), reference), abs=2e-3
     )
     assert set(after[new].tolist()) <= set(hits(corrected))
 
@@ -107,7 +107,7 @@ def test_without_the_bank_new_documents_are_searchable_all_the_same(corrected: P
     engine_here("ingest", str(corrected))
     told = engine_here("embed", str(corrected), "--json").stdout
     assert "plain cosines until then" in told
-    assert not index_of(corrected).augmented
+    assert not index_of(corrected).form.corrects
     assert len(hits(corrected)) == index_of(corrected).count
 
 
@@ -124,7 +124,7 @@ def test_without_the_bank_evaluation_is_done_again(corrected: Path) -> None:
     assert again is not None
     reference = read_reference(corrected / again.folder)  # of this project's own queries now
     assert len(reference.articles) == again.info.hubness.hub_queries != 300
-    assert index_of(corrected).augmented
+    assert index_of(corrected).form.corrects
     assert hits(corrected)
 
 

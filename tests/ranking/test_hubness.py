@@ -13,13 +13,10 @@ from engine.core.errors import DamagedError
 from engine.ranking.hubness import (
     FILE,
     NEIGHBOURS,
-    SCALE,
+    Csls,
     HubnessReference,
-    augmented,
-    augmented_query,
     hub_offsets,
     read_reference,
-    stripped,
     unit_rows,
     write_reference,
 )
@@ -86,7 +83,9 @@ def test_the_order_is_that_of_csls() -> None:
     near = np.sort(reference @ chunks.T, axis=0)[-NEIGHBOURS:].mean(axis=0)
     back = np.sort(queries @ chunks.T, axis=1)[:, -NEIGHBOURS:].mean(axis=1)
     csls = 2 * queries @ chunks.T - back[:, None] - near
-    ours = SCALE * augmented_query(queries) @ augmented(chunks, offsets(chunks, reference)).T
+    similarity = Csls(offsets(chunks, reference))
+    form = similarity.index_form
+    ours = form.similarities(form.query_rows(queries) @ similarity.index_rows(chunks).T, form.query_rows(queries))
     assert ours == pytest.approx((csls + back[:, None]) / 2, abs=1e-6)
     assert (np.argsort(-ours, axis=1)[:, :10] == np.argsort(-csls, axis=1)[:, :10]).all()
     plain = (np.argsort(-(queries @ chunks.T), axis=1)[:, :30] == 7).sum()
@@ -94,13 +93,14 @@ def test_the_order_is_that_of_csls() -> None:
 
 
 @pytest.mark.parametrize("offset", [-1.0, 0.0, 0.3, 1.0])
-def test_lifted_vectors_are_of_unit_length_and_can_be_lowered(offset: float) -> None:
+def test_rows_of_an_index_are_of_unit_length_and_give_back_the_vectors(offset: float) -> None:
     chunks = unit(5, 3)
-    high = augmented(chunks, np.full(5, offset, np.float32))
-    assert np.linalg.norm(high, axis=1) == pytest.approx(np.ones(5))
-    assert np.linalg.norm(augmented_query(chunks), axis=1) == pytest.approx(np.ones(5))
-    assert augmented_query(chunks[0]) == pytest.approx(augmented_query(chunks)[0])
-    assert stripped(high) == pytest.approx(chunks, abs=1e-6)
+    similarity = Csls(np.full(5, offset, np.float32))
+    rows, form = similarity.index_rows(chunks), similarity.index_form
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(5))
+    assert np.linalg.norm(form.query_rows(chunks), axis=1) == pytest.approx(np.ones(5))
+    assert form.query_rows(chunks[0]) == pytest.approx(form.query_rows(chunks)[0])
+    assert form.vectors(rows) == pytest.approx(chunks, abs=1e-6)
 
 
 def test_what_was_kept_is_read(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from engine.core.messages.wire import to_json
 from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
+from engine.ranking.hubness import Csls
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
@@ -129,7 +130,9 @@ def test_what_is_taken_off_hubs_is_not_the_adapters_doing(
     artifact = store.artifact(VectorsInfo)
     store.close()
     assert artifact is not None
-    VectorIndex.build(project.path / artifact.folder, np.array(ids), np.array(SERVED, np.float32), offsets=offsets)
+    VectorIndex.build(
+        project.path / artifact.folder, np.array(ids), np.array(SERVED, np.float32), similarity=Csls(offsets)
+    )
     hits = searcher.search("anything", mode="semantic").hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [hit.chunk_id for hit in hits] == [ids[1], ids[0], ids[2], ids[3]]

@@ -15,6 +15,7 @@ from fixtures.errors import fails
 
 import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError, ResourceError
+from engine.ranking.hubness import Csls
 from engine.vectors.index import VectorIndex
 
 WIDTH = 24
@@ -350,9 +351,9 @@ def test_offsets_of_hubs_are_taken_from_cosines(tmp_path: Path, dtype: str, erro
     ids, vectors = ids_of(300), unit(300)
     offsets = np.random.default_rng(2).uniform(-0.2, 0.5, 300).astype(np.float32)
     (tmp_path / "index").mkdir()
-    VectorIndex.build(tmp_path / "index", ids, vectors, offsets=offsets, dtype=dtype)
+    VectorIndex.build(tmp_path / "index", ids, vectors, similarity=Csls(offsets), dtype=dtype)
     index = VectorIndex.open(tmp_path / "index")
-    assert (index.width, index.manifest["dimension"], index.augmented, index.scale) == (WIDTH, WIDTH + 2, True, 2.0)
+    assert (index.width, index.manifest["dimension"], index.form.corrects) == (WIDTH, WIDTH + 2, True)
     for query in unit(20, seed=1):
         order = np.lexsort((ids, offsets - vectors @ query))
         found, scores = index.search(query, 300)
@@ -365,7 +366,7 @@ def test_offsets_of_hubs_are_taken_from_cosines(tmp_path: Path, dtype: str, erro
         if dtype == "f32":
             assert found.tolist() == ids[order].tolist()
     _, stored = index.stored()
-    assert index.unit_vectors_of(stored) == pytest.approx(vectors[np.argsort(ids)], abs=error)
+    assert index.form.vectors(stored) == pytest.approx(vectors[np.argsort(ids)], abs=error)
     with fails(EngineError, "model-changed", WIDTH):
         index.search(unit(1, width=WIDTH + 2)[0], 3)
 
@@ -374,13 +375,13 @@ def test_an_index_with_offsets_is_updated_with_offsets(tmp_path: Path) -> None:
     ids, vectors, offsets = ids_of(40), unit(40), np.linspace(0, 0.4, 40, dtype=np.float32)
     for name in ("former", "new", "whole", "plain"):
         (tmp_path / name).mkdir()
-    VectorIndex.build(tmp_path / "former", ids[:36], vectors[:36], offsets=offsets[:36], dtype="f32")
+    VectorIndex.build(tmp_path / "former", ids[:36], vectors[:36], similarity=Csls(offsets[:36]), dtype="f32")
     new = VectorIndex.update(
-        tmp_path / "former", tmp_path / "new", ids[36:], vectors[36:], ids[:3].tolist(), offsets[36:]
+        tmp_path / "former", tmp_path / "new", ids[36:], vectors[36:], ids[:3].tolist(), Csls(offsets[36:])
     )
-    whole = VectorIndex.build(tmp_path / "whole", ids[3:], vectors[3:], offsets=offsets[3:], dtype="f32")
+    whole = VectorIndex.build(tmp_path / "whole", ids[3:], vectors[3:], similarity=Csls(offsets[3:]), dtype="f32")
     assert new is not None
-    assert VectorIndex.open(tmp_path / "new").augmented
+    assert VectorIndex.open(tmp_path / "new").form.corrects
     for query in unit(5, seed=1):
         for one, other in zip(new.search(query, 37), whole.search(query, 37), strict=True):
             assert one == pytest.approx(other, abs=1e-6)
